@@ -1,0 +1,348 @@
+use crate::limits::GROUP_MEMBERS_MAX;
+use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, UserId};
+
+/// A conversation. Its members are rows of their own, its last message lives in its head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chat {
+    pub chat_id: ChatId,
+    pub chat_type: ChatType,
+    /// Present on groups only.
+    pub name: Option<ChatName>,
+    pub created_by: UserId,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// Kept with the chat so that the bound on a group's size is checked without counting its members.
+    pub member_count: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChatType {
+    /// Two people, for ever the same two. At most one exists for each pair.
+    Direct,
+    Group,
+}
+
+/// One user's place in one chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub user_id: UserId,
+    pub role: Role,
+    pub joined_at: Timestamp,
+    /// No notifications before this moment; [`Timestamp::MAX`] means for ever.
+    pub muted_until: Option<Timestamp>,
+}
+
+impl Member {
+    pub fn new(user_id: UserId, role: Role, joined_at: Timestamp) -> Self {
+        Self { user_id, role, joined_at, muted_until: None }
+    }
+}
+
+/// Roles in a chat, in growing order of what they may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    #[default]
+    Member,
+    Admin,
+    Owner,
+}
+
+/// The two users of a direct chat, the same value whichever of them is named first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DirectPair(UserId, UserId);
+
+impl DirectPair {
+    /// The pair of two different users; nobody has a direct chat with themselves.
+    pub fn new(a: UserId, b: UserId) -> Option<Self> {
+        match a.cmp(&b) {
+            std::cmp::Ordering::Less => Some(Self(a, b)),
+            std::cmp::Ordering::Equal => None,
+            std::cmp::Ordering::Greater => Some(Self(b, a)),
+        }
+    }
+
+    pub fn users(self) -> [UserId; 2] {
+        [self.0, self.1]
+    }
+}
+
+/// What a member asks to be changed in a chat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChatCommand {
+    Rename(ChatName),
+    AddMember {
+        user_id: UserId,
+        role: Role,
+    },
+    RemoveMember {
+        user_id: UserId,
+    },
+    ChangeRole {
+        user_id: UserId,
+        role: Role,
+    },
+    Leave,
+    /// Silences the chat for the asking member until then; `None` unmutes.
+    Mute {
+        until: Option<Timestamp>,
+    },
+}
+
+impl ChatCommand {
+    /// The member other than the actor whose row decides, with the actor's own, what the command may do.
+    pub fn target(&self) -> Option<UserId> {
+        match self {
+            Self::AddMember { user_id, .. } | Self::RemoveMember { user_id } | Self::ChangeRole { user_id, .. } => {
+                Some(*user_id)
+            }
+            Self::Rename(_) | Self::Leave | Self::Mute { .. } => None,
+        }
+    }
+}
+
+/// Why a chat stays as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChatRefusal {
+    #[error("no such chat")]
+    ChatNotFound,
+    #[error("you are not a member of this chat")]
+    NotAMember,
+    #[error("your role in this chat does not allow this")]
+    Forbidden,
+    #[error("that user is a member already")]
+    AlreadyAMember,
+    #[error("that user is not a member of this chat")]
+    TargetNotAMember,
+    #[error("a group has at most {GROUP_MEMBERS_MAX} members")]
+    ChatFull,
+    #[error("a direct chat cannot be changed")]
+    DirectIsImmutable,
+    #[error("the owner hands the group over before leaving it or changing role")]
+    OwnerMustHandOver,
+    #[error("a member is added as member or admin; the owner hands over by changing a role")]
+    OwnerIsNotAdded,
+}
+
+/// What a permitted command does: the new rows and the events that tell of them. Written in one transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatChange {
+    pub chat: Chat,
+    pub members: Vec<MemberChange>,
+    pub events: Vec<EventBody>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberChange {
+    /// A member who was not there before; their two watermarks start at the head of this moment.
+    Added(Member),
+    /// A member who was there, with new values.
+    Updated(Member),
+    Removed(UserId),
+}
+
+/// Decides a command on a chat from the rows that bear on it: the chat, the actor's membership and the target's.
+///
+/// Every store calls this inside the transaction that writes the change, so the rows cannot move in between.
+pub fn decide(
+    chat: &Chat,
+    actor: Option<&Member>,
+    target: Option<&Member>,
+    command: &ChatCommand,
+    now: Timestamp,
+) -> Result<ChatChange, ChatRefusal> {
+    let actor = actor.ok_or(ChatRefusal::NotAMember)?;
+    if let ChatCommand::Mute { until } = command {
+        let muted = Member { muted_until: *until, ..actor.clone() };
+        return Ok(ChatChange { chat: chat.clone(), members: vec![MemberChange::Updated(muted)], events: vec![] });
+    }
+    if chat.chat_type == ChatType::Direct {
+        return Err(ChatRefusal::DirectIsImmutable);
+    }
+
+    let membership = |user_id, change, role| EventBody::MembershipChanged {
+        chat_id: chat.chat_id,
+        user_id,
+        change,
+        role,
+        changed_by: actor.user_id,
+    };
+    let mut changed = Chat { updated_at: now, ..chat.clone() };
+    let mut members = vec![];
+    let mut events = vec![];
+    match command {
+        ChatCommand::Rename(name) => {
+            require(actor.role >= Role::Admin)?;
+            changed.name = Some(name.clone());
+            events.push(EventBody::ChatRenamed {
+                chat_id: chat.chat_id,
+                name: name.clone(),
+                changed_by: actor.user_id,
+            });
+        }
+        ChatCommand::AddMember { user_id, role } => {
+            require(actor.role >= Role::Admin)?;
+            if *role == Role::Owner {
+                return Err(ChatRefusal::OwnerIsNotAdded);
+            }
+            // Giving a role is changing roles, which the owner alone does.
+            require(*role == Role::Member || actor.role == Role::Owner)?;
+            if target.is_some() {
+                return Err(ChatRefusal::AlreadyAMember);
+            }
+            if chat.member_count as usize >= GROUP_MEMBERS_MAX {
+                return Err(ChatRefusal::ChatFull);
+            }
+            changed.member_count += 1;
+            members.push(MemberChange::Added(Member::new(*user_id, *role, now)));
+            events.push(membership(*user_id, MembershipChange::Added, *role));
+        }
+        ChatCommand::RemoveMember { user_id } if *user_id != actor.user_id => {
+            require(actor.role >= Role::Admin)?;
+            let target = target.ok_or(ChatRefusal::TargetNotAMember)?;
+            require(actor.role > target.role)?;
+            changed.member_count -= 1;
+            members.push(MemberChange::Removed(*user_id));
+            events.push(membership(*user_id, MembershipChange::Removed, target.role));
+        }
+        // Removing oneself is leaving.
+        ChatCommand::Leave | ChatCommand::RemoveMember { .. } => {
+            if actor.role == Role::Owner {
+                return Err(ChatRefusal::OwnerMustHandOver);
+            }
+            changed.member_count -= 1;
+            members.push(MemberChange::Removed(actor.user_id));
+            events.push(membership(actor.user_id, MembershipChange::Removed, actor.role));
+        }
+        ChatCommand::ChangeRole { user_id, role } => {
+            require(actor.role == Role::Owner)?;
+            if *user_id == actor.user_id {
+                return Err(ChatRefusal::OwnerMustHandOver);
+            }
+            let target = target.ok_or(ChatRefusal::TargetNotAMember)?;
+            let mut give = |member: &Member, role| {
+                members.push(MemberChange::Updated(Member { role, ..member.clone() }));
+                events.push(membership(member.user_id, MembershipChange::RoleChanged, role));
+            };
+            give(target, *role);
+            if *role == Role::Owner {
+                give(actor, Role::Admin);
+            }
+        }
+        ChatCommand::Mute { .. } => unreachable!("decided above, for direct chats and groups alike"),
+    }
+    Ok(ChatChange { chat: changed, members, events })
+}
+
+fn require(allowed: bool) -> Result<(), ChatRefusal> {
+    if allowed { Ok(()) } else { Err(ChatRefusal::Forbidden) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(n: u8) -> UserId {
+        UserId::from_bytes([n; 16])
+    }
+
+    fn member(n: u8, role: Role) -> Member {
+        Member::new(user(n), role, Timestamp::default())
+    }
+
+    fn group(member_count: u32) -> Chat {
+        Chat {
+            chat_id: ChatId::from_bytes([9; 16]),
+            chat_type: ChatType::Group,
+            name: Some("team".to_owned().try_into().unwrap()),
+            created_by: user(1),
+            created_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            member_count,
+        }
+    }
+
+    fn try_it(actor: Role, target: Option<Role>, command: ChatCommand) -> Result<ChatChange, ChatRefusal> {
+        let target = target.map(|role| member(2, role));
+        decide(&group(3), Some(&member(1, actor)), target.as_ref(), &command, Timestamp::from_millis(7))
+    }
+
+    #[test]
+    fn what_each_role_may_do() {
+        use ChatRefusal::*;
+        use Role::*;
+        let rename = || ChatCommand::Rename("new".to_owned().try_into().unwrap());
+        let add = |role| ChatCommand::AddMember { user_id: user(2), role };
+        let remove = || ChatCommand::RemoveMember { user_id: user(2) };
+        let promote = |role| ChatCommand::ChangeRole { user_id: user(2), role };
+        let cases = [
+            (Owner, None, rename(), None),
+            (Admin, None, rename(), None),
+            (Member, None, rename(), Some(Forbidden)),
+            (Owner, None, add(Admin), None),
+            (Admin, None, add(Member), None),
+            (Admin, None, add(Admin), Some(Forbidden)),
+            (Member, None, add(Member), Some(Forbidden)),
+            (Owner, None, add(Owner), Some(OwnerIsNotAdded)),
+            (Owner, Some(Member), add(Member), Some(AlreadyAMember)),
+            (Owner, Some(Admin), remove(), None),
+            (Admin, Some(Member), remove(), None),
+            (Admin, Some(Admin), remove(), Some(Forbidden)),
+            (Admin, Some(Owner), remove(), Some(Forbidden)),
+            (Member, Some(Member), remove(), Some(Forbidden)),
+            (Owner, None, remove(), Some(TargetNotAMember)),
+            (Owner, Some(Member), promote(Admin), None),
+            (Admin, Some(Member), promote(Admin), Some(Forbidden)),
+            (Owner, None, promote(Admin), Some(TargetNotAMember)),
+            (Member, None, ChatCommand::Leave, None),
+            (Admin, None, ChatCommand::Leave, None),
+            (Owner, None, ChatCommand::Leave, Some(OwnerMustHandOver)),
+            (Owner, None, ChatCommand::RemoveMember { user_id: user(1) }, Some(OwnerMustHandOver)),
+            (Owner, None, ChatCommand::ChangeRole { user_id: user(1), role: Member }, Some(OwnerMustHandOver)),
+        ];
+        for (actor, target, command, refusal) in cases {
+            let outcome = try_it(actor, target, command.clone());
+            assert_eq!(outcome.err(), refusal, "{actor:?} on {target:?}: {command:?}");
+        }
+    }
+
+    #[test]
+    fn handing_over_leaves_exactly_one_owner() {
+        let change =
+            try_it(Role::Owner, Some(Role::Member), ChatCommand::ChangeRole { user_id: user(2), role: Role::Owner })
+                .unwrap();
+        assert_eq!(
+            change.members,
+            [MemberChange::Updated(member(2, Role::Owner)), MemberChange::Updated(member(1, Role::Admin))]
+        );
+        assert_eq!(change.events.len(), 2);
+    }
+
+    #[test]
+    fn a_full_group_takes_nobody() {
+        let command = ChatCommand::AddMember { user_id: user(2), role: Role::Member };
+        let outcome = decide(&group(1000), Some(&member(1, Role::Owner)), None, &command, Timestamp::default());
+        assert_eq!(outcome, Err(ChatRefusal::ChatFull));
+    }
+
+    #[test]
+    fn outsiders_change_nothing_and_direct_chats_can_only_be_muted() {
+        assert_eq!(
+            decide(&group(2), None, None, &ChatCommand::Leave, Timestamp::default()),
+            Err(ChatRefusal::NotAMember)
+        );
+        let direct = Chat { chat_type: ChatType::Direct, name: None, ..group(2) };
+        let me = member(1, Role::Member);
+        assert_eq!(
+            decide(&direct, Some(&me), None, &ChatCommand::Leave, Timestamp::default()),
+            Err(ChatRefusal::DirectIsImmutable)
+        );
+        let mute = ChatCommand::Mute { until: Some(Timestamp::MAX) };
+        assert!(decide(&direct, Some(&me), None, &mute, Timestamp::default()).is_ok());
+    }
+
+    #[test]
+    fn a_pair_is_the_same_from_both_sides_and_never_of_one() {
+        assert_eq!(DirectPair::new(user(1), user(2)), DirectPair::new(user(2), user(1)));
+        assert_eq!(DirectPair::new(user(1), user(1)), None);
+    }
+}

@@ -1,0 +1,57 @@
+use crate::{ChatId, ChatName, ChatType, ConnectionId, EventId, Message, Role, Timestamp, UserId};
+
+/// One record of the event log: something that the store has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub event_id: EventId,
+    pub event_time: Timestamp,
+    pub body: EventBody,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventBody {
+    MessagePersisted {
+        message: Message,
+        /// The connection the send came in on; it has the acknowledgement and gets no push (G8).
+        origin_connection_id: Option<ConnectionId>,
+    },
+    MembershipChanged {
+        chat_id: ChatId,
+        user_id: UserId,
+        change: MembershipChange,
+        /// The role after the change, or the last role of a member who is gone.
+        role: Role,
+        changed_by: UserId,
+    },
+    ChatCreated {
+        chat_id: ChatId,
+        chat_type: ChatType,
+        name: Option<ChatName>,
+        created_by: UserId,
+        initial_members: Vec<UserId>,
+    },
+    ChatRenamed {
+        chat_id: ChatId,
+        name: ChatName,
+        changed_by: UserId,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MembershipChange {
+    Added,
+    Removed,
+    RoleChanged,
+}
+
+impl EventBody {
+    /// The chat whose order the event keeps.
+    pub fn chat_id(&self) -> ChatId {
+        match self {
+            Self::MessagePersisted { message, .. } => message.chat_id,
+            Self::MembershipChanged { chat_id, .. }
+            | Self::ChatCreated { chat_id, .. }
+            | Self::ChatRenamed { chat_id, .. } => *chat_id,
+        }
+    }
+}

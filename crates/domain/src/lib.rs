@@ -1,0 +1,35 @@
+//! What Tidings talks about: ids, limits, and the rules of users, chats, members, messages and sessions.
+//!
+//! Pure data and functions. Nothing here does I/O, reads a clock or draws a random number, so every rule can be
+//! proofread and tested on its own, and every adapter that keeps state applies the same one. Values are parsed at the
+//! edge: holding a [`Content`], a [`ChatName`] or a [`PhoneNumber`] proves that it is valid.
+//!
+//! Ids and plain values serialize as the text of the contract; structs do not, because a record on a disk and a body on
+//! the wire are promises that belong to whoever makes them.
+
+mod chat;
+mod code;
+mod event;
+mod ids;
+pub mod limits;
+mod message;
+mod rate;
+mod sequence;
+mod session;
+mod text;
+mod time;
+mod user;
+mod watermark;
+
+pub use chat::{Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, DirectPair, Member, MemberChange, Role, decide};
+pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
+pub use event::{Event, EventBody, MembershipChange};
+pub use ids::{ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, SessionId, UserId};
+pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
+pub use rate::{Decision, Quota};
+pub use sequence::Sequence;
+pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenDigest};
+pub use text::{ChatName, DisplayName, TextError};
+pub use time::Timestamp;
+pub use user::{PhoneNumber, PhoneNumberError, PresenceVisibility, User};
+pub use watermark::{Advance, WatermarkKind, Watermarks};

@@ -1,0 +1,169 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::limits::{CONTENT_BYTES_MAX, PREVIEW_CHARS_MAX, TTL_MAX};
+use crate::{ChatId, ClientMessageId, MessageId, Sequence, Timestamp, UserId};
+
+/// A message as it was committed. It never changes afterwards; it may expire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub message_id: MessageId,
+    pub chat_id: ChatId,
+    pub sequence: Sequence,
+    pub sender_id: UserId,
+    pub client_message_id: ClientMessageId,
+    pub content: Content,
+    pub content_type: ContentType,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Message {
+    /// Whether the message is gone at `now` (G11): every read checks this itself.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// The start of the content for an inbox; nothing for content that must not be looked into.
+    pub fn preview(&self) -> Option<String> {
+        match self.content_type {
+            ContentType::Encrypted => None,
+            ContentType::Text | ContentType::Markdown | ContentType::Json => {
+                Some(self.content.as_str().chars().take(PREVIEW_CHARS_MAX).collect())
+            }
+        }
+    }
+}
+
+/// What a message says: 1 to 4096 bytes of UTF-8 without NUL. Never printed by `Debug`: it is nobody's business in a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Content(Box<str>);
+
+/// Why a text cannot be the content of a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContentError {
+    #[error("content is empty")]
+    Empty,
+    #[error("content has {0} bytes, limit is {CONTENT_BYTES_MAX}")]
+    TooLong(usize),
+    #[error("content has a NUL character")]
+    Nul,
+}
+
+impl Content {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Content {
+    type Error = ContentError;
+
+    fn try_from(text: String) -> Result<Self, ContentError> {
+        if text.is_empty() {
+            Err(ContentError::Empty)
+        } else if text.len() > CONTENT_BYTES_MAX {
+            Err(ContentError::TooLong(text.len()))
+        } else if text.contains('\0') {
+            Err(ContentError::Nul)
+        } else {
+            Ok(Self(text.into_boxed_str()))
+        }
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "<{} bytes>", self.0.len())
+    }
+}
+
+/// How the content is to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ContentType {
+    #[default]
+    Text,
+    Markdown,
+    Json,
+    /// End-to-end encrypted: opaque to us, never previewed, logged or indexed.
+    Encrypted,
+}
+
+/// A content type that we do not carry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "content type `{0}` is not one of text/plain, text/markdown, application/json, application/vnd.tidings.encrypted"
+)]
+pub struct UnknownContentType(String);
+
+impl ContentType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain",
+            Self::Markdown => "text/markdown",
+            Self::Json => "application/json",
+            Self::Encrypted => "application/vnd.tidings.encrypted",
+        }
+    }
+}
+
+impl FromStr for ContentType {
+    type Err = UnknownContentType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownContentType> {
+        [Self::Text, Self::Markdown, Self::Json, Self::Encrypted]
+            .into_iter()
+            .find(|content_type| content_type.as_str() == text)
+            .ok_or_else(|| UnknownContentType(text.chars().take(64).collect()))
+    }
+}
+
+/// How long a message lives: 1 second to a year, in whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl(Duration);
+
+impl Ttl {
+    /// A life of `seconds`, if it is within the bounds.
+    pub fn from_secs(seconds: u64) -> Option<Self> {
+        (1..=TTL_MAX.as_secs()).contains(&seconds).then(|| Self(Duration::from_secs(seconds)))
+    }
+
+    pub fn as_duration(self) -> Duration {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_bounded_in_bytes_not_characters() {
+        assert_eq!(Content::try_from(String::new()), Err(ContentError::Empty));
+        assert!(Content::try_from("x".repeat(4096)).is_ok());
+        assert_eq!(Content::try_from("é".repeat(2049)), Err(ContentError::TooLong(4098)));
+        assert_eq!(Content::try_from("a\0b".to_owned()), Err(ContentError::Nul));
+    }
+
+    #[test]
+    fn debug_hides_the_words() {
+        assert_eq!(format!("{:?}", Content::try_from("secret".to_owned()).unwrap()), "<6 bytes>");
+    }
+
+    #[test]
+    fn content_types_parse_from_their_own_text() {
+        for content_type in [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted] {
+            assert_eq!(content_type.as_str().parse(), Ok(content_type));
+        }
+        assert!("image/png".parse::<ContentType>().is_err());
+    }
+
+    #[test]
+    fn ttl_is_one_second_to_one_year() {
+        assert_eq!(Ttl::from_secs(0), None);
+        assert!(Ttl::from_secs(1).is_some());
+        assert!(Ttl::from_secs(31_536_000).is_some());
+        assert_eq!(Ttl::from_secs(31_536_001), None);
+    }
+}

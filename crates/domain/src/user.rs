@@ -1,0 +1,78 @@
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{DisplayName, Timestamp, UserId};
+
+/// A person who has signed in at least once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub user_id: UserId,
+    /// Absent for users who come with another system's tokens.
+    pub phone_number: Option<PhoneNumber>,
+    pub display_name: DisplayName,
+    pub presence_visibility: PresenceVisibility,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// A phone number in E.164, `+` and 7 to 15 digits. `Debug` masks all but its last two digits.
+///
+/// The shape alone is checked here; whether a number can exist is for `auth` to say, with a real library.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PhoneNumber(String);
+
+/// Not a number in E.164. It does not repeat the number: phone numbers stay out of answers and logs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("phone number is not in E.164 form (+ and 7 to 15 digits)")]
+pub struct PhoneNumberError;
+
+impl PhoneNumber {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for PhoneNumber {
+    type Err = PhoneNumberError;
+
+    fn from_str(text: &str) -> Result<Self, PhoneNumberError> {
+        let digits = text.strip_prefix('+').ok_or(PhoneNumberError)?;
+        let fits = (7..=15).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        if fits && !digits.starts_with('0') { Ok(Self(text.to_owned())) } else { Err(PhoneNumberError) }
+    }
+}
+
+impl fmt::Debug for PhoneNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "+…{}", &self.0[self.0.len() - 2..])
+    }
+}
+
+/// Who may see when a user is online.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PresenceVisibility {
+    Everyone,
+    #[default]
+    ContactsOnly,
+    Nobody,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phone_numbers_have_the_shape_of_e164() {
+        for bad in
+            ["", "+", "15551234567", "+1555", "+0123456789", "+1555123456789012", "+1555 1234567", "+１５５５１２３４"]
+        {
+            assert_eq!(bad.parse::<PhoneNumber>(), Err(PhoneNumberError), "{bad}");
+        }
+        assert!("+15551234567".parse::<PhoneNumber>().is_ok());
+    }
+
+    #[test]
+    fn debug_masks_the_number() {
+        assert_eq!(format!("{:?}", "+15551234567".parse::<PhoneNumber>().unwrap()), "+…67");
+    }
+}

@@ -1,0 +1,38 @@
+//! The traits a plane needs from the world.
+//!
+//! A port's doc comment is its contract: what is atomic, what is ordered, what a crash leaves behind. [`contract`] holds
+//! the same promises as tests, which every adapter passes against its real engine. Expected outcomes are values; an
+//! `Err` means that the world failed, and a write that failed may still have happened.
+//!
+//! Halves that may only read are traits of their own where planes differ in what they may do: fanout is handed
+//! [`ChatReader`] and [`EventLog`], and could not write the store if it wanted to. The gateway is handed [`Ingest`].
+#![warn(missing_docs)]
+
+mod chats;
+mod clock;
+pub mod contract;
+mod error;
+mod ingest;
+mod limits;
+mod log;
+mod messages;
+mod requests;
+mod routing;
+mod sessions;
+mod users;
+mod watermarks;
+
+pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
+pub use clock::{Clock, Ids, RandomIds, SystemClock};
+pub use error::{BoxError, StoreError};
+pub use ingest::{Ingest, IngestError, SendRequest, Sent, SyncRequest};
+pub use limits::{LimitKey, RateLimiter};
+pub use log::{EventConsumer, EventLog};
+pub use messages::{
+    Appended, Head, LastMessage, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal,
+};
+pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
+pub use routing::{Delivery, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};
+pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
+pub use users::{NewUser, UserKey, UserReader, UserWriter};
+pub use watermarks::WatermarkStore;

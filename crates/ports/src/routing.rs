@@ -1,0 +1,101 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use domain::{ChatId, ConnectionId, DeviceId, SessionId, UserId};
+
+use crate::StoreError;
+
+/// One gateway process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GatewayId(pub Arc<str>);
+
+/// Where a connection is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The connection.
+    pub connection_id: ConnectionId,
+    /// Its user.
+    pub user_id: UserId,
+    /// Its device.
+    pub device_id: DeviceId,
+    /// The gateway that holds its socket.
+    pub gateway: GatewayId,
+}
+
+/// Knows which gateways hold connections of which users.
+///
+/// A route lives 15 s unless it is refreshed; expired routes are in no answer. The whole of it may be lost at any moment
+/// and is rebuilt by registering again, which changes nothing for a route that is there.
+#[async_trait]
+pub trait Routes: Send + Sync {
+    /// Makes routes known, or keeps them alive.
+    async fn register(&self, routes: &[Route]) -> Result<(), StoreError>;
+
+    /// Forgets a route.
+    async fn unregister(&self, route: &Route) -> Result<(), StoreError>;
+
+    /// The live routes of a user.
+    async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError>;
+
+    /// The users with a live route on each gateway, of those asked for.
+    async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError>;
+}
+
+/// One frame for all connections of some users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// Whose connections get it.
+    pub recipients: Vec<UserId>,
+    /// The one connection that does not.
+    pub except: Option<ConnectionId>,
+    /// The frame as JSON text, encoded once and shared by all recipients.
+    pub frame: Bytes,
+}
+
+/// Brings pushes to gateways. Best effort (G6): what is lost on the way is found by sync.
+#[async_trait]
+pub trait Delivery: Send + Sync {
+    /// Hands pushes to one gateway, in order.
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError>;
+
+    /// Has every gateway close the connections of a revoked session.
+    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError>;
+}
+
+/// Remembers the members of chats for fanout. It is filled from the store only, and may forget at any moment.
+#[async_trait]
+pub trait MemberCache: Send + Sync {
+    /// The members of a chat, if they are remembered.
+    async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError>;
+
+    /// Remembers the members of a chat as the store has them.
+    async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError>;
+
+    /// Forgets a chat whose members have changed.
+    async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError>;
+}
+
+/// Something that happens in a chat and is not worth keeping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A member is typing, or has stopped.
+    Typing {
+        /// Where.
+        chat_id: ChatId,
+        /// Who.
+        user_id: UserId,
+        /// The connection it came in on, which gets no push of it.
+        origin: ConnectionId,
+        /// Whether the typing goes on.
+        is_typing: bool,
+    },
+}
+
+/// Passes signals to the online members of a chat. Best effort, never stored.
+#[async_trait]
+pub trait Signals: Send + Sync {
+    /// Passes a signal on; `false` if its user is not a member of the chat.
+    async fn signal(&self, signal: Signal) -> Result<bool, StoreError>;
+}

@@ -1,3 +1,5 @@
+use serde::{Deserialize, Serialize};
+
 use crate::limits::GROUP_MEMBERS_MAX;
 use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, UserId};
 
@@ -15,7 +17,8 @@ pub struct Chat {
     pub member_count: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChatType {
     /// Two people, for ever the same two. At most one exists for each pair.
     Direct,
@@ -39,7 +42,8 @@ impl Member {
 }
 
 /// Roles in a chat, in growing order of what they may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     #[default]
     Member,

@@ -2,6 +2,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::limits::{CONTENT_BYTES_MAX, PREVIEW_CHARS_MAX, TTL_MAX};
 use crate::{ChatId, ClientMessageId, MessageId, Sequence, Timestamp, UserId};
 
@@ -105,6 +107,18 @@ impl ContentType {
             Self::Json => "application/json",
             Self::Encrypted => "application/vnd.tidings.encrypted",
         }
+    }
+}
+
+impl Serialize for ContentType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{DisplayName, Timestamp, UserId};
 
 /// A person who has signed in at least once.
@@ -49,7 +51,8 @@ impl fmt::Debug for PhoneNumber {
 }
 
 /// Who may see when a user is online.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PresenceVisibility {
     Everyone,
     #[default]

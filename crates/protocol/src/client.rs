@@ -1,0 +1,1 @@
+//! The client's half of a connection.

@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use crate::frame::ConnectionClosing;
+
+/// Why the server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// The process is going away; another one, or this one again, is there soon.
+    ServerShutdown,
+    /// The client does not speak the protocol.
+    ProtocolError,
+    /// A defect of the service.
+    Internal,
+    /// More connections than the process can hold.
+    Overloaded,
+    /// The token of the handshake has expired.
+    TokenExpired,
+    /// The session was revoked.
+    SessionRevoked,
+    /// Nothing was heard for too long.
+    IdleTimeout,
+    /// The same device has connected again.
+    DuplicateConnection,
+    /// A frame over the limit.
+    FrameTooLarge,
+    /// The client went on after being told to slow down.
+    RateLimited,
+    /// The client did not read what was sent.
+    SlowConsumer,
+}
+
+impl CloseReason {
+    /// The code of the WebSocket close frame.
+    pub fn code(self) -> u16 {
+        match self {
+            Self::ServerShutdown => 1001,
+            Self::ProtocolError => 1002,
+            Self::Internal => 1011,
+            Self::Overloaded => 1013,
+            Self::TokenExpired | Self::SessionRevoked => 4001,
+            Self::IdleTimeout => 4008,
+            Self::DuplicateConnection => 4009,
+            Self::FrameTooLarge => 4013,
+            Self::RateLimited | Self::SlowConsumer => 4029,
+        }
+    }
+
+    /// The reason text of the close frame and of `connection_closing`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ServerShutdown => "server_shutdown",
+            Self::ProtocolError => "protocol_error",
+            Self::Internal => "internal_error",
+            Self::Overloaded => "overloaded",
+            Self::TokenExpired => "token_expired",
+            Self::SessionRevoked => "session_revoked",
+            Self::IdleTimeout => "idle_timeout",
+            Self::DuplicateConnection => "duplicate_connection",
+            Self::FrameTooLarge => "frame_too_large",
+            Self::RateLimited => "rate_limited",
+            Self::SlowConsumer => "slow_consumer",
+        }
+    }
+
+    /// The frame that goes out before the close.
+    pub fn closing_frame(self) -> ConnectionClosing {
+        let (message, delay) = match self {
+            Self::ServerShutdown => ("the server is going away; reconnect and sync", Duration::from_secs(1)),
+            Self::ProtocolError => ("too many frames that cannot be taken", Duration::from_secs(5)),
+            Self::Internal => ("the server has a defect; reconnect and sync", Duration::from_secs(1)),
+            Self::Overloaded => ("the server holds as many connections as it can", Duration::from_secs(5)),
+            Self::TokenExpired => ("the access token has expired; refresh it and reconnect", Duration::ZERO),
+            Self::SessionRevoked => ("the session was revoked; sign in again", Duration::ZERO),
+            Self::IdleTimeout => ("nothing was heard from the client", Duration::ZERO),
+            Self::DuplicateConnection => ("this device has connected again", Duration::ZERO),
+            Self::FrameTooLarge => ("a frame is over 64 KiB", Duration::from_secs(1)),
+            Self::RateLimited => ("too many frames over the limits", Duration::from_secs(5)),
+            Self::SlowConsumer => ("the client does not read fast enough; reconnect and sync", Duration::from_secs(1)),
+        };
+        ConnectionClosing {
+            reason: self.as_str().to_owned(),
+            message: message.to_owned(),
+            reconnect_delay_ms: delay.as_millis() as u64,
+        }
+    }
+}

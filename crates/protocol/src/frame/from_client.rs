@@ -1,0 +1,421 @@
+use std::borrow::Cow;
+
+use domain::limits::{SYNC_PAGE_DEFAULT, SYNC_PAGE_MAX};
+use domain::{ChatId, ClientMessageId, Content, ContentError, ContentType, Sequence, Ttl, UserId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::RequestId;
+use crate::{ErrorBody, ErrorCode};
+
+/// User ids in one presence request, at the most.
+const PRESENCE_USERS_MAX: usize = 100;
+
+/// A frame of a client, parsed: everything in it is within the limits of the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inbound {
+    /// Present on every frame that expects an answer.
+    pub request_id: Option<RequestId>,
+    /// What it says.
+    pub frame: ClientFrame,
+}
+
+/// What a client can say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientFrame {
+    /// Sends a message; answered by `send_message_ack`.
+    SendMessage(SendMessage),
+    /// Says what has arrived and is stored.
+    Ack {
+        /// Where.
+        chat_id: ChatId,
+        /// Everything up to here.
+        sequence: Sequence,
+    },
+    /// Says what has been read.
+    MarkRead {
+        /// Where.
+        chat_id: ChatId,
+        /// Everything up to here.
+        sequence: Sequence,
+    },
+    /// Asks for what was missed; answered by `sync_response`.
+    SyncRequest(Sync),
+    /// Says that somebody types, or no longer does.
+    Typing {
+        /// Where.
+        chat_id: ChatId,
+        /// `typing_start` or `typing_stop`.
+        is_typing: bool,
+    },
+    /// Asks for the presence of users and for its changes; answered by `presence_snapshot`.
+    PresenceSubscribe {
+        /// Whose.
+        user_ids: Vec<UserId>,
+    },
+    /// Ends such a subscription.
+    PresenceUnsubscribe {
+        /// Whose.
+        user_ids: Vec<UserId>,
+    },
+    /// Says that the client is there; answered by `heartbeat_ack`.
+    Heartbeat,
+    /// A type of a later version: ignored, and counted.
+    Unknown,
+}
+
+/// A message to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendMessage {
+    /// The sender's name for the send, the same on every try.
+    pub client_message_id: ClientMessageId,
+    /// Where.
+    pub chat_id: ChatId,
+    /// What it says.
+    pub content: Content,
+    /// How to read it.
+    pub content_type: ContentType,
+    /// How long it lives.
+    pub ttl: Option<Ttl>,
+}
+
+/// A question for messages above a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// Where.
+    pub chat_id: ChatId,
+    /// What the client has; 0 for nothing.
+    pub after: Sequence,
+    /// Messages in the answer, at the most.
+    pub limit: usize,
+}
+
+/// A frame that cannot be taken, and how it is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameError {
+    /// Echoed if it could be read.
+    pub request_id: Option<RequestId>,
+    /// Code and words of the answer.
+    pub error: ErrorBody,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, rename = "type")]
+    frame_type: Cow<'a, str>,
+    request_id: Option<RequestId>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct EnvelopeOut<'a, P> {
+    #[serde(rename = "type")]
+    frame_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a RequestId>,
+    payload: P,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SendMessagePayload {
+    client_message_id: ClientMessageId,
+    chat_id: ChatId,
+    content: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl_seconds: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct AckPayload {
+    chat_id: ChatId,
+    last_acked_sequence: Sequence,
+}
+
+#[derive(Serialize, Deserialize)]
+struct MarkReadPayload {
+    chat_id: ChatId,
+    last_read_sequence: Sequence,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SyncPayload {
+    chat_id: ChatId,
+    last_acked_sequence: Sequence,
+    limit: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TypingPayload {
+    chat_id: ChatId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UsersPayload {
+    user_ids: Vec<UserId>,
+}
+
+impl Inbound {
+    /// Parses the text of a frame. Whatever the text, this returns.
+    pub fn parse(text: &str) -> Result<Self, FrameError> {
+        let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| FrameError {
+            request_id: None,
+            error: invalid(format!("frame is unreadable: {error}")),
+        })?;
+        let request_id = envelope.request_id;
+        match parse_payload(&envelope.frame_type, envelope.payload, request_id.is_some()) {
+            Ok(frame) => Ok(Self { request_id, frame }),
+            Err(error) => Err(FrameError { request_id, error }),
+        }
+    }
+
+    /// The text of the frame, as a client sends it.
+    pub fn encode(&self) -> String {
+        let request_id = self.request_id.as_ref();
+        match &self.frame {
+            ClientFrame::SendMessage(send) => encode(
+                "send_message",
+                request_id,
+                SendMessagePayload {
+                    client_message_id: send.client_message_id,
+                    chat_id: send.chat_id,
+                    content: send.content.as_str().to_owned(),
+                    content_type: Some(send.content_type.as_str().to_owned()),
+                    ttl_seconds: send.ttl.map(|ttl| ttl.as_duration().as_secs()),
+                },
+            ),
+            ClientFrame::Ack { chat_id, sequence } => {
+                encode("ack", request_id, AckPayload { chat_id: *chat_id, last_acked_sequence: *sequence })
+            }
+            ClientFrame::MarkRead { chat_id, sequence } => {
+                encode("mark_read", request_id, MarkReadPayload { chat_id: *chat_id, last_read_sequence: *sequence })
+            }
+            ClientFrame::SyncRequest(sync) => encode(
+                "sync_request",
+                request_id,
+                SyncPayload {
+                    chat_id: sync.chat_id,
+                    last_acked_sequence: sync.after,
+                    limit: i64::try_from(sync.limit).ok(),
+                },
+            ),
+            ClientFrame::Typing { chat_id, is_typing } => encode(
+                if *is_typing { "typing_start" } else { "typing_stop" },
+                request_id,
+                TypingPayload { chat_id: *chat_id },
+            ),
+            ClientFrame::PresenceSubscribe { user_ids } => {
+                encode("presence_subscribe", request_id, UsersPayload { user_ids: user_ids.clone() })
+            }
+            ClientFrame::PresenceUnsubscribe { user_ids } => {
+                encode("presence_unsubscribe", request_id, UsersPayload { user_ids: user_ids.clone() })
+            }
+            ClientFrame::Heartbeat | ClientFrame::Unknown => encode("heartbeat", request_id, serde_json::Map::new()),
+        }
+    }
+}
+
+fn encode(frame_type: &'static str, request_id: Option<&RequestId>, payload: impl Serialize) -> String {
+    serde_json::to_string(&EnvelopeOut { frame_type, request_id, payload })
+        .expect("strings, numbers and lists always serialize")
+}
+
+fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: bool) -> Result<ClientFrame, ErrorBody> {
+    let payload = payload.map_or("{}", RawValue::get);
+    let answered = matches!(frame_type, "send_message" | "sync_request" | "presence_subscribe");
+    if answered && !has_request_id {
+        return Err(invalid(format!("`{frame_type}` needs a request_id")));
+    }
+    Ok(match frame_type {
+        "send_message" => ClientFrame::SendMessage(read::<SendMessagePayload>(payload)?.validate()?),
+        "ack" => {
+            let AckPayload { chat_id, last_acked_sequence } = read(payload)?;
+            ClientFrame::Ack { chat_id, sequence: last_acked_sequence }
+        }
+        "mark_read" => {
+            let MarkReadPayload { chat_id, last_read_sequence } = read(payload)?;
+            ClientFrame::MarkRead { chat_id, sequence: last_read_sequence }
+        }
+        "sync_request" => {
+            let SyncPayload { chat_id, last_acked_sequence, limit } = read(payload)?;
+            let limit = match limit {
+                None => SYNC_PAGE_DEFAULT,
+                Some(limit @ ..=0) => return Err(invalid(format!("limit is {limit}, it must be 1 or more"))),
+                Some(limit) => usize::try_from(limit).unwrap_or(SYNC_PAGE_MAX).min(SYNC_PAGE_MAX),
+            };
+            ClientFrame::SyncRequest(Sync { chat_id, after: last_acked_sequence, limit })
+        }
+        "typing_start" | "typing_stop" => {
+            let TypingPayload { chat_id } = read(payload)?;
+            ClientFrame::Typing { chat_id, is_typing: frame_type == "typing_start" }
+        }
+        "presence_subscribe" => ClientFrame::PresenceSubscribe { user_ids: read_users(payload)? },
+        "presence_unsubscribe" => ClientFrame::PresenceUnsubscribe { user_ids: read_users(payload)? },
+        "heartbeat" => ClientFrame::Heartbeat,
+        _ => ClientFrame::Unknown,
+    })
+}
+
+impl SendMessagePayload {
+    fn validate(self) -> Result<SendMessage, ErrorBody> {
+        let content = Content::try_from(self.content).map_err(|error| match error {
+            ContentError::TooLong(_) => ErrorBody::new(ErrorCode::MessageTooLarge, error),
+            ContentError::Empty | ContentError::Nul => invalid(error.to_string()),
+        })?;
+        let content_type = match self.content_type {
+            None => ContentType::default(),
+            Some(text) => text.parse().map_err(|error| ErrorBody::new(ErrorCode::InvalidContentType, error))?,
+        };
+        let ttl = match self.ttl_seconds {
+            None => None,
+            Some(seconds) => Some(
+                Ttl::from_secs(seconds)
+                    .ok_or_else(|| invalid(format!("ttl_seconds is {seconds}, it must be 1 to 31536000")))?,
+            ),
+        };
+        let Self { client_message_id, chat_id, .. } = self;
+        Ok(SendMessage { client_message_id, chat_id, content, content_type, ttl })
+    }
+}
+
+fn read<'a, P: Deserialize<'a>>(payload: &'a str) -> Result<P, ErrorBody> {
+    serde_json::from_str(payload).map_err(|error| invalid(format!("payload is unreadable: {error}")))
+}
+
+fn read_users(payload: &str) -> Result<Vec<UserId>, ErrorBody> {
+    let UsersPayload { user_ids } = read(payload)?;
+    if user_ids.len() > PRESENCE_USERS_MAX {
+        return Err(invalid(format!("user_ids has {} entries, limit is {PRESENCE_USERS_MAX}", user_ids.len())));
+    }
+    Ok(user_ids)
+}
+
+fn invalid(message: String) -> ErrorBody {
+    ErrorBody::new(ErrorCode::InvalidMessage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHAT: &str = "chat_01ARZ3NDEKTSV4RRFFQ69G5FAV";
+
+    fn send(extra: &str) -> String {
+        format!(
+            r#"{{"type":"send_message","request_id":"r1","payload":{{"client_message_id":"2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10","chat_id":"{CHAT}"{extra}}}}}"#
+        )
+    }
+
+    #[test]
+    fn a_full_send_is_read_with_its_defaults() {
+        let inbound = Inbound::parse(&send(r#","content":"hi","unknown":1"#)).unwrap();
+        assert_eq!(inbound.request_id, RequestId::new("r1"));
+        let ClientFrame::SendMessage(send) = inbound.frame else { panic!("{inbound:?}") };
+        assert_eq!(send.content.as_str(), "hi");
+        assert_eq!(send.content_type, ContentType::Text);
+        assert_eq!(send.ttl, None);
+    }
+
+    #[test]
+    fn what_cannot_be_taken_and_what_it_is_called() {
+        let long = "x".repeat(4097);
+        let cases = [
+            ("{".to_owned(), "INVALID_MESSAGE", false),
+            ("[]".to_owned(), "INVALID_MESSAGE", false),
+            (r#"{"payload":{}}"#.to_owned(), "INVALID_MESSAGE", false),
+            (r#"{"type":5}"#.to_owned(), "INVALID_MESSAGE", false),
+            (send(r#","content":"hi""#).replace(r#""request_id":"r1","#, ""), "INVALID_MESSAGE", false),
+            (send(r#","content":"hi""#).replace("r1", &"r".repeat(65)), "INVALID_MESSAGE", false),
+            (send(r#","content":"hi""#).replace("2f1e8a04", "zzzz"), "INVALID_MESSAGE", true),
+            (send(r#","content":"hi""#).replace("chat_01", "room_01"), "INVALID_MESSAGE", true),
+            (send(""), "INVALID_MESSAGE", true),
+            (send(r#","content":7"#), "INVALID_MESSAGE", true),
+            (send(r#","content":"""#), "INVALID_MESSAGE", true),
+            (send(r#","content":"a\u0000b""#), "INVALID_MESSAGE", true),
+            (send(r#","content":"hi","ttl_seconds":0"#), "INVALID_MESSAGE", true),
+            (send(r#","content":"hi","ttl_seconds":31536001"#), "INVALID_MESSAGE", true),
+            (send(r#","content":"hi","ttl_seconds":-1"#), "INVALID_MESSAGE", true),
+            (send(&format!(r#","content":"{long}""#)), "MESSAGE_TOO_LARGE", true),
+            (send(r#","content":"hi","content_type":"image/png""#), "INVALID_CONTENT_TYPE", true),
+            (
+                format!(
+                    r#"{{"type":"sync_request","request_id":"r1","payload":{{"chat_id":"{CHAT}","last_acked_sequence":0,"limit":0}}}}"#
+                ),
+                "INVALID_MESSAGE",
+                true,
+            ),
+            (
+                format!(
+                    r#"{{"type":"sync_request","request_id":"r1","payload":{{"chat_id":"{CHAT}","last_acked_sequence":-1}}}}"#
+                ),
+                "INVALID_MESSAGE",
+                true,
+            ),
+        ];
+        for (text, code, echoed) in cases {
+            let error = Inbound::parse(&text).expect_err(&text);
+            assert_eq!(error.error.code.as_str(), code, "{text}");
+            assert_eq!(error.request_id.is_some(), echoed, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_limit_above_the_maximum_is_lowered_to_it() {
+        let text = format!(
+            r#"{{"type":"sync_request","request_id":"r1","payload":{{"chat_id":"{CHAT}","last_acked_sequence":3,"limit":9999}}}}"#
+        );
+        let ClientFrame::SyncRequest(sync) = Inbound::parse(&text).unwrap().frame else { panic!() };
+        assert_eq!((sync.after, sync.limit), (Sequence(3), 500));
+    }
+
+    #[test]
+    fn unknown_types_and_a_bare_heartbeat_are_taken() {
+        assert_eq!(Inbound::parse(r#"{"type":"dance","payload":[1]}"#).unwrap().frame, ClientFrame::Unknown);
+        assert_eq!(Inbound::parse(r#"{"type":"heartbeat"}"#).unwrap().frame, ClientFrame::Heartbeat);
+    }
+
+    fn frames() -> impl Strategy<Value = Inbound> {
+        let chat_id = any::<[u8; 16]>().prop_map(ChatId::from_bytes);
+        let send = (any::<[u8; 16]>(), chat_id.clone(), "[^\0]{1,40}", 0u64..3).prop_map(|(id, chat_id, text, ttl)| {
+            ClientFrame::SendMessage(SendMessage {
+                client_message_id: ClientMessageId::from_bytes(id),
+                chat_id,
+                content: text.try_into().unwrap(),
+                content_type: ContentType::Markdown,
+                ttl: Ttl::from_secs(ttl),
+            })
+        });
+        let sync = (chat_id.clone(), any::<u64>(), 1usize..=500).prop_map(|(chat_id, after, limit)| {
+            ClientFrame::SyncRequest(Sync { chat_id, after: Sequence(after), limit })
+        });
+        let ack = (chat_id, any::<u64>()).prop_map(|(chat_id, n)| ClientFrame::Ack { chat_id, sequence: Sequence(n) });
+        ("[a-z]{1,64}", prop_oneof![send, sync, ack])
+            .prop_map(|(id, frame)| Inbound { request_id: RequestId::new(id), frame })
+    }
+
+    proptest! {
+        #[test]
+        fn frames_round_trip(inbound in frames()) {
+            prop_assert_eq!(Inbound::parse(&inbound.encode()).unwrap(), inbound);
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused_without_a_panic(text in ".*") {
+            let _ = Inbound::parse(&text);
+        }
+
+        #[test]
+        fn any_damage_to_a_frame_is_parsed_or_refused_without_a_panic(inbound in frames(), at in any::<prop::sample::Index>(), with in any::<u8>()) {
+            let mut bytes = inbound.encode().into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = with;
+            if let Ok(text) = std::str::from_utf8(&bytes) {
+                let _ = Inbound::parse(text);
+            }
+        }
+    }
+}

@@ -1,0 +1,416 @@
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use domain::{
+    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message, MessageId, Sequence, Timestamp, UserId,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::RequestId;
+use crate::ErrorBody;
+
+macro_rules! server_frames {
+    ($($(#[$doc:meta])* $variant:ident($payload:ty) = $name:literal,)*) => {
+        /// What the server can say.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum ServerFrame {
+            $($(#[$doc])* $variant($payload),)*
+            /// A type of a later version; clients ignore it.
+            Unknown,
+        }
+
+        impl ServerFrame {
+            /// The frame as JSON text.
+            pub fn encode(&self, request_id: Option<&RequestId>) -> Bytes {
+                match self {
+                    $(Self::$variant(payload) => encode($name, request_id, payload),)*
+                    Self::Unknown => encode("unknown", request_id, &serde_json::Map::new()),
+                }
+            }
+
+            fn parse(frame_type: &str, payload: &str) -> Result<Self, serde_json::Error> {
+                Ok(match frame_type {
+                    $($name => Self::$variant(serde_json::from_str(payload)?),)*
+                    _ => Self::Unknown,
+                })
+            }
+        }
+    };
+}
+
+server_frames! {
+    /// Always the first frame.
+    ConnectionEstablished(ConnectionEstablished) = "connection_established",
+    /// The message is durable.
+    SendMessageAck(SendMessageAck) = "send_message_ack",
+    /// Somebody sent a message.
+    Message(MessageBody<'static>) = "message",
+    /// What was missed.
+    SyncResponse(SyncResponse<'static>) = "sync_response",
+    /// A member's watermarks have moved.
+    Receipt(ReceiptBody) = "receipt",
+    /// Messages are gone.
+    MessageExpired(MessageExpired) = "message_expired",
+    /// A chat or its members have changed.
+    ChatUpdated(ChatUpdated) = "chat_updated",
+    /// A member types, or no longer does.
+    TypingIndicator(TypingIndicator) = "typing_indicator",
+    /// The presence of the users asked for.
+    PresenceSnapshot(PresenceSnapshot) = "presence_snapshot",
+    /// Somebody came or went.
+    PresenceChanged(PresenceChanged) = "presence_changed",
+    /// Pushes may have been missed: sync every chat.
+    Resync(Resync) = "resync",
+    /// A heartbeat was heard.
+    HeartbeatAck(HeartbeatAck) = "heartbeat_ack",
+    /// A request failed.
+    Error(ErrorBody) = "error",
+    /// The connection is about to be closed.
+    ConnectionClosing(ConnectionClosing) = "connection_closing",
+}
+
+/// A frame of the server, as a client reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outbound {
+    /// The request it answers; pushes have none.
+    pub request_id: Option<RequestId>,
+    /// What it says.
+    pub frame: ServerFrame,
+}
+
+impl Outbound {
+    /// Parses the text of a frame. Whatever the text, this returns.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        let envelope: EnvelopeIn<'_> = serde_json::from_str(text)?;
+        let frame = ServerFrame::parse(&envelope.frame_type, envelope.payload.map_or("{}", RawValue::get))?;
+        Ok(Self { request_id: envelope.request_id, frame })
+    }
+}
+
+#[derive(Deserialize)]
+struct EnvelopeIn<'a> {
+    #[serde(borrow, rename = "type")]
+    frame_type: Cow<'a, str>,
+    request_id: Option<RequestId>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct Envelope<'a, P> {
+    #[serde(rename = "type")]
+    frame_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<&'a RequestId>,
+    payload: &'a P,
+}
+
+fn encode<P: Serialize>(frame_type: &'static str, request_id: Option<&RequestId>, payload: &P) -> Bytes {
+    serde_json::to_vec(&Envelope { frame_type, request_id, payload })
+        .expect("strings, numbers and lists always serialize")
+        .into()
+}
+
+/// Payload of `connection_established`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ConnectionEstablished {
+    pub connection_id: ConnectionId,
+    pub user_id: UserId,
+    pub device_id: DeviceId,
+    pub server_time: Timestamp,
+    pub heartbeat_interval_ms: u64,
+    pub protocol_version: u32,
+}
+
+/// Payload of `send_message_ack`, and the answer to a send over REST.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct SendMessageAck {
+    #[schema(value_type = String, format = "uuid")]
+    pub client_message_id: ClientMessageId,
+    #[schema(value_type = String)]
+    pub message_id: MessageId,
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    #[schema(value_type = u64)]
+    pub sequence: Sequence,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    pub deduplicated: bool,
+}
+
+/// A message as everybody sees it; borrowed where it is written, owned where it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MessageBody<'a> {
+    #[schema(value_type = String)]
+    pub message_id: MessageId,
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    #[schema(value_type = u64)]
+    pub sequence: Sequence,
+    #[schema(value_type = String)]
+    pub sender_id: UserId,
+    #[schema(value_type = String)]
+    pub content: Cow<'a, str>,
+    #[schema(value_type = String)]
+    pub content_type: ContentType,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// Only to the sender's own devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub client_message_id: Option<ClientMessageId>,
+}
+
+impl<'a> MessageBody<'a> {
+    /// The message as `reader` sees it: the sender also sees the id they gave it.
+    pub fn new(message: &'a Message, reader: Option<UserId>) -> Self {
+        Self {
+            message_id: message.message_id,
+            chat_id: message.chat_id,
+            sequence: message.sequence,
+            sender_id: message.sender_id,
+            content: Cow::Borrowed(message.content.as_str()),
+            content_type: message.content_type,
+            created_at: message.created_at,
+            expires_at: message.expires_at,
+            client_message_id: (reader == Some(message.sender_id)).then_some(message.client_message_id),
+        }
+    }
+}
+
+/// The `message` push of a message, encoded for `reader` without copying its content on the way.
+pub fn message_body(message: &Message, reader: Option<UserId>) -> Bytes {
+    encode("message", None, &MessageBody::new(message, reader))
+}
+
+/// Payload of `sync_response`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct SyncResponse<'a> {
+    pub chat_id: ChatId,
+    pub messages: Vec<MessageBody<'a>>,
+    pub has_more: bool,
+    /// The first sequence that was not examined; present when `has_more`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_sequence: Option<Sequence>,
+    pub head_sequence: Sequence,
+}
+
+impl SyncResponse<'_> {
+    /// The answer as JSON text, without copying the content of its messages on the way.
+    pub fn encode(&self, request_id: Option<&RequestId>) -> Bytes {
+        encode("sync_response", request_id, self)
+    }
+}
+
+/// Payload of `receipt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ReceiptBody {
+    pub chat_id: ChatId,
+    pub user_id: UserId,
+    pub delivered_sequence: Sequence,
+    pub read_sequence: Sequence,
+}
+
+/// Payload of `message_expired`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MessageExpired {
+    pub chat_id: ChatId,
+    pub sequences: Vec<Sequence>,
+}
+
+/// Payload of `chat_updated`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ChatUpdated {
+    pub chat_id: ChatId,
+    pub change: ChatChangeKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+}
+
+/// What has changed about a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub enum ChatChangeKind {
+    Created,
+    Renamed,
+    MemberAdded,
+    MemberRemoved,
+    RoleChanged,
+}
+
+/// Payload of `typing_indicator`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct TypingIndicator {
+    pub chat_id: ChatId,
+    pub user_id: UserId,
+    pub is_typing: bool,
+}
+
+/// What may be known of a user's presence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub enum PresenceStatus {
+    Online,
+    Offline,
+    Unknown,
+}
+
+/// One user's presence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Presence {
+    #[schema(value_type = String)]
+    pub user_id: UserId,
+    pub status: PresenceStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_seen: Option<Timestamp>,
+}
+
+/// Payload of `presence_snapshot`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct PresenceSnapshot {
+    pub presences: Vec<Presence>,
+}
+
+/// Payload of `presence_changed`.
+pub type PresenceChanged = Presence;
+
+/// Payload of `resync`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Resync {
+    pub reason: String,
+}
+
+/// Payload of `heartbeat_ack`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct HeartbeatAck {
+    pub server_time: Timestamp,
+}
+
+/// Payload of `connection_closing`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ConnectionClosing {
+    pub reason: String,
+    pub message: String,
+    pub reconnect_delay_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message() -> Message {
+        Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(47),
+            sender_id: UserId::from_bytes([3; 16]),
+            client_message_id: ClientMessageId::from_bytes([4; 16]),
+            content: "hello".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            created_at: Timestamp::from_millis(1_769_783_400_000),
+            expires_at: None,
+        }
+    }
+
+    fn check(text: Bytes, expected: Expect) {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        expected.assert_eq(&text);
+        let parsed = Outbound::parse(&text).unwrap();
+        assert_eq!(parsed.frame.encode(parsed.request_id.as_ref()), text, "it round-trips");
+    }
+
+    #[test]
+    fn a_push_shows_the_client_message_id_to_its_sender_only() {
+        check(
+            message_body(&message(), None),
+            expect![[
+                r#"{"type":"message","payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z"}}"#
+            ]],
+        );
+        check(
+            message_body(&message(), Some(message().sender_id)),
+            expect![[
+                r#"{"type":"message","payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404"}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn answers_echo_the_request_id() {
+        let request_id = RequestId::new("r-7").unwrap();
+        let error = ErrorBody::new(crate::ErrorCode::InvalidSequence, "sequence is above the head of the chat, 3")
+            .with_details(serde_json::json!({ "head_sequence": 3 }));
+        check(
+            ServerFrame::Error(error).encode(Some(&request_id)),
+            expect![[
+                r#"{"type":"error","request_id":"r-7","payload":{"code":"INVALID_SEQUENCE","message":"sequence is above the head of the chat, 3","details":{"head_sequence":3}}}"#
+            ]],
+        );
+        let message = message();
+        let response = SyncResponse {
+            chat_id: message.chat_id,
+            messages: vec![MessageBody::new(&message, None)],
+            has_more: true,
+            next_sequence: Some(Sequence(48)),
+            head_sequence: Sequence(50),
+        };
+        check(
+            response.encode(Some(&request_id)),
+            expect![[
+                r#"{"type":"sync_response","request_id":"r-7","payload":{"chat_id":"chat_02081040G2081040G2081040G2","messages":[{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z"}],"has_more":true,"next_sequence":48,"head_sequence":50}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn pushes_have_no_request_id() {
+        let updated = ChatUpdated {
+            chat_id: ChatId::from_bytes([2; 16]),
+            change: ChatChangeKind::MemberAdded,
+            user_id: Some(UserId::from_bytes([3; 16])),
+        };
+        check(
+            ServerFrame::ChatUpdated(updated).encode(None),
+            expect![[
+                r#"{"type":"chat_updated","payload":{"chat_id":"chat_02081040G2081040G2081040G2","change":"member_added","user_id":"user_030C1G60R30C1G60R30C1G60R3"}}"#
+            ]],
+        );
+        check(
+            ServerFrame::ConnectionClosing(crate::CloseReason::ServerShutdown.closing_frame()).encode(None),
+            expect![[
+                r#"{"type":"connection_closing","payload":{"reason":"server_shutdown","message":"the server is going away; reconnect and sync","reconnect_delay_ms":1000}}"#
+            ]],
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed_or_refused_without_a_panic(text in ".*") {
+            let _ = Outbound::parse(&text);
+        }
+    }
+}

@@ -75,6 +75,12 @@ impl TryFrom<String> for Content {
     }
 }
 
+impl From<Content> for String {
+    fn from(content: Content) -> Self {
+        content.0.into_string()
+    }
+}
+
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<{} bytes>", self.0.len())

@@ -1,5 +1,8 @@
 use async_trait::async_trait;
-use domain::{Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, DirectPair, Member, Timestamp, UserId};
+use domain::{
+    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, EventBody, Member,
+    MemberChange, Role, Timestamp, UserId,
+};
 
 use crate::StoreError;
 
@@ -16,6 +19,15 @@ pub struct NewDirectChat {
     pub created_at: Timestamp,
 }
 
+impl NewDirectChat {
+    /// What opening the chat writes: both users are plain members.
+    pub fn opening(&self) -> ChatChange {
+        let member = |user_id| Member::new(user_id, Role::Member, self.created_at);
+        let members = self.pair.users().map(member).to_vec();
+        opening(self.chat_id, ChatType::Direct, None, self.created_by, self.created_at, members)
+    }
+}
+
 /// A group to be opened.
 #[derive(Clone, Debug)]
 pub struct NewGroup {
@@ -29,6 +41,39 @@ pub struct NewGroup {
     pub members: Vec<UserId>,
     /// When.
     pub created_at: Timestamp,
+}
+
+impl NewGroup {
+    /// What opening the group writes: whoever asks is its owner, the others are plain members.
+    pub fn opening(&self) -> ChatChange {
+        let owner = Member::new(self.created_by, Role::Owner, self.created_at);
+        let others = self.members.iter().map(|user_id| Member::new(*user_id, Role::Member, self.created_at));
+        let members = std::iter::once(owner).chain(others).collect();
+        opening(self.chat_id, ChatType::Group, Some(self.name.clone()), self.created_by, self.created_at, members)
+    }
+}
+
+fn opening(
+    chat_id: ChatId,
+    chat_type: ChatType,
+    name: Option<ChatName>,
+    created_by: UserId,
+    created_at: Timestamp,
+    members: Vec<Member>,
+) -> ChatChange {
+    let created = EventBody::ChatCreated {
+        chat_id,
+        chat_type,
+        name: name.clone(),
+        created_by,
+        initial_members: members.iter().map(|member| member.user_id).collect(),
+    };
+    let member_count = members.len() as u32;
+    ChatChange {
+        chat: Chat { chat_id, chat_type, name, created_by, created_at, updated_at: created_at, member_count },
+        members: members.into_iter().map(MemberChange::Added).collect(),
+        events: vec![created],
+    }
 }
 
 /// What became of a request to open a chat.

@@ -1,1 +1,84 @@
 //! The promises of the ports as tests, run by every adapter on its real engine.
+//!
+//! Each suite is a module of async functions, one for each promise, named after it; a name begins with the guarantee or
+//! the scenario it shows, where there is one. An adapter hands over a fresh, empty subject for each:
+//!
+//! ```text
+//! ports::contract_tests!(durable: stores());
+//! ports::contract_tests!(routes: Timed { port: Arc::new(MyRoutes::new(clock)), pass });
+//! ```
+//!
+//! which makes every function a test of its own, `messages::g2_…` and so on. A promise that an adapter cannot keep is
+//! a bug in the adapter or in the port's doc comment, never an exception here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::ChatId;
+
+use crate::{
+    ChatReader, ChatWriter, CodeStore, EventLog, MessageReader, MessageWriter, RequestStore, SessionStore, UserReader,
+    UserWriter, WatermarkStore,
+};
+
+mod fixtures;
+mod list;
+
+pub mod chats;
+pub mod codes;
+pub mod limits;
+pub mod log;
+pub mod member_cache;
+pub mod messages;
+pub mod pages;
+pub mod requests;
+pub mod routes;
+pub mod sessions;
+pub mod tickets;
+pub mod users;
+pub mod watermarks;
+
+/// The durable ports of one adapter, all on one store with nothing in it.
+#[derive(Clone)]
+pub struct Stores {
+    /// Writes messages.
+    pub message_writer: Arc<dyn MessageWriter>,
+    /// Reads messages.
+    pub message_reader: Arc<dyn MessageReader>,
+    /// Writes chats.
+    pub chat_writer: Arc<dyn ChatWriter>,
+    /// Reads chats.
+    pub chat_reader: Arc<dyn ChatReader>,
+    /// Writes users.
+    pub user_writer: Arc<dyn UserWriter>,
+    /// Reads users.
+    pub user_reader: Arc<dyn UserReader>,
+    /// Keeps logins.
+    pub sessions: Arc<dyn SessionStore>,
+    /// Keeps one-time codes.
+    pub codes: Arc<dyn CodeStore>,
+    /// Keeps watermarks.
+    pub watermarks: Arc<dyn WatermarkStore>,
+    /// The events of all of the above.
+    pub log: Arc<dyn EventLog>,
+    /// Keeps answers to repeatable requests.
+    pub requests: Arc<dyn RequestStore>,
+    /// Breaks the store. Whatever the store needs to live, a directory for instance, can be kept alive in here too.
+    pub sabotage: Arc<dyn Sabotage>,
+}
+
+/// Does to a store what no port can, and operators and disks sometimes do.
+#[async_trait]
+pub trait Sabotage: Send + Sync {
+    /// Removes the head row of a chat and leaves everything else.
+    async fn drop_head(&self, chat_id: ChatId);
+}
+
+/// A port that forgets with time, and the hand on its clock.
+pub struct Timed<P: ?Sized> {
+    /// The port, with nothing in it.
+    pub port: Arc<P>,
+    /// Makes this much time pass for the port.
+    pub pass: Box<dyn Fn(Duration) + Send + Sync>,
+}

@@ -28,6 +28,23 @@ pub struct NewMessage {
     pub origin_connection_id: Option<ConnectionId>,
 }
 
+impl NewMessage {
+    /// The message that the send becomes at its place in the chat.
+    pub fn at(&self, sequence: Sequence) -> Message {
+        Message {
+            message_id: self.message_id,
+            chat_id: self.chat_id,
+            sequence,
+            sender_id: self.sender_id,
+            client_message_id: self.client_message_id,
+            content: self.content.clone(),
+            content_type: self.content_type,
+            created_at: self.created_at,
+            expires_at: self.ttl.map(|ttl| self.created_at + ttl.as_duration()),
+        }
+    }
+}
+
 /// What the sender is told about a committed send; the same for every retry of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
@@ -87,6 +104,20 @@ pub struct Head {
     pub sequence: Sequence,
     /// The last message, while there is one.
     pub last_message: Option<LastMessage>,
+}
+
+impl Head {
+    /// The head of a chat whose last message this is.
+    pub fn at(message: &Message) -> Self {
+        let last_message = LastMessage {
+            message_id: message.message_id,
+            sender_id: message.sender_id,
+            preview: message.preview(),
+            created_at: message.created_at,
+            expires_at: message.expires_at,
+        };
+        Self { sequence: message.sequence, last_message: Some(last_message) }
+    }
 }
 
 /// What an inbox shows of a chat's last message.

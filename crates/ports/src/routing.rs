@@ -77,7 +77,7 @@ pub trait MemberCache: Send + Sync {
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError>;
 }
 
-/// Something that happens in a chat and is not worth keeping.
+/// Something that happens in a chat and is not worth keeping. It goes to the other members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// A member is typing, or has stopped.
@@ -86,8 +86,6 @@ pub enum Signal {
         chat_id: ChatId,
         /// Who.
         user_id: UserId,
-        /// The connection it came in on, which gets no push of it.
-        origin: ConnectionId,
         /// Whether the typing goes on.
         is_typing: bool,
     },

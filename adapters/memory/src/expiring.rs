@@ -1,0 +1,118 @@
+use std::hash::Hash;
+
+use domain::Timestamp;
+use indexmap::IndexMap;
+
+/// How many entries each insertion looks at for some that are past. More than one, so that the hand is faster than
+/// growth: once as many entries have been added as there were, everything that was past is gone.
+const SWEEP_LEN: usize = 2;
+
+/// A map whose entries are void from a moment of their own on, bounded in entries.
+///
+/// There is no background task and no pause: each insertion moves a hand over the next few entries and drops those that
+/// are past. When the map is full of live entries, a new key takes the place of the one at the hand.
+#[derive(Debug)]
+pub(crate) struct ExpiringMap<K, V> {
+    entries: IndexMap<K, Entry<V>>,
+    hand: usize,
+    len_max: usize,
+}
+
+#[derive(Debug)]
+struct Entry<V> {
+    value: V,
+    expires_at: Timestamp,
+}
+
+impl<K: Hash + Eq, V> ExpiringMap<K, V> {
+    pub(crate) fn new(len_max: usize) -> Self {
+        Self { entries: IndexMap::new(), hand: 0, len_max }
+    }
+
+    /// The value of a key, unless it is past.
+    pub(crate) fn get(&self, key: &K, now: Timestamp) -> Option<&V> {
+        self.entries.get(key).filter(|entry| entry.expires_at > now).map(|entry| &entry.value)
+    }
+
+    /// Sets a key's value and the moment from which on it is void.
+    pub(crate) fn insert(&mut self, key: K, value: V, expires_at: Timestamp, now: Timestamp) {
+        self.sweep(now);
+        if self.entries.len() >= self.len_max && !self.entries.contains_key(&key) {
+            self.hand %= self.entries.len();
+            self.entries.swap_remove_index(self.hand);
+        }
+        self.entries.insert(key, Entry { value, expires_at });
+    }
+
+    /// Takes a key out and returns its value, unless it is past.
+    pub(crate) fn remove(&mut self, key: &K, now: Timestamp) -> Option<V> {
+        self.entries.swap_remove(key).filter(|entry| entry.expires_at > now).map(|entry| entry.value)
+    }
+
+    fn sweep(&mut self, now: Timestamp) {
+        for _ in 0..SWEEP_LEN {
+            match self.entries.get_index(self.hand) {
+                // What takes the place of a removed entry is looked at next.
+                Some((_, entry)) if entry.expires_at <= now => {
+                    self.entries.swap_remove_index(self.hand);
+                }
+                Some(_) => self.hand += 1,
+                None => self.hand = 0,
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    #[test]
+    fn an_entry_is_void_from_its_moment_on() {
+        let mut map = ExpiringMap::new(10);
+        map.insert("ticket", 7, at(100), at(0));
+        assert_eq!(map.get(&"ticket", at(99)), Some(&7));
+        assert_eq!(map.get(&"ticket", at(100)), None);
+        assert_eq!(map.remove(&"ticket", at(100)), None);
+    }
+
+    #[test]
+    fn entries_of_the_past_are_gone_after_as_many_insertions() {
+        let mut map = ExpiringMap::new(10_000);
+        for key in 0..1000 {
+            map.insert(key, (), at(100), at(0));
+        }
+        for key in 1000..2001 {
+            map.insert(key, (), at(300), at(200));
+        }
+        assert_eq!(map.len(), 1001);
+    }
+
+    #[test]
+    fn a_full_map_gives_up_an_old_entry_for_a_new_one() {
+        let mut map = ExpiringMap::new(3);
+        for key in 0..100 {
+            map.insert(key, (), at(1000), at(0));
+            assert!(map.len() <= 3);
+            assert_eq!(map.get(&key, at(0)), Some(&()), "the newest is there");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_there_displaces_nobody() {
+        let mut map = ExpiringMap::new(3);
+        for key in [1, 2, 3, 1, 1, 1, 1, 1] {
+            map.insert(key, (), at(1000), at(0));
+        }
+        assert!([1, 2, 3].iter().all(|key| map.get(key, at(0)).is_some()));
+    }
+}

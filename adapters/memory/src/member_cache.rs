@@ -1,0 +1,63 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatId, Timestamp, UserId};
+use ports::{Clock, MemberCache, StoreError};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// How long members are remembered, however often they are asked for: the bound on what a lost invalidation costs.
+const LIFE: Duration = Duration::from_secs(300);
+/// Members remembered over all chats, at the most: 64 MB of ids. Beyond that the cache forgets chats that are asked for
+/// seldom.
+const MEMBERS_MAX: u64 = 4_000_000;
+/// How many chats that is, about.
+const CHATS_ESTIMATED: usize = 100_000;
+
+/// The member cache of one process.
+pub struct MemoryMemberCache {
+    clock: Arc<dyn Clock>,
+    chats: Cache<ChatId, Remembered, MemberCount>,
+}
+
+#[derive(Clone)]
+struct Remembered {
+    members: Arc<[UserId]>,
+    expires_at: Timestamp,
+}
+
+#[derive(Clone)]
+struct MemberCount;
+
+impl Weighter<ChatId, Remembered> for MemberCount {
+    fn weight(&self, _: &ChatId, remembered: &Remembered) -> u64 {
+        // The entry itself weighs something too, even if a chat has no members.
+        remembered.members.len() as u64 + 4
+    }
+}
+
+impl MemoryMemberCache {
+    /// Nothing is remembered yet.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, chats: Cache::with_weighter(CHATS_ESTIMATED, MEMBERS_MAX, MemberCount) }
+    }
+}
+
+#[async_trait]
+impl MemberCache for MemoryMemberCache {
+    async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
+        let now = self.clock.now();
+        Ok(self.chats.get(&chat_id).filter(|chat| chat.expires_at > now).map(|chat| chat.members))
+    }
+
+    async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
+        self.chats.insert(chat_id, Remembered { members, expires_at: self.clock.now() + LIFE });
+        Ok(())
+    }
+
+    async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
+        self.chats.remove(&chat_id);
+        Ok(())
+    }
+}

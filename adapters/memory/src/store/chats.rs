@@ -1,0 +1,120 @@
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use domain::{
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, Member, MemberChange, Timestamp, UserId, Watermarks, decide,
+};
+use ports::{ChatReader, ChatWriter, CreatedChat, Head, NewDirectChat, NewGroup, StoreError};
+
+use super::{ChatState, MemoryStore, State};
+
+#[async_trait]
+impl ChatReader for MemoryStore {
+    async fn chat(&self, chat_id: ChatId) -> Result<Option<Chat>, StoreError> {
+        Ok(self.transaction(|state| state.chat(chat_id)))
+    }
+
+    async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
+        Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| state.chat(*chat_id)).collect()))
+    }
+
+    async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError> {
+        Ok(self.transaction(|state| state.chats.get(&chat_id)?.members.get(&user_id).cloned()))
+    }
+
+    async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError> {
+        Ok(self.transaction(|state| {
+            state.chats.get(&chat_id).map(|chat| chat.members.values().cloned().collect()).unwrap_or_default()
+        }))
+    }
+
+    async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
+        Ok(self.transaction(|state| {
+            let chat_ids = state.memberships.get(&user_id).into_iter().flatten();
+            chat_ids.map(|chat_id| (*chat_id, state.chats[chat_id].members[&user_id].clone())).collect()
+        }))
+    }
+}
+
+#[async_trait]
+impl ChatWriter for MemoryStore {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+        Ok(self.transaction(|state| {
+            if let Some(existing) = state.direct_chats.get(&chat.pair).and_then(|chat_id| state.chat(*chat_id)) {
+                return CreatedChat::Existing(existing);
+            }
+            state.direct_chats.insert(chat.pair, chat.chat_id);
+            state.open(chat.opening(), chat.created_at)
+        }))
+    }
+
+    async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
+        Ok(self.transaction(|state| match state.chat(group.chat_id) {
+            Some(existing) => CreatedChat::Existing(existing),
+            None => state.open(group.opening(), group.created_at),
+        }))
+    }
+
+    async fn apply(
+        &self,
+        chat_id: ChatId,
+        actor: UserId,
+        command: ChatCommand,
+        now: Timestamp,
+    ) -> Result<Result<ChatChange, ChatRefusal>, StoreError> {
+        Ok(self.transaction(|state| {
+            let chat = state.chats.get(&chat_id).ok_or(ChatRefusal::ChatNotFound)?;
+            let target = command.target().and_then(|user_id| chat.members.get(&user_id));
+            let change = decide(&chat.chat, chat.members.get(&actor), target, &command, now)?;
+            state.write(change.clone(), now);
+            Ok(change)
+        }))
+    }
+}
+
+impl State {
+    fn chat(&self, chat_id: ChatId) -> Option<Chat> {
+        self.chats.get(&chat_id).map(|state| state.chat.clone())
+    }
+
+    fn open(&mut self, opening: ChatChange, now: Timestamp) -> CreatedChat {
+        let chat = opening.chat.clone();
+        self.write(opening, now);
+        CreatedChat::New(chat)
+    }
+
+    /// Writes what was decided, and opens the chat if it is not there.
+    fn write(&mut self, change: ChatChange, now: Timestamp) {
+        let chat_id = change.chat.chat_id;
+        let state = self.chats.entry(chat_id).or_insert_with(|| ChatState {
+            chat: change.chat.clone(),
+            members: BTreeMap::new(),
+            watermarks: BTreeMap::new(),
+            head: Some(Head::default()),
+            messages: BTreeMap::new(),
+            sends: BTreeMap::new(),
+        });
+        state.chat = change.chat;
+        let head = state.head_sequence();
+        for member in change.members {
+            match member {
+                MemberChange::Added(member) => {
+                    self.memberships.entry(member.user_id).or_default().insert(chat_id);
+                    state.watermarks.insert(member.user_id, Watermarks::at(head));
+                    state.members.insert(member.user_id, member);
+                }
+                MemberChange::Updated(member) => {
+                    state.members.insert(member.user_id, member);
+                }
+                MemberChange::Removed(user_id) => {
+                    self.memberships.entry(user_id).or_default().remove(&chat_id);
+                    state.watermarks.remove(&user_id);
+                    state.members.remove(&user_id);
+                }
+            }
+        }
+        for event in change.events {
+            self.record(now, event);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+use async_trait::async_trait;
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use domain::{CodeAttempt, CodeDigest, Timestamp};
+use ports::{CodeStore, PhoneKey, StoreError};
+
+use super::MemoryStore;
+
+#[async_trait]
+impl CodeStore for MemoryStore {
+    async fn issue(&self, phone: PhoneKey, digest: CodeDigest, expires_at: Timestamp) -> Result<(), StoreError> {
+        self.transaction(|state| state.codes.entry(phone).or_default().issue(digest, expires_at));
+        Ok(())
+    }
+
+    async fn attempt(&self, phone: PhoneKey, digest: CodeDigest, now: Timestamp) -> Result<CodeAttempt, StoreError> {
+        let matches = |pending: &CodeDigest| verify_slices_are_equal(pending, &digest).is_ok();
+        Ok(self.transaction(|state| match state.codes.get_mut(&phone) {
+            Some(code) => code.attempt(matches, now),
+            None => CodeAttempt::Wrong,
+        }))
+    }
+}

@@ -1,0 +1,128 @@
+use std::ops::Bound;
+
+use async_trait::async_trait;
+use domain::{ChatId, Content, ContentType, EventBody, Message, MessageId, Sequence, Timestamp, Ttl};
+use ports::{
+    Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
+};
+
+use super::{ChatState, MemoryStore, State};
+
+/// What is remembered of a send: what its sender was told, and what it said.
+pub(super) struct CommittedSend {
+    receipt: Receipt,
+    content: Content,
+    content_type: ContentType,
+    ttl: Option<Ttl>,
+}
+
+#[async_trait]
+impl MessageWriter for MemoryStore {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+        Ok(self.transaction(|state| batch.into_iter().map(|send| state.append(send)).collect()))
+    }
+}
+
+impl State {
+    fn append(&mut self, send: NewMessage) -> Appended {
+        let Some(chat) = self.chats.get_mut(&send.chat_id) else {
+            return Appended::Refused(SendRefusal::ChatNotFound);
+        };
+        if !chat.members.contains_key(&send.sender_id) {
+            return Appended::Refused(SendRefusal::NotAMember);
+        }
+        let key = (send.sender_id, send.client_message_id);
+        if let Some(committed) = chat.sends.get(&key) {
+            return committed.outcome_of_retry(&send);
+        }
+        let Some(head) = &chat.head else {
+            return Appended::Refused(SendRefusal::CounterMissing);
+        };
+
+        let message = send.at(head.sequence.next());
+        let receipt =
+            Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
+        let NewMessage { content, content_type, ttl, origin_connection_id, .. } = send;
+        chat.head = Some(Head::at(&message));
+        chat.messages.insert(message.sequence, message.clone());
+        chat.sends.insert(key, CommittedSend { receipt, content, content_type, ttl });
+        self.places.insert(message.message_id, (message.chat_id, message.sequence));
+        self.record(message.created_at, EventBody::MessagePersisted { message, origin_connection_id });
+        Appended::New(receipt)
+    }
+}
+
+impl CommittedSend {
+    fn outcome_of_retry(&self, retry: &NewMessage) -> Appended {
+        let same = self.content == retry.content && self.content_type == retry.content_type && self.ttl == retry.ttl;
+        if same { Appended::Duplicate(self.receipt) } else { Appended::Refused(SendRefusal::KeyReused) }
+    }
+}
+
+#[async_trait]
+impl MessageReader for MemoryStore {
+    async fn head(&self, chat_id: ChatId) -> Result<Option<Head>, StoreError> {
+        Ok(self.transaction(|state| state.chats.get(&chat_id)?.head.clone()))
+    }
+
+    async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
+        let head = |state: &State, chat_id| state.chats.get(chat_id)?.head.clone();
+        Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| head(state, chat_id)).collect()))
+    }
+
+    async fn after(
+        &self,
+        chat_id: ChatId,
+        after: Sequence,
+        bounds: PageBounds,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        Ok(self.transaction(|state| match state.chats.get(&chat_id) {
+            Some(chat) => chat.page_after(after, bounds, now),
+            None => Page { messages: vec![], examined: Sequence::ZERO, head: Sequence::ZERO },
+        }))
+    }
+
+    async fn before(
+        &self,
+        chat_id: ChatId,
+        before: Sequence,
+        count: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Message>, StoreError> {
+        Ok(self.transaction(|state| {
+            let chat = state.chats.get(&chat_id);
+            let below = chat.into_iter().flat_map(|chat| chat.messages.range(..before).rev());
+            below.map(|(_, message)| message).filter(|message| !message.is_expired(now)).take(count).cloned().collect()
+        }))
+    }
+
+    async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
+        Ok(self.transaction(|state| {
+            let (chat_id, sequence) = state.places.get(&message_id)?;
+            let message = state.chats.get(chat_id)?.messages.get(sequence)?;
+            (!message.is_expired(now)).then(|| message.clone())
+        }))
+    }
+}
+
+impl ChatState {
+    fn page_after(&self, after: Sequence, bounds: PageBounds, now: Timestamp) -> Page {
+        let head = self.head_sequence();
+        let (mut messages, mut bytes, mut examined) = (vec![], 0, after);
+        let rows = self.messages.range((Bound::Excluded(after), Bound::Unbounded));
+        for (count, (sequence, message)) in rows.enumerate() {
+            let expired = message.is_expired(now);
+            let len = if expired { 0 } else { message.content.as_str().len() };
+            if count == bounds.count || (count > 0 && bytes + len > bounds.bytes) {
+                return Page { messages, examined, head };
+            }
+            bytes += len;
+            examined = *sequence;
+            if !expired {
+                messages.push(message.clone());
+            }
+        }
+        Page { messages, examined: head, head }
+    }
+}

@@ -1,0 +1,68 @@
+use async_trait::async_trait;
+use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
+
+use super::MemoryStore;
+
+#[async_trait]
+impl UserReader for MemoryStore {
+    async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
+        Ok(self.transaction(|state| user_ids.iter().map(|user_id| state.users.get(user_id).cloned()).collect()))
+    }
+
+    async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
+        Ok(self.transaction(|state| {
+            let user = |phone_number: &PhoneNumber| {
+                let user_id = state.user_keys.get(&UserKey::Phone(phone_number.clone()))?;
+                state.users.get(user_id).cloned()
+            };
+            phone_numbers.iter().map(user).collect()
+        }))
+    }
+}
+
+#[async_trait]
+impl UserWriter for MemoryStore {
+    async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
+        Ok(self.transaction(|state| {
+            if let Some(user) = state.user_keys.get(&key).and_then(|user_id| state.users.get(user_id)) {
+                return (user.clone(), false);
+            }
+            let phone_number = match &key {
+                UserKey::Phone(phone_number) => Some(phone_number.clone()),
+                UserKey::External { .. } => None,
+            };
+            let user = User {
+                user_id: new.user_id,
+                phone_number,
+                display_name: new.display_name,
+                presence_visibility: PresenceVisibility::default(),
+                created_at: new.created_at,
+                updated_at: new.created_at,
+            };
+            state.user_keys.insert(key, user.user_id);
+            state.users.insert(user.user_id, user.clone());
+            (user, true)
+        }))
+    }
+
+    async fn update(
+        &self,
+        user_id: UserId,
+        display_name: Option<DisplayName>,
+        presence_visibility: Option<PresenceVisibility>,
+        now: Timestamp,
+    ) -> Result<Option<User>, StoreError> {
+        Ok(self.transaction(|state| {
+            let user = state.users.get_mut(&user_id)?;
+            if let Some(display_name) = display_name {
+                user.display_name = display_name;
+            }
+            if let Some(presence_visibility) = presence_visibility {
+                user.presence_visibility = presence_visibility;
+            }
+            user.updated_at = now;
+            Some(user.clone())
+        }))
+    }
+}

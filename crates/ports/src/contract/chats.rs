@@ -1,0 +1,264 @@
+//! What [`ChatReader`](crate::ChatReader) and [`ChatWriter`](crate::ChatWriter) promise.
+
+use std::time::Duration;
+
+use domain::limits::GROUP_MEMBERS_MAX;
+use domain::{
+    Chat, ChatCommand, ChatId, ChatRefusal, ChatType, DirectPair, Member, Role, Sequence, Timestamp, UserId, Watermarks,
+};
+
+use super::Stores;
+use super::fixtures::{WORKS, at_once, chat_name, fresh, new_group, now};
+use crate::{CreatedChat, Head, NewDirectChat};
+
+/// The direct chat of a pair is opened once, whoever asks, and both are plain members of it.
+pub async fn a_pair_has_one_direct_chat(stores: Stores) {
+    let (one, other) = (fresh(), fresh());
+    let asked = direct_chat(one, other);
+    let created = stores.chat_writer.create_direct(asked.clone()).await.expect(WORKS);
+    let expected = Chat {
+        chat_id: asked.chat_id,
+        chat_type: ChatType::Direct,
+        name: None,
+        created_by: one,
+        created_at: asked.created_at,
+        updated_at: asked.created_at,
+        member_count: 2,
+    };
+    assert_eq!(created, CreatedChat::New(expected.clone()));
+
+    let again = stores.chat_writer.create_direct(direct_chat(other, one)).await.expect(WORKS);
+    assert_eq!(again, CreatedChat::Existing(expected.clone()));
+    assert_eq!(stores.chat_reader.chat(asked.chat_id).await.expect(WORKS), Some(expected));
+    let members = stores.chat_reader.members(asked.chat_id).await.expect(WORKS);
+    let mut users = [one, other];
+    users.sort();
+    assert_eq!(members, users.map(|user_id| Member::new(user_id, Role::Member, asked.created_at)));
+    assert_eq!(stores.head(asked.chat_id).await, Head::default());
+}
+
+/// However many ask at once, from either side, one chat comes of it.
+pub async fn a_pair_that_asks_at_once_from_both_sides_has_one_direct_chat(stores: Stores) {
+    let (one, other) = (fresh(), fresh());
+    let created = at_once((0..8).map(|n| {
+        let stores = stores.clone();
+        let asked = if n % 2 == 0 { direct_chat(one, other) } else { direct_chat(other, one) };
+        async move { stores.chat_writer.create_direct(asked).await.expect(WORKS) }
+    }))
+    .await;
+
+    assert_eq!(created.iter().filter(|created| matches!(created, CreatedChat::New(_))).count(), 1);
+    let chat = created[0].chat();
+    assert!(created.iter().all(|created| created.chat() == chat));
+    for user_id in [one, other] {
+        assert_eq!(chats_of(&stores, user_id).await, [chat.chat_id]);
+    }
+}
+
+/// A new group has its name, its owner, its members and its head row at 0.
+pub async fn a_new_group_is_whole(stores: Stores) {
+    let (owner, member) = (fresh(), fresh());
+    let asked = new_group(owner, &[member]);
+    let created = stores.chat_writer.create_group(asked.clone()).await.expect(WORKS);
+    let expected = Chat {
+        chat_id: asked.chat_id,
+        chat_type: ChatType::Group,
+        name: Some(asked.name.clone()),
+        created_by: owner,
+        created_at: asked.created_at,
+        updated_at: asked.created_at,
+        member_count: 2,
+    };
+    assert_eq!(created, CreatedChat::New(expected.clone()));
+    assert_eq!(stores.chat_reader.chat(asked.chat_id).await.expect(WORKS), Some(expected));
+    for (user_id, role) in [(owner, Role::Owner), (member, Role::Member)] {
+        let place = Member::new(user_id, role, asked.created_at);
+        assert_eq!(stores.chat_reader.member(asked.chat_id, user_id).await.expect(WORKS), Some(place.clone()));
+        assert_eq!(stores.chat_reader.memberships(user_id).await.expect(WORKS), [(asked.chat_id, place)]);
+    }
+    assert_eq!(stores.head(asked.chat_id).await, Head::default());
+}
+
+/// A group asked for again by its id, later or at once, is the group that is there.
+pub async fn a_group_is_opened_once_for_its_id(stores: Stores) {
+    let owner = fresh();
+    let asked = new_group(owner, &[fresh()]);
+    let created = at_once((0..4).map(|_| {
+        let (stores, asked) = (stores.clone(), asked.clone());
+        async move { stores.chat_writer.create_group(asked).await.expect(WORKS) }
+    }))
+    .await;
+    assert_eq!(created.iter().filter(|created| matches!(created, CreatedChat::New(_))).count(), 1);
+
+    let renamed = stores.apply(asked.chat_id, owner, ChatCommand::Rename(chat_name("renamed"))).await;
+    let renamed = renamed.expect("an owner renames").chat;
+    let again = stores.chat_writer.create_group(asked).await.expect(WORKS);
+    assert_eq!(again, CreatedChat::Existing(renamed));
+}
+
+/// Chats come in the order asked, with a gap where there is none.
+pub async fn chats_are_in_the_order_asked(stores: Stores) {
+    let (one, _) = stores.chat_of_one().await;
+    let (other, _) = stores.chat_of_one().await;
+    let chats = stores.chat_reader.chats(&[other, fresh(), one, other]).await.expect(WORKS);
+    let chat_ids: Vec<_> = chats.into_iter().map(|chat| chat.map(|chat| chat.chat_id)).collect();
+    assert_eq!(chat_ids, [Some(other), None, Some(one), Some(other)]);
+}
+
+/// Members are listed by user id, and a user's chats with the user's place in each.
+pub async fn memberships_are_found_from_both_ends(stores: Stores) {
+    let user_id = fresh();
+    let others: Vec<UserId> = (0..5).map(|_| fresh()).collect();
+    let owned = stores.group(user_id, &others).await;
+    let joined = stores.group(others[0], &[user_id]).await;
+    stores.group(others[0], &[others[1]]).await;
+
+    let members = stores.chat_reader.members(owned).await.expect(WORKS);
+    let mut expected = others.clone();
+    expected.push(user_id);
+    expected.sort();
+    assert_eq!(members.iter().map(|member| member.user_id).collect::<Vec<_>>(), expected);
+
+    let mut memberships = stores.chat_reader.memberships(user_id).await.expect(WORKS);
+    memberships.sort_by_key(|(chat_id, _)| *chat_id != owned);
+    let places: Vec<_> = memberships.iter().map(|(chat_id, member)| (*chat_id, member.user_id, member.role)).collect();
+    assert_eq!(places, [(owned, user_id, Role::Owner), (joined, user_id, Role::Member)]);
+}
+
+/// Outsiders have no place in a chat, and a chat that does not exist has no members.
+pub async fn outsiders_and_unknown_chats_have_no_members(stores: Stores) {
+    let (chat_id, owner) = stores.chat_of_one().await;
+    assert_eq!(stores.chat_reader.member(chat_id, fresh()).await.expect(WORKS), None);
+    assert_eq!(stores.chat_reader.member(fresh(), owner).await.expect(WORKS), None);
+    assert_eq!(stores.chat_reader.members(fresh()).await.expect(WORKS), []);
+    assert_eq!(stores.chat_reader.memberships(fresh()).await.expect(WORKS), []);
+    assert_eq!(stores.chat_reader.chat(fresh()).await.expect(WORKS), None);
+}
+
+/// A new name is there for everyone who reads, with the time of the change.
+pub async fn a_rename_is_written(stores: Stores) {
+    let (chat_id, owner) = stores.chat_of_one().await;
+    let later = now() + Duration::from_secs(60);
+    let rename = ChatCommand::Rename(chat_name("better"));
+    let change = stores.chat_writer.apply(chat_id, owner, rename, later).await.expect(WORKS).expect("owners rename");
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
+    assert_eq!(chat, change.chat);
+    assert_eq!((chat.name, chat.updated_at), (Some(chat_name("better")), later));
+}
+
+/// A new member starts with both watermarks at the head of that moment, however often they have been here before.
+pub async fn a_new_member_starts_at_the_head(stores: Stores) {
+    let (chat_id, owner) = stores.chat_with_head(3).await;
+    let user_id = fresh();
+    for head in [3, 5] {
+        let add = ChatCommand::AddMember { user_id, role: Role::Admin };
+        let change = stores.apply(chat_id, owner, add).await.expect("an owner adds members");
+        assert_eq!(change.chat.member_count, 2);
+        let member = stores.chat_reader.member(chat_id, user_id).await.expect(WORKS).expect("the member is there");
+        assert_eq!(member, Member::new(user_id, Role::Admin, member.joined_at));
+        assert_eq!(chats_of(&stores, user_id).await, [chat_id]);
+        let watermarks = stores.watermarks.watermarks(&[(user_id, chat_id)]).await.expect(WORKS);
+        assert_eq!(watermarks, [Watermarks::at(Sequence(head))]);
+
+        stores.apply(chat_id, user_id, ChatCommand::Leave).await.expect("an admin leaves");
+        stores.fill(chat_id, owner, 2).await;
+    }
+}
+
+/// Who is removed or leaves has no place left, from either end, and is counted no more.
+pub async fn a_member_who_is_gone_is_gone_from_both_ends(stores: Stores) {
+    let (owner, removed, leaving) = (fresh(), fresh(), fresh());
+    let chat_id = stores.group(owner, &[removed, leaving]).await;
+    stores.apply(chat_id, owner, ChatCommand::RemoveMember { user_id: removed }).await.expect("an owner removes");
+    stores.apply(chat_id, leaving, ChatCommand::Leave).await.expect("a member leaves");
+
+    let members = stores.chat_reader.members(chat_id).await.expect(WORKS);
+    assert_eq!(members.iter().map(|member| member.user_id).collect::<Vec<_>>(), [owner]);
+    for user_id in [removed, leaving] {
+        assert_eq!(stores.chat_reader.member(chat_id, user_id).await.expect(WORKS), None);
+        assert_eq!(chats_of(&stores, user_id).await, []);
+    }
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
+    assert_eq!(chat.member_count, 1);
+}
+
+/// Handing a group over writes both rows, and of two who are handed it at once one becomes the owner.
+pub async fn a_group_always_has_one_owner(stores: Stores) {
+    let (owner, heirs) = (fresh(), [fresh(), fresh()]);
+    let chat_id = stores.group(owner, &heirs).await;
+    let outcomes = at_once(heirs.map(|user_id| {
+        let stores = stores.clone();
+        async move { stores.apply(chat_id, owner, ChatCommand::ChangeRole { user_id, role: Role::Owner }).await }
+    }))
+    .await;
+
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    assert!(outcomes.contains(&Err(ChatRefusal::Forbidden)));
+    let members = stores.chat_reader.members(chat_id).await.expect(WORKS);
+    let owners: Vec<_> = members.iter().filter(|member| member.role == Role::Owner).collect();
+    assert_eq!(owners.len(), 1);
+    assert!(heirs.contains(&owners[0].user_id));
+    let former = members.iter().find(|member| member.user_id == owner).expect("the former owner stays");
+    assert_eq!(former.role, Role::Admin);
+}
+
+/// A mute is the member's own: it is written on one row, leaves the chat as it was, and is taken back.
+pub async fn a_mute_is_the_members_own(stores: Stores) {
+    let (owner, member) = (fresh(), fresh());
+    let chat_id = stores.group(owner, &[member]).await;
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS);
+    for until in [Some(Timestamp::MAX), None] {
+        stores.apply(chat_id, member, ChatCommand::Mute { until }).await.expect("members mute");
+        let muted_until = |member: Option<Member>| member.expect("the member is there").muted_until;
+        assert_eq!(muted_until(stores.chat_reader.member(chat_id, member).await.expect(WORKS)), until);
+        assert_eq!(muted_until(stores.chat_reader.member(chat_id, owner).await.expect(WORKS)), None);
+    }
+    assert_eq!(stores.chat_reader.chat(chat_id).await.expect(WORKS), chat);
+}
+
+/// A command that is refused changes nothing, and a chat that does not exist refuses all.
+pub async fn a_refused_command_changes_nothing(stores: Stores) {
+    let (owner, member) = (fresh(), fresh());
+    let chat_id = stores.group(owner, &[member]).await;
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS);
+    let members = stores.chat_reader.members(chat_id).await.expect(WORKS);
+    let cases = [
+        (fresh(), member, ChatCommand::Leave, ChatRefusal::ChatNotFound),
+        (chat_id, fresh(), ChatCommand::Rename(chat_name("taken over")), ChatRefusal::NotAMember),
+        (chat_id, member, ChatCommand::Rename(chat_name("taken over")), ChatRefusal::Forbidden),
+        (chat_id, owner, ChatCommand::AddMember { user_id: member, role: Role::Member }, ChatRefusal::AlreadyAMember),
+        (chat_id, owner, ChatCommand::RemoveMember { user_id: fresh() }, ChatRefusal::TargetNotAMember),
+        (chat_id, owner, ChatCommand::Leave, ChatRefusal::OwnerMustHandOver),
+    ];
+    for (chat_id, actor, command, refusal) in cases {
+        assert_eq!(stores.apply(chat_id, actor, command).await, Err(refusal));
+    }
+    assert_eq!(stores.chat_reader.chat(chat_id).await.expect(WORKS), chat);
+    assert_eq!(stores.chat_reader.members(chat_id).await.expect(WORKS), members);
+}
+
+/// The last place in a group goes to one of those who are added at once.
+pub async fn a_group_never_grows_beyond_its_bound(stores: Stores) {
+    let owner = fresh();
+    let members: Vec<UserId> = (0..GROUP_MEMBERS_MAX - 2).map(|_| fresh()).collect();
+    let chat_id = stores.group(owner, &members).await;
+    let outcomes = at_once((0..4).map(|_| {
+        let (stores, add) = (stores.clone(), ChatCommand::AddMember { user_id: fresh(), role: Role::Member });
+        async move { stores.apply(chat_id, owner, add).await.map(|change| change.chat.member_count as usize) }
+    }))
+    .await;
+
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Ok(GROUP_MEMBERS_MAX)).count(), 1);
+    assert_eq!(outcomes.iter().filter(|outcome| **outcome == Err(ChatRefusal::ChatFull)).count(), 3);
+    assert_eq!(stores.chat_reader.members(chat_id).await.expect(WORKS).len(), GROUP_MEMBERS_MAX);
+}
+
+fn direct_chat(created_by: UserId, other: UserId) -> NewDirectChat {
+    let pair = DirectPair::new(created_by, other).expect("the two are different");
+    NewDirectChat { chat_id: fresh(), pair, created_by, created_at: now() }
+}
+
+async fn chats_of(stores: &Stores, user_id: UserId) -> Vec<ChatId> {
+    let memberships = stores.chat_reader.memberships(user_id).await.expect(WORKS);
+    memberships.into_iter().map(|(chat_id, _)| chat_id).collect()
+}

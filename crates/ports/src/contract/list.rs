@@ -1,0 +1,201 @@
+/// Turns a suite of [`contract`](crate::contract) into tests, one for each promise, on a fresh subject each.
+///
+/// `durable: stores()` runs all suites of the durable ports; the others are named one by one. The subject is an
+/// expression that may await; it is evaluated anew in every test.
+#[macro_export]
+macro_rules! contract_tests {
+    (durable: $stores:expr) => {
+        $crate::contract_tests!(messages: $stores);
+        $crate::contract_tests!(pages: $stores);
+        $crate::contract_tests!(chats: $stores);
+        $crate::contract_tests!(users: $stores);
+        $crate::contract_tests!(sessions: $stores);
+        $crate::contract_tests!(codes: $stores);
+        $crate::contract_tests!(watermarks: $stores);
+        $crate::contract_tests!(log: $stores);
+        $crate::contract_tests!(requests: $stores);
+    };
+    (messages: $stores:expr) => {
+        $crate::contract_tests!(@ messages, $stores, [
+            adr_004_scenario_1_basic_sequence_allocation,
+            adr_004_scenario_2_idempotent_retry,
+            adr_004_scenario_3_concurrent_writers,
+            adr_004_scenario_4_race_on_idempotency,
+            adr_004_scenario_5_failure_after_allocation,
+            adr_004_scenario_6_first_message_of_a_new_chat,
+            adr_004_scenario_7_counter_missing,
+            g1_an_acknowledged_message_is_in_every_read,
+            g1_the_head_follows_the_last_message,
+            g2_the_key_includes_the_sender,
+            g2_the_key_includes_the_chat,
+            g2_a_key_reused_for_something_else_is_refused,
+            g2_a_batch_may_hold_a_send_twice,
+            g2_a_key_outlives_its_message,
+            g3_sequences_are_contiguous_under_concurrent_writers,
+            g3_sequences_become_visible_in_order,
+            g3_refused_sends_use_no_sequence,
+            g3_a_batch_spans_chats_that_count_for_themselves,
+            g4_only_members_send,
+            g5_every_send_of_a_batch_is_answered_in_its_place,
+        ]);
+    };
+    (pages: $stores:expr) => {
+        $crate::contract_tests!(@ pages, $stores, [
+            g6_a_page_holds_everything_above_its_cursor,
+            g6_a_page_is_of_one_chat,
+            g6_a_page_is_bounded_by_count,
+            g6_a_page_is_bounded_by_bytes,
+            g6_a_chat_that_does_not_exist_has_an_empty_page,
+            g6_a_cursor_above_the_head_is_told_the_head,
+            heads_are_in_the_order_asked,
+            history_is_newest_first_below_its_bound,
+            by_id_finds_nothing_under_an_unknown_id,
+            g11_an_expired_message_is_in_no_read,
+            g11_a_page_of_expired_messages_is_empty_and_moves_on,
+        ]);
+    };
+    (chats: $stores:expr) => {
+        $crate::contract_tests!(@ chats, $stores, [
+            a_pair_has_one_direct_chat,
+            a_pair_that_asks_at_once_from_both_sides_has_one_direct_chat,
+            a_new_group_is_whole,
+            a_group_is_opened_once_for_its_id,
+            chats_are_in_the_order_asked,
+            memberships_are_found_from_both_ends,
+            outsiders_and_unknown_chats_have_no_members,
+            a_rename_is_written,
+            a_new_member_starts_at_the_head,
+            a_member_who_is_gone_is_gone_from_both_ends,
+            a_group_always_has_one_owner,
+            a_mute_is_the_members_own,
+            a_refused_command_changes_nothing,
+            a_group_never_grows_beyond_its_bound,
+        ]);
+    };
+    (users: $stores:expr) => {
+        $crate::contract_tests!(@ users, $stores, [
+            a_key_finds_the_user_it_made,
+            a_key_that_signs_in_at_once_has_one_user,
+            a_subject_belongs_to_its_issuer,
+            users_are_in_the_order_asked,
+            an_update_sets_what_is_given,
+        ]);
+    };
+    (sessions: $stores:expr) => {
+        $crate::contract_tests!(@ sessions, $stores, [
+            a_session_is_there_until_it_expires,
+            a_device_has_one_session,
+            sessions_are_oldest_first,
+            a_refresh_rotates_the_token,
+            a_reused_token_deletes_the_session,
+            a_refused_refresh_changes_nothing,
+            refreshes_of_one_session_are_judged_one_by_one,
+            a_user_revokes_only_their_own_sessions,
+        ]);
+    };
+    (codes: $stores:expr) => {
+        $crate::contract_tests!(@ codes, $stores, [
+            a_code_is_spent_by_its_use,
+            a_new_code_replaces_the_earlier_one,
+            an_expired_code_is_wrong,
+            concurrent_wrong_tries_lock_the_phone,
+            of_concurrent_right_tries_one_is_correct,
+            a_lock_stays_when_a_new_code_is_issued,
+        ]);
+    };
+    (watermarks: $stores:expr) => {
+        $crate::contract_tests!(@ watermarks, $stores, [
+            g7_a_watermark_only_moves_forward,
+            g7_a_watermark_never_passes_the_head,
+            g10_read_implies_delivered,
+            g10_concurrent_devices_keep_the_furthest_place,
+            only_members_move_watermarks,
+            watermarks_are_in_the_order_asked,
+        ]);
+    };
+    (log: $stores:expr) => {
+        $crate::contract_tests!(@ log, $stores, [
+            every_commit_leaves_its_events_once_in_order,
+            g1_every_acknowledged_message_is_in_the_log_in_order,
+            a_consumer_goes_on_behind_its_last_commit,
+            a_commit_before_anything_was_returned_skips_nothing,
+            each_group_has_its_own_place,
+            a_waiting_consumer_is_woken,
+            a_dropped_call_of_next_loses_nothing,
+        ]);
+    };
+    (requests: $stores:expr) => {
+        $crate::contract_tests!(@ requests, $stores, [
+            an_unanswered_request_is_resumed_with_its_reservation,
+            an_answered_request_is_replayed,
+            a_key_with_another_request_is_a_mismatch,
+            a_key_belongs_to_its_user,
+            concurrent_tries_share_one_reservation,
+            a_request_is_forgotten_after_a_day,
+        ]);
+    };
+    (tickets: $tickets:expr) => {
+        $crate::contract_tests!(@ tickets, $tickets, [
+            a_ticket_is_taken_once,
+            of_concurrent_takers_one_gets_the_ticket,
+            a_ticket_is_void_once_it_expires,
+        ]);
+    };
+    (limits: $limits:expr) => {
+        $crate::contract_tests!(@ limits, $limits, [
+            a_bucket_empties_and_fills_again,
+            an_unused_bucket_is_full_and_no_fuller,
+            keys_count_for_themselves,
+            concurrent_takers_get_no_more_than_the_burst,
+        ]);
+    };
+    (routes: $routes:expr) => {
+        $crate::contract_tests!(@ routes, $routes, [
+            a_registered_route_is_found,
+            gateways_are_asked_once_for_each_user,
+            an_unregistered_route_is_gone,
+            a_route_expires_by_itself,
+        ]);
+    };
+    (member_cache: $cache:expr) => {
+        $crate::contract_tests!(@ member_cache, $cache, [
+            members_are_remembered_as_filled,
+            an_invalidated_chat_is_forgotten,
+            members_are_forgotten_with_time,
+        ]);
+    };
+    (@ $suite:ident, $subject:expr, [$($promise:ident),* $(,)?]) => {
+        mod $suite {
+            // The subject is written in the words of the file that runs the suite.
+            use super::*;
+
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $promise() {
+                    $crate::contract::$suite::$promise($subject).await;
+                }
+            )*
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn every_promise_is_listed() {
+        let contract = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/contract");
+        let list = fs::read_to_string(contract.join("list.rs")).unwrap();
+        let mut promises = 0;
+        for file in fs::read_dir(&contract).unwrap() {
+            let source = fs::read_to_string(file.unwrap().path()).unwrap();
+            for name in source.split("\npub async fn ").skip(1).filter_map(|text| text.split('(').next()) {
+                assert!(list.contains(&format!(" {name},\n")), "`{name}` is in no list, so no adapter runs it");
+                promises += 1;
+            }
+        }
+        assert!(promises > 30, "only {promises} promises were found");
+    }
+}

@@ -1,0 +1,183 @@
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use domain::DisplayName;
+use tidings_auth::{AuthError, Config, Limits, VerifyOtp};
+
+use crate::world::{IP, MINUTE, PHONE, World, device, start};
+
+fn give_back<'a>(phone: &'a str, otp: &'a str) -> VerifyOtp<'a> {
+    VerifyOtp { phone, otp, device_id: device(1), display_name: None }
+}
+
+/// A code of six digits that is not `code`.
+fn other_than(code: &str) -> &'static str {
+    if code == "111111" { "222222" } else { "111111" }
+}
+
+#[tokio::test]
+async fn a_code_signs_its_owner_in_once() {
+    let world = World::new();
+    let requested = world.auth.request_otp(PHONE, IP).await.unwrap();
+    assert_eq!(requested.phone_number.as_str(), PHONE);
+    assert_eq!(requested.expires_at, start() + 5 * MINUTE);
+    assert_eq!(requested.retry_after, Duration::ZERO);
+
+    let otp = world.phones.last_code();
+    let signed_in = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap();
+    assert!(signed_in.is_new_user);
+    assert_eq!(signed_in.user.phone_number.as_ref().map(|number| number.as_str()), Some(PHONE));
+    assert_eq!(signed_in.session.user_id, signed_in.user.user_id);
+    assert_eq!(signed_in.session.device_id, device(1));
+    assert_eq!(signed_in.session.expires_at, start() + Duration::from_secs(30 * 24 * 3600));
+    assert_eq!(signed_in.tokens.expires_in, Duration::from_secs(3600));
+
+    let again = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap_err();
+    assert!(matches!(again, AuthError::WrongCode), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_known_number_gets_the_same_answer_as_a_new_one_and_its_user_back() {
+    let world = World::new();
+    let unknown = world.auth.request_otp(PHONE, IP).await.unwrap();
+    let otp = world.phones.last_code();
+    let first = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap();
+
+    let known = world.auth.request_otp(PHONE, IP).await.unwrap();
+    assert_eq!(known, unknown);
+    let otp = world.phones.last_code();
+    let second = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap();
+    assert!(!second.is_new_user);
+    assert_eq!(second.user, first.user);
+}
+
+#[tokio::test]
+async fn a_new_user_gets_the_name_given_or_a_neutral_one() {
+    let world = World::new();
+    let neutral = world.sign_in("+15550100001", device(1)).await.user;
+    let id = neutral.user_id.to_string();
+    assert_eq!(neutral.display_name.as_str(), format!("User {}", &id[id.len() - 4..]));
+
+    world.auth.request_otp("+15550100002", IP).await.unwrap();
+    let otp = world.phones.last_code();
+    let display_name = DisplayName::try_from("Ada".to_owned()).ok();
+    let verify = VerifyOtp { display_name, ..give_back("+15550100002", &otp) };
+    assert_eq!(world.auth.verify_otp(verify).await.unwrap().user.display_name.as_str(), "Ada");
+}
+
+#[tokio::test]
+async fn a_code_is_void_after_five_minutes() {
+    let world = World::new();
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    world.clock.advance(5 * MINUTE);
+    let late = world.auth.verify_otp(give_back(PHONE, &world.phones.last_code())).await.unwrap_err();
+    assert!(matches!(late, AuthError::WrongCode), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_code_of_another_phone_is_wrong() {
+    let world = World::new();
+    world.auth.request_otp("+15550100001", IP).await.unwrap();
+    let otp = world.phones.last_code();
+    world.auth.request_otp("+15550100002", IP).await.unwrap();
+    // One time in a million both phones get the same code, which is then right.
+    if world.phones.last_code() != otp {
+        let error = world.auth.verify_otp(give_back("+15550100002", &otp)).await.unwrap_err();
+        assert!(matches!(error, AuthError::WrongCode), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_code_replaces_the_one_before() {
+    let world = World::new();
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let first = world.phones.last_code();
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let second = world.phones.last_code();
+    if first != second {
+        let error = world.auth.verify_otp(give_back(PHONE, &first)).await.unwrap_err();
+        assert!(matches!(error, AuthError::WrongCode), "{error:?}");
+    }
+    assert!(world.auth.verify_otp(give_back(PHONE, &second)).await.unwrap().is_new_user);
+}
+
+#[tokio::test]
+async fn five_wrong_codes_lock_the_phone_for_fifteen_minutes_even_for_a_new_code() {
+    let world = World::new();
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let otp = world.phones.last_code();
+    for _ in 0..5 {
+        let wrong = world.auth.verify_otp(give_back(PHONE, other_than(&otp))).await.unwrap_err();
+        assert!(matches!(wrong, AuthError::WrongCode), "{wrong:?}");
+    }
+    world.clock.advance(MINUTE);
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let otp = world.phones.last_code();
+    let locked = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap_err();
+    assert!(matches!(locked, AuthError::Locked { retry_after } if retry_after == 14 * MINUTE), "{locked:?}");
+}
+
+#[tokio::test]
+async fn a_phone_gets_three_codes_in_fifteen_minutes() {
+    let world = World::new();
+    for _ in 0..2 {
+        assert_eq!(world.auth.request_otp(PHONE, IP).await.unwrap().retry_after, Duration::ZERO);
+    }
+    assert_eq!(world.auth.request_otp(PHONE, IP).await.unwrap().retry_after, 5 * MINUTE);
+    let error = world.auth.request_otp(PHONE, IP).await.unwrap_err();
+    let AuthError::RateLimited { limit: "otp_request_per_phone", decision } = error else { panic!("{error:?}") };
+    assert_eq!((decision.limit, decision.retry_after), (3, 5 * MINUTE));
+    assert_eq!(world.phones.codes().len(), 3);
+}
+
+#[tokio::test]
+async fn an_address_over_its_limit_takes_nothing_from_a_phone() {
+    let world = World::new();
+    for n in 0..10 {
+        world.auth.request_otp(&format!("+1555010000{n}"), IP).await.unwrap();
+    }
+    for _ in 0..5 {
+        let error = world.auth.request_otp(PHONE, IP).await.unwrap_err();
+        assert!(matches!(error, AuthError::RateLimited { limit: "otp_request_per_ip", .. }), "{error:?}");
+    }
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    assert_eq!(world.auth.request_otp(PHONE, elsewhere).await.unwrap().retry_after, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn limits_that_are_off_do_not_count() {
+    let limits = Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+    let world = World::with(Config { limits, ..Config::default() });
+    for _ in 0..30 {
+        assert_eq!(world.auth.request_otp(PHONE, IP).await.unwrap().retry_after, Duration::ZERO);
+    }
+}
+
+#[tokio::test]
+async fn the_fixed_code_works_for_a_phone_that_asked_and_no_other() {
+    let world = World::with(Config { fixed_code: Some("000000".to_owned()), ..Config::default() });
+    let unasked = world.auth.verify_otp(give_back(PHONE, "000000")).await.unwrap_err();
+    assert!(matches!(unasked, AuthError::WrongCode), "{unasked:?}");
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    assert!(world.auth.verify_otp(give_back(PHONE, "000000")).await.unwrap().is_new_user);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_phone_number_is_refused_and_sent_nothing() {
+    let world = World::new();
+    for phone in ["", "15551234567", "+1555", "+9991234567", "+15551234567890"] {
+        let error = world.auth.request_otp(phone, IP).await.unwrap_err();
+        assert!(matches!(error, AuthError::InvalidPhoneNumber), "{phone}: {error:?}");
+        let error = world.auth.verify_otp(give_back(phone, "000000")).await.unwrap_err();
+        assert!(matches!(error, AuthError::InvalidPhoneNumber), "{phone}: {error:?}");
+    }
+    assert!(world.phones.codes().is_empty());
+}
+
+#[tokio::test]
+async fn a_code_that_could_not_be_sent_is_reported() {
+    let world = World::new();
+    world.phones.fail();
+    let error = world.auth.request_otp(PHONE, IP).await.unwrap_err();
+    assert!(matches!(error, AuthError::NotDelivered), "{error:?}");
+}

@@ -1,0 +1,131 @@
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{DeviceId, PhoneNumber, SessionId, Timestamp, UserId};
+use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
+use ports::{Clock, Delivery, GatewayId, OtpError, OtpSender, Push, StoreError, UserReader};
+use tempfile::TempDir;
+use tidings_auth::{Auth, Config, KeyRing, Ports, SignedIn, VerifyOtp};
+
+pub(crate) const PHONE: &str = "+15551234567";
+pub(crate) const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Everything around one `Auth`.
+pub(crate) struct World {
+    pub(crate) auth: Auth,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) phones: Arc<Phones>,
+    pub(crate) sockets: Arc<Sockets>,
+    pub(crate) keys: Arc<KeyRing>,
+    store: Arc<MemoryStore>,
+    /// Holds the key file for as long as the world lives.
+    _directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(crate) fn with(config: Config) -> Self {
+        let directory = TempDir::new().unwrap();
+        let clock = Arc::new(ManualClock::at(start()));
+        let ids = Arc::new(SequentialIds::default());
+        let store = Arc::new(MemoryStore::new(ids.clone()));
+        let (phones, sockets) = (Arc::new(Phones::default()), Arc::new(Sockets::default()));
+        let keys = Arc::new(KeyRing::open(directory.path(), &config, clock.now()).unwrap());
+        let ports = Ports {
+            users: store.clone(),
+            sessions: store.clone(),
+            codes: store.clone(),
+            tickets: Arc::new(MemoryTickets::new(clock.clone())),
+            limits: Arc::new(MemoryLimits::new(clock.clone())),
+            otp: phones.clone(),
+            delivery: sockets.clone(),
+            clock: clock.clone(),
+            ids,
+        };
+        let auth = Auth::new(ports, keys.clone(), config).unwrap();
+        Self { auth, clock, phones, sockets, keys, store, _directory: directory }
+    }
+
+    /// Asks for a code and gives it back.
+    pub(crate) async fn sign_in(&self, phone: &str, device_id: DeviceId) -> SignedIn {
+        self.auth.request_otp(phone, IP).await.unwrap();
+        let otp = self.phones.last_code();
+        self.auth.verify_otp(VerifyOtp { phone, otp: &otp, device_id, display_name: None }).await.unwrap()
+    }
+
+    pub(crate) async fn display_name(&self, user_id: UserId) -> String {
+        let users = self.store.users(&[user_id]).await.unwrap();
+        users[0].as_ref().expect("there is such a user").display_name.as_str().to_owned()
+    }
+}
+
+/// 2026-01-30T14:30:00Z.
+pub(crate) fn start() -> Timestamp {
+    Timestamp::from_millis(1_769_783_400_000)
+}
+
+pub(crate) fn device(n: u8) -> DeviceId {
+    DeviceId::from_bytes([n; 16])
+}
+
+/// Phones that receive codes, or do not while `broken`.
+#[derive(Default)]
+pub(crate) struct Phones {
+    received: Mutex<Vec<String>>,
+    broken: Mutex<bool>,
+}
+
+impl Phones {
+    pub(crate) fn codes(&self) -> Vec<String> {
+        self.received.lock().unwrap().clone()
+    }
+
+    pub(crate) fn last_code(&self) -> String {
+        self.codes().pop().expect("a code was sent")
+    }
+
+    pub(crate) fn fail(&self) {
+        *self.broken.lock().unwrap() = true;
+    }
+}
+
+#[async_trait]
+impl OtpSender for Phones {
+    async fn send(&self, _: &PhoneNumber, code: &str, _: Timestamp) -> Result<(), OtpError> {
+        if *self.broken.lock().unwrap() {
+            return Err(OtpError("no network".into()));
+        }
+        self.received.lock().unwrap().push(code.to_owned());
+        Ok(())
+    }
+}
+
+/// Remembers whose sockets were to be closed.
+#[derive(Default)]
+pub(crate) struct Sockets(Mutex<Vec<SessionId>>);
+
+impl Sockets {
+    pub(crate) fn closed(&self) -> Vec<SessionId> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Delivery for Sockets {
+    async fn deliver(&self, _: &GatewayId, _: Vec<Push>) -> Result<(), StoreError> {
+        unreachable!("auth pushes nothing")
+    }
+
+    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+        self.0.lock().unwrap().push(session_id);
+        Ok(())
+    }
+}

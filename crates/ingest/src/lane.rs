@@ -1,0 +1,95 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{counter, histogram};
+use ports::{Appended, IngestError, MessageWriter, NewMessage, SendRefusal, Sent};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tracing::error;
+
+/// A send that waits for its commit.
+pub(crate) struct Waiting {
+    pub(crate) message: NewMessage,
+    pub(crate) deadline: Instant,
+    pub(crate) reply: oneshot::Sender<Result<Sent, IngestError>>,
+}
+
+/// When a client whose send could not be committed is asked to try again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Commits the sends of one lane in the order in which they were queued, until the queue is closed and empty.
+///
+/// One batch is under way at a time: order needs it, and it is what makes batches grow under load. Every send is
+/// answered by its deadline. The oldest of a batch sets the time for the whole batch; the younger ones behind it have
+/// theirs later, so none waits longer than its own.
+pub(crate) async fn run(mut queue: mpsc::Receiver<Waiting>, store: Arc<dyn MessageWriter>, batch_len_max: usize) {
+    let mut gathered = Vec::with_capacity(batch_len_max);
+    while queue.recv_many(&mut gathered, batch_len_max).await > 0 {
+        let now = Instant::now();
+        let mut batch = Vec::with_capacity(gathered.len());
+        let mut replies = Vec::with_capacity(gathered.len());
+        let mut deadline = None;
+        for Waiting { message, deadline: own, reply } in gathered.drain(..) {
+            if own <= now {
+                // Its sender has been kept waiting as long as we promised; a commit now would be one nobody expects.
+                answer(reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
+                continue;
+            }
+            deadline.get_or_insert(own);
+            batch.push(message);
+            replies.push(reply);
+        }
+        let Some(deadline) = deadline else { continue };
+        histogram!("tidings_ingest_batch_sends").record(batch.len() as f64);
+        match tokio::time::timeout_at(deadline, store.append(batch)).await {
+            Ok(Ok(outcomes)) => {
+                assert_eq!(outcomes.len(), replies.len(), "the store answers every send of a batch");
+                for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                    answer(reply, outcome_of(outcome));
+                }
+            }
+            Ok(Err(failure)) => {
+                error!(error = &failure as &dyn std::error::Error, "a batch of sends was not committed");
+                refuse_all(replies);
+            }
+            Err(_elapsed) => {
+                error!("the store did not commit a batch of sends within the deadline");
+                refuse_all(replies);
+            }
+        }
+    }
+}
+
+fn outcome_of(outcome: Appended) -> Result<Sent, IngestError> {
+    match outcome {
+        Appended::New(receipt) => Ok(Sent { receipt, deduplicated: false }),
+        Appended::Duplicate(receipt) => Ok(Sent { receipt, deduplicated: true }),
+        Appended::Refused(SendRefusal::ChatNotFound) => Err(IngestError::ChatNotFound),
+        Appended::Refused(SendRefusal::NotAMember) => Err(IngestError::NotAMember),
+        Appended::Refused(SendRefusal::KeyReused) => Err(IngestError::IdempotencyKeyReused),
+        Appended::Refused(SendRefusal::CounterMissing) => Err(IngestError::CounterMissing),
+    }
+}
+
+fn refuse_all(replies: Vec<oneshot::Sender<Result<Sent, IngestError>>>) {
+    for reply in replies {
+        answer(reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
+    }
+}
+
+pub(crate) fn answer(reply: oneshot::Sender<Result<Sent, IngestError>>, outcome: Result<Sent, IngestError>) {
+    let label = match &outcome {
+        Ok(Sent { deduplicated: false, .. }) => "new",
+        Ok(Sent { deduplicated: true, .. }) => "duplicate",
+        Err(IngestError::ChatNotFound) => "chat_not_found",
+        Err(IngestError::NotAMember) => "not_a_member",
+        Err(IngestError::IdempotencyKeyReused) => "key_reused",
+        Err(IngestError::CounterMissing) => "counter_missing",
+        Err(IngestError::AboveHead { .. }) => "above_head",
+        Err(IngestError::Busy) => "busy",
+        Err(IngestError::Unavailable { .. }) => "unavailable",
+    };
+    counter!("tidings_ingest_sends_total", "outcome" => label).increment(1);
+    // A sender whose connection is gone does not hear it; the retry will be told the same.
+    drop(reply.send(outcome));
+}

@@ -1,0 +1,170 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use domain::{ChatId, ConnectionId, Event, Message, UserId};
+use metrics::{counter, histogram};
+use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, Signal, Signals, StoreError};
+use protocol::frame::{ServerFrame, TypingIndicator, message_body};
+use tracing::{error, warn};
+
+use crate::plan::{Plan, What};
+
+/// How long to wait before the log or the store is asked again after a failure.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// The delivery plane in this process.
+pub struct Fanout {
+    pub chats: Arc<dyn ChatReader>,
+    pub cache: Arc<dyn MemberCache>,
+    pub routes: Arc<dyn Routes>,
+    pub delivery: Arc<dyn Delivery>,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Pushes gathered for each gateway, in the order of their events.
+type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
+
+impl Fanout {
+    /// The name under which all fanout processes share the log.
+    pub const GROUP: &'static str = "fanout";
+
+    /// Consumes the log, for ever. Failures of the log and of the store are waited out: an event is processed late rather
+    /// than skipped. It may be dropped at any moment; the next run repeats what was not committed.
+    pub async fn run(&self, log: Arc<dyn EventLog>) {
+        let mut consumer = loop {
+            match log.consumer(Self::GROUP).await {
+                Ok(consumer) => break consumer,
+                Err(failure) => wait_out(failure).await,
+            }
+        };
+        loop {
+            let events = match consumer.next().await {
+                Ok(events) => events,
+                Err(failure) => {
+                    wait_out(failure).await;
+                    continue;
+                }
+            };
+            let mut outgoing = Outgoing::new();
+            for event in &events {
+                while let Err(failure) = self.process(event, &mut outgoing).await {
+                    wait_out(failure).await;
+                }
+            }
+            self.deliver(outgoing).await;
+            // The place is kept only now, behind the pushes: a crash before this repeats them.
+            if let Err(failure) = consumer.commit().await {
+                warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
+            }
+        }
+    }
+
+    /// Adds the pushes of one event, all of them or, if the store fails, none.
+    async fn process(&self, event: &Event, outgoing: &mut Outgoing) -> Result<(), StoreError> {
+        let plan = Plan::of(event);
+        if plan.members_changed {
+            self.cache.invalidate(plan.chat_id).await?;
+        }
+        let members = self.members(plan.chat_id).await?;
+        match plan.what {
+            What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
+            What::Frame(frame) => {
+                let recipients: Vec<UserId> = members.iter().copied().chain(plan.also).collect();
+                self.push(&recipients, None, || frame, outgoing).await;
+            }
+        }
+        histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event.event_time).as_secs_f64());
+        counter!("tidings_fanout_events_total").increment(1);
+        Ok(())
+    }
+
+    async fn push_message(
+        &self,
+        message: &Message,
+        origin: Option<ConnectionId>,
+        members: &[UserId],
+        outgoing: &mut Outgoing,
+    ) {
+        let sender = message.sender_id;
+        let others: Vec<UserId> = members.iter().copied().filter(|member| *member != sender).collect();
+        self.push(&others, None, || message_body(message, None), outgoing).await;
+        // Most senders have one device, which has the acknowledgement: the sender's own frame is then never encoded.
+        let has_other_devices = match self.routes.routes(sender).await {
+            Ok(routes) => routes.iter().any(|route| Some(route.connection_id) != origin),
+            Err(failure) => {
+                warn!(error = &failure as &dyn std::error::Error, "routes of a sender are unknown");
+                true
+            }
+        };
+        if members.contains(&sender) && has_other_devices {
+            self.push(&[sender], origin, || message_body(message, Some(sender)), outgoing).await;
+        }
+    }
+
+    /// Adds one push for each gateway that holds connections of the recipients. The frame is made if there is one.
+    async fn push(
+        &self,
+        recipients: &[UserId],
+        except: Option<ConnectionId>,
+        frame: impl FnOnce() -> Bytes,
+        outgoing: &mut Outgoing,
+    ) {
+        let gateways = match self.routes.gateways(recipients).await {
+            Ok(gateways) if gateways.is_empty() => return,
+            Ok(gateways) => gateways,
+            Err(failure) => {
+                warn!(error = &failure as &dyn std::error::Error, "routes are unknown; recipients will sync");
+                return;
+            }
+        };
+        let frame = frame();
+        for (gateway, recipients) in gateways {
+            outgoing.entry(gateway).or_default().push(Push { recipients, except, frame: frame.clone() });
+        }
+    }
+
+    async fn deliver(&self, outgoing: Outgoing) {
+        for (gateway, pushes) in outgoing {
+            counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
+            if let Err(failure) = self.delivery.deliver(&gateway, pushes).await {
+                let gateway = &*gateway.0;
+                warn!(error = &failure as &dyn std::error::Error, gateway, "pushes were lost; recipients will sync");
+            }
+        }
+    }
+
+    /// The members of a chat, remembered or from the store.
+    async fn members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
+        if let Some(members) = self.cache.members(chat_id).await? {
+            return Ok(members);
+        }
+        let members: Arc<[UserId]> = self.chats.members(chat_id).await?.iter().map(|member| member.user_id).collect();
+        self.cache.fill(chat_id, members.clone()).await?;
+        Ok(members)
+    }
+}
+
+async fn wait_out(failure: StoreError) {
+    error!(error = &failure as &dyn std::error::Error, "fanout waits for what it needs");
+    tokio::time::sleep(RETRY_PAUSE).await;
+}
+
+#[async_trait]
+impl Signals for Fanout {
+    async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
+        let Signal::Typing { chat_id, user_id, is_typing } = signal;
+        let members = self.members(chat_id).await?;
+        if !members.contains(&user_id) {
+            return Ok(false);
+        }
+        let others: Vec<UserId> = members.iter().copied().filter(|member| *member != user_id).collect();
+        let indicator = ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id, is_typing });
+        let mut outgoing = Outgoing::new();
+        self.push(&others, None, || indicator.encode(None), &mut outgoing).await;
+        self.deliver(outgoing).await;
+        Ok(true)
+    }
+}

@@ -1,0 +1,44 @@
+use bytes::Bytes;
+use domain::{ChatId, ConnectionId, Event, EventBody, MembershipChange, Message, UserId};
+use protocol::frame::{ChatChangeKind, ChatUpdated, ServerFrame};
+
+/// What an event means for those who are online.
+pub(crate) struct Plan<'a> {
+    pub(crate) chat_id: ChatId,
+    /// Whether the members of the chat have changed, so that what is remembered of them is wrong.
+    pub(crate) members_changed: bool,
+    /// Who gets it besides the members: somebody who was one until now.
+    pub(crate) also: Option<UserId>,
+    pub(crate) what: What<'a>,
+}
+
+pub(crate) enum What<'a> {
+    /// A message: its sender's devices see the id they gave it, the connection it came from sees nothing (G8).
+    Message { message: &'a Message, origin: Option<ConnectionId> },
+    /// The same frame for everybody.
+    Frame(Bytes),
+}
+
+impl<'a> Plan<'a> {
+    pub(crate) fn of(event: &'a Event) -> Self {
+        let updated = |change, user_id| {
+            let chat_id = event.body.chat_id();
+            What::Frame(ServerFrame::ChatUpdated(ChatUpdated { chat_id, change, user_id }).encode(None))
+        };
+        let (members_changed, also, what) = match &event.body {
+            EventBody::MessagePersisted { message, origin_connection_id } => {
+                (false, None, What::Message { message, origin: *origin_connection_id })
+            }
+            EventBody::ChatCreated { .. } => (true, None, updated(ChatChangeKind::Created, None)),
+            EventBody::ChatRenamed { .. } => (false, None, updated(ChatChangeKind::Renamed, None)),
+            EventBody::MembershipChanged { user_id, change, .. } => match change {
+                MembershipChange::Added => (true, None, updated(ChatChangeKind::MemberAdded, Some(*user_id))),
+                MembershipChange::Removed => {
+                    (true, Some(*user_id), updated(ChatChangeKind::MemberRemoved, Some(*user_id)))
+                }
+                MembershipChange::RoleChanged => (false, None, updated(ChatChangeKind::RoleChanged, Some(*user_id))),
+            },
+        };
+        Self { chat_id: event.body.chat_id(), members_changed, also, what }
+    }
+}

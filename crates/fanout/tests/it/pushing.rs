@@ -1,0 +1,133 @@
+use domain::ChatCommand;
+use ports::{Signal, Signals};
+use protocol::frame::{ChatChangeKind, ServerFrame};
+
+use crate::world::World;
+
+#[tokio::test]
+async fn g8_every_device_of_every_member_gets_a_push_but_the_connection_that_sent() {
+    let mut world = World::new();
+    let (sender, other) = (world.user(), world.user());
+    let laptop = world.connect(sender, "a").await;
+    let _phone = world.connect(sender, "a").await;
+    let _other = world.connect(other, "b").await;
+    let chat = world.group(sender, &[other]).await;
+    world.start();
+    world.pushes(2).await;
+    world.send(chat, sender, Some(laptop)).await;
+    let pushes = world.pushes(2).await;
+
+    let (gateway, own, frame) = &pushes[0];
+    assert_eq!((gateway.as_str(), own.recipients.as_slice(), own.except), ("a", [sender].as_slice(), Some(laptop)));
+    let ServerFrame::Message(message) = frame else { panic!("{frame:?}") };
+    assert!(message.client_message_id.is_some(), "the sender's devices recognize what they sent");
+
+    let (gateway, others, frame) = &pushes[1];
+    assert_eq!((gateway.as_str(), others.recipients.as_slice(), others.except), ("b", [other].as_slice(), None));
+    let ServerFrame::Message(message) = frame else { panic!("{frame:?}") };
+    assert_eq!(message.client_message_id, None, "nobody else does");
+}
+
+#[tokio::test]
+async fn a_sender_with_one_connection_and_members_offline_cost_no_push() {
+    let mut world = World::new();
+    let (sender, offline) = (world.user(), world.user());
+    let only = world.connect(sender, "a").await;
+    let chat = world.group(sender, &[offline]).await;
+    world.start();
+    world.pushes(1).await;
+    world.send(chat, sender, Some(only)).await;
+    world.send(chat, sender, None).await;
+    let pushes = world.pushes(1).await;
+    let ServerFrame::Message(message) = &pushes[0].2 else { panic!("{pushes:?}") };
+    assert_eq!(message.sequence.0, 2, "the one that did not come from the connection");
+}
+
+#[tokio::test]
+async fn one_gateway_gets_one_push_for_all_its_members_in_the_order_of_the_chat() {
+    let mut world = World::new();
+    let members: Vec<_> = (0..50).map(|_| world.user()).collect();
+    for member in &members[1..] {
+        world.connect(*member, "a").await;
+    }
+    let chat = world.group(members[0], &members[1..]).await;
+    for _ in 0..3 {
+        world.send(chat, members[0], None).await;
+    }
+    world.start();
+    let pushes = world.pushes(4).await;
+    assert!(matches!(&pushes[0].2, ServerFrame::ChatUpdated(updated) if updated.change == ChatChangeKind::Created));
+    for (n, (_, push, frame)) in pushes[1..].iter().enumerate() {
+        assert_eq!(push.recipients.len(), 49);
+        let ServerFrame::Message(message) = frame else { panic!("{frame:?}") };
+        assert_eq!(message.sequence.0, n as u64 + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_skips_no_event_and_repeats_what_was_not_committed() {
+    let mut world = World::new();
+    let (sender, other) = (world.user(), world.user());
+    world.connect(other, "a").await;
+    let chat = world.group(sender, &[other]).await;
+    let run = world.start();
+    world.pushes(1).await;
+    run.abort();
+    for _ in 0..5 {
+        world.send(chat, sender, None).await;
+    }
+    world.start();
+    let mut sequences = Vec::new();
+    while sequences.last() != Some(&5) {
+        for (_, _, frame) in world.delivery().await {
+            // The run that was stopped may not have committed what it had pushed.
+            if let ServerFrame::Message(message) = frame {
+                sequences.push(message.sequence.0);
+            }
+        }
+    }
+    assert_eq!(sequences, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test]
+async fn a_removed_member_is_told_and_gets_nothing_more() {
+    let mut world = World::new();
+    let (owner, member) = (world.user(), world.user());
+    world.connect(member, "a").await;
+    world.connect(owner, "b").await;
+    let chat = world.group(owner, &[member]).await;
+    world.send(chat, owner, None).await;
+    world.apply(chat, owner, ChatCommand::RemoveMember { user_id: member }).await;
+    world.send(chat, owner, None).await;
+    world.start();
+    let pushes = world.pushes(5).await;
+    let to_member: Vec<_> = pushes
+        .iter()
+        .filter(|(_, push, _)| push.recipients.contains(&member))
+        .map(|(_, _, frame)| match frame {
+            ServerFrame::Message(message) => format!("message {}", message.sequence),
+            ServerFrame::ChatUpdated(updated) => format!("{:?}", updated.change),
+            other => format!("{other:?}"),
+        })
+        .collect();
+    // The store already shows the removal when the first message is processed late: who is no member any more gets
+    // no message, and always hears of the removal.
+    assert_eq!(to_member.last().map(String::as_str), Some("MemberRemoved"), "{to_member:?}");
+    assert!(!to_member.contains(&"message 2".to_owned()), "{to_member:?}");
+}
+
+#[tokio::test]
+async fn typing_reaches_the_other_members_and_outsiders_are_refused() {
+    let mut world = World::new();
+    let (member, other, outsider) = (world.user(), world.user(), world.user());
+    world.connect(member, "a").await;
+    world.connect(other, "a").await;
+    let chat = world.group(member, &[other]).await;
+    let typing = |user_id| Signal::Typing { chat_id: chat, user_id, is_typing: true };
+    assert!(!world.fanout.signal(typing(outsider)).await.unwrap());
+    assert!(world.fanout.signal(typing(member)).await.unwrap());
+    let pushes = world.pushes(1).await;
+    assert_eq!(pushes[0].1.recipients, [other]);
+    let ServerFrame::TypingIndicator(indicator) = &pushes[0].2 else { panic!("{pushes:?}") };
+    assert!(indicator.is_typing && indicator.user_id == member);
+}

@@ -1,0 +1,125 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{ChatCommand, ChatId, ConnectionId, ContentType, SessionId, UserId};
+use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
+use ports::{
+    ChatWriter, Clock, Delivery, GatewayId, Ids, MessageWriter, NewGroup, NewMessage, Push, Route, StoreError,
+    SystemClock,
+};
+use protocol::frame::{Outbound, ServerFrame};
+use tidings_fanout::Fanout;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+pub(crate) struct World {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) fanout: Arc<Fanout>,
+    pub(crate) deliveries: mpsc::Receiver<(GatewayId, Vec<Push>)>,
+    ids: Arc<SequentialIds>,
+}
+
+/// Hands every delivery to the test.
+struct Recorder(mpsc::Sender<(GatewayId, Vec<Push>)>);
+
+#[async_trait]
+impl Delivery for Recorder {
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+        self.0.send((gateway.clone(), pushes)).await.map_err(StoreError::unavailable)
+    }
+
+    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let ids = Arc::new(SequentialIds::default());
+        let store = Arc::new(MemoryStore::new(ids.clone()));
+        let clock = Arc::new(SystemClock);
+        let (recorder, deliveries) = mpsc::channel(1000);
+        let fanout = Arc::new(Fanout {
+            chats: store.clone(),
+            cache: Arc::new(MemoryMemberCache::new(clock.clone())),
+            routes: Arc::new(MemoryRoutes::new(clock.clone())),
+            delivery: Arc::new(Recorder(recorder)),
+            clock,
+        });
+        Self { store, fanout, deliveries, ids }
+    }
+
+    /// Begins to consume the log; what comes of it goes to `deliveries`.
+    pub(crate) fn start(&self) -> AbortHandle {
+        let (fanout, store) = (self.fanout.clone(), self.store.clone());
+        tokio::spawn(async move { fanout.run(store).await }).abort_handle()
+    }
+
+    pub(crate) fn user(&self) -> UserId {
+        self.ids.ulid().into()
+    }
+
+    /// A new connection of a user on a gateway.
+    pub(crate) async fn connect(&self, user_id: UserId, gateway: &str) -> ConnectionId {
+        let route = Route {
+            connection_id: self.ids.ulid().into(),
+            user_id,
+            device_id: uuid::Uuid::new_v4().into(),
+            gateway: GatewayId(gateway.into()),
+        };
+        self.fanout.routes.register(std::slice::from_ref(&route)).await.unwrap();
+        route.connection_id
+    }
+
+    pub(crate) async fn group(&self, owner: UserId, members: &[UserId]) -> ChatId {
+        let group = NewGroup {
+            chat_id: self.ids.ulid().into(),
+            name: "group".to_owned().try_into().unwrap(),
+            created_by: owner,
+            members: members.to_vec(),
+            created_at: SystemClock.now(),
+        };
+        self.store.create_group(group).await.unwrap().chat().chat_id
+    }
+
+    pub(crate) async fn apply(&self, chat_id: ChatId, actor: UserId, command: ChatCommand) {
+        self.store.apply(chat_id, actor, command, SystemClock.now()).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn send(&self, chat_id: ChatId, sender_id: UserId, origin: Option<ConnectionId>) {
+        let message = NewMessage {
+            chat_id,
+            sender_id,
+            client_message_id: uuid::Uuid::new_v4().into(),
+            message_id: self.ids.ulid().into(),
+            content: "hi".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: SystemClock.now(),
+            origin_connection_id: origin,
+        };
+        self.store.append(vec![message]).await.unwrap();
+    }
+
+    /// The next `count` pushes of any gateway, with the frames they carry.
+    pub(crate) async fn pushes(&mut self, count: usize) -> Vec<(String, Push, ServerFrame)> {
+        let mut pushes = Vec::new();
+        while pushes.len() < count {
+            pushes.extend(self.delivery().await);
+        }
+        assert_eq!(pushes.len(), count, "{pushes:?}");
+        pushes
+    }
+
+    /// The pushes of the next delivery.
+    pub(crate) async fn delivery(&mut self) -> Vec<(String, Push, ServerFrame)> {
+        let (gateway, delivered) = self.deliveries.recv().await.unwrap();
+        delivered
+            .into_iter()
+            .map(|push| {
+                let frame = Outbound::parse(std::str::from_utf8(&push.frame).unwrap()).unwrap().frame;
+                (gateway.0.to_string(), push, frame)
+            })
+            .collect()
+    }
+}

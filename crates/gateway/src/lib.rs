@@ -1,1 +1,18 @@
+//! Connection plane: drives one protocol `Connection` per WebSocket.
+//!
+//! A [`Gateway`] authenticates handshakes, frames, limits and registers routes. It persists, sequences and authorizes
+//! nothing: what a client asks for goes to the port `Ingest`, and what others did comes in through [`Hub`], its half of
+//! the port `Delivery`. It is handed no store and no log.
+//!
+//! In reading order: `handshake` admits a socket, `hub` knows all of them, `mailbox` is where pushes for one wait,
+//! `driver` runs one, `commands` does what its client asks for.
 
+mod commands;
+mod driver;
+mod gateway;
+mod handshake;
+mod hub;
+mod mailbox;
+
+pub use gateway::{Config, Gateway, Limits, router};
+pub use hub::Hub;

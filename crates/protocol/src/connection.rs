@@ -19,7 +19,7 @@ use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
 ///
 /// The driver feeds it what happens (`handle_*`, [`close`](Self::close)), and does what it says ([`poll_output`]
 /// (Self::poll_output)) until it says nothing more. Once closed it takes no input and gives no output, except for the
-/// answers to requests that were under way: [`drained`](Self::drained) tells when the socket may be closed.
+/// answers to commands that were under way: [`drained`](Self::drained) tells when the socket may be closed.
 #[derive(Debug)]
 pub struct Connection {
     timing: Timing,
@@ -30,7 +30,7 @@ pub struct Connection {
     slow_since: Option<Instant>,
     violations: Window,
     refusals: Window,
-    requests_in_flight: usize,
+    commands_in_flight: usize,
     typing: Vec<(ChatId, Instant)>,
     outputs: VecDeque<Output>,
 }
@@ -67,7 +67,8 @@ impl Default for Timing {
 pub enum Output {
     /// Write this frame.
     Send(Bytes),
-    /// Do this, and hand the outcome of a command with a request id to [`Connection::handle_reply`].
+    /// Do this, and hand the outcome back: each command ends in one [`Connection::handle_done`] or
+    /// [`Connection::handle_failure`].
     Command(Command),
     /// Write what is left, then the close frame.
     Close(CloseReason),
@@ -94,8 +95,8 @@ pub enum Command {
 }
 
 impl Connection {
-    /// Requests that may wait for an answer; while there are so many, no frame is read.
-    pub const REQUESTS_IN_FLIGHT_MAX: usize = 64;
+    /// Commands that may be under way; while there are so many, no frame is read.
+    pub const COMMANDS_IN_FLIGHT_MAX: usize = 64;
     /// Frames answered `INVALID_MESSAGE` within a minute that end the connection.
     const VIOLATIONS_MAX: usize = 10;
     /// Frames answered `RATE_LIMITED` within a minute that end the connection.
@@ -114,7 +115,7 @@ impl Connection {
             slow_since: None,
             violations: Window::new(Self::VIOLATIONS_MAX, minute),
             refusals: Window::new(Self::REFUSALS_MAX, minute),
-            requests_in_flight: 0,
+            commands_in_flight: 0,
             typing: Vec::new(),
             outputs: VecDeque::new(),
         }
@@ -153,15 +154,10 @@ impl Connection {
             (ClientFrame::SendMessage(message), Some(request_id)) => {
                 // Whoever sends has stopped typing; the recipients see that by the message.
                 self.typing.retain(|(chat_id, _)| *chat_id != message.chat_id);
-                self.requests_in_flight += 1;
                 Command::Send { request_id, message }
             }
-            (ClientFrame::SyncRequest(sync), Some(request_id)) => {
-                self.requests_in_flight += 1;
-                Command::Sync { request_id, sync }
-            }
+            (ClientFrame::SyncRequest(sync), Some(request_id)) => Command::Sync { request_id, sync },
             (ClientFrame::PresenceSubscribe { user_ids }, Some(request_id)) => {
-                self.requests_in_flight += 1;
                 Command::PresenceSubscribe { request_id, user_ids }
             }
             (ClientFrame::PresenceUnsubscribe { user_ids }, _) => Command::PresenceUnsubscribe { user_ids },
@@ -186,6 +182,11 @@ impl Connection {
                 None,
             ) => unreachable!("the parser requires their request_id"),
         };
+        self.command(command);
+    }
+
+    fn command(&mut self, command: Command) {
+        self.commands_in_flight += 1;
         self.outputs.push_back(Output::Command(command));
     }
 
@@ -204,17 +205,15 @@ impl Connection {
         }
     }
 
-    /// Takes the outcome of a command that has a request id, encoded with it.
-    pub fn handle_reply(&mut self, frame: Bytes) {
-        self.requests_in_flight = self.requests_in_flight.saturating_sub(1);
-        self.outputs.push_back(Output::Send(frame));
+    /// Takes the outcome of a command: the answer, encoded with its request id, or nothing for one without.
+    pub fn handle_done(&mut self, answer: Option<Bytes>) {
+        self.commands_in_flight -= 1;
+        self.outputs.extend(answer.map(Output::Send));
     }
 
-    /// Takes the failure of a command; one with a request id counts as its reply.
+    /// Takes the failure of a command, which is its outcome.
     pub fn handle_failure(&mut self, now: Instant, request_id: Option<&RequestId>, error: ErrorBody) {
-        if request_id.is_some() {
-            self.requests_in_flight = self.requests_in_flight.saturating_sub(1);
-        }
+        self.commands_in_flight -= 1;
         let refused = error.code == ErrorCode::RateLimited;
         self.outputs.push_back(Output::Send(ServerFrame::Error(error).encode(request_id)));
         if refused && self.refusals.hit(now) {
@@ -259,13 +258,10 @@ impl Connection {
         } else if self.slow_since.is_some_and(|since| now >= since + self.timing.slow_grace) {
             self.close(CloseReason::SlowConsumer);
         }
-        let outputs = &mut self.outputs;
-        self.typing.retain(|(chat_id, until)| {
-            if now >= *until {
-                outputs.push_back(Output::Command(Command::Typing { chat_id: *chat_id, is_typing: false }));
-            }
-            now < *until
-        });
+        let ended: Vec<_> = self.typing.extract_if(.., |(_, until)| now >= *until).collect();
+        for (chat_id, _) in ended {
+            self.command(Command::Typing { chat_id, is_typing: false });
+        }
     }
 
     /// Ends the connection. What is under way is still answered.
@@ -291,14 +287,24 @@ impl Connection {
         [Some(self.expires_at), slow, typing].into_iter().flatten().fold(idle, Instant::min)
     }
 
-    /// Whether the next frame may be read from the socket.
-    pub fn wants_frame(&self) -> bool {
-        self.state == State::Open && self.requests_in_flight < Self::REQUESTS_IN_FLIGHT_MAX
+    /// Whether it has not been closed.
+    pub fn is_open(&self) -> bool {
+        self.state == State::Open
     }
 
-    /// Whether every request under way has been answered.
+    /// The pressure it has last been told of.
+    pub fn pressure(&self) -> Pressure {
+        if self.slow_since.is_some() { Pressure::Near } else { Pressure::Easy }
+    }
+
+    /// Whether the next frame may be read from the socket.
+    pub fn wants_frame(&self) -> bool {
+        self.state == State::Open && self.commands_in_flight < Self::COMMANDS_IN_FLIGHT_MAX
+    }
+
+    /// Whether every command under way has come to its end.
     pub fn drained(&self) -> bool {
-        self.requests_in_flight == 0
+        self.commands_in_flight == 0
     }
 }
 
@@ -429,9 +435,9 @@ mod tests {
     }
 
     #[test]
-    fn no_frame_is_read_while_sixty_four_requests_wait() {
+    fn no_frame_is_read_while_sixty_four_commands_are_under_way() {
         let mut driver = Driver::new();
-        for _ in 0..Connection::REQUESTS_IN_FLIGHT_MAX {
+        for _ in 0..Connection::COMMANDS_IN_FLIGHT_MAX {
             assert!(driver.connection.wants_frame());
             driver.text(0, SYNC);
         }
@@ -451,7 +457,7 @@ mod tests {
         driver.connection.close(CloseReason::ServerShutdown);
         assert_eq!(driver.outputs(), ["closing server_shutdown", "close 1001"]);
         assert!(!driver.connection.drained());
-        driver.connection.handle_reply(ServerFrame::Resync(Resync { reason: String::new() }).encode(None));
+        driver.connection.handle_done(Some(ServerFrame::Resync(Resync { reason: String::new() }).encode(None)));
         assert_eq!(driver.outputs(), ["resync"]);
         assert!(driver.connection.drained());
     }
@@ -461,6 +467,7 @@ mod tests {
         let mut driver = Driver::new();
         let error = ErrorBody::new(ErrorCode::RateLimited, "slow down");
         for _ in 0..300 {
+            driver.text(0, TYPING);
             driver.connection.handle_failure(driver.start, None, error.clone());
         }
         assert_eq!(driver.outputs().split_off(300), ["closing rate_limited", "close 4029"]);

@@ -1,0 +1,195 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::{Quota, Timestamp};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use metrics::counter;
+use ports::{IngestError, LimitKey, Page, SendRequest, Sent, Signal, StoreError, SyncRequest};
+use protocol::frame::{
+    MessageBody, Presence, PresenceSnapshot, PresenceStatus, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync,
+    SyncResponse,
+};
+use protocol::{Command, ErrorBody, ErrorCode};
+use serde_json::json;
+use tracing::error;
+
+use crate::Gateway;
+use crate::hub::Peer;
+
+/// How a command ended: an answer for the client, or nothing, or an error.
+pub(crate) struct Finished {
+    pub(crate) request_id: Option<RequestId>,
+    pub(crate) outcome: Result<Option<Bytes>, ErrorBody>,
+}
+
+/// A command that is under way.
+pub(crate) type Pending = BoxFuture<'static, Finished>;
+
+impl Gateway {
+    /// Begins a command. Limits are taken and a send has its place in the order before this returns, so commands begun
+    /// one after another keep their order however their ends are awaited.
+    pub(crate) async fn begin(self: &Arc<Self>, peer: &Arc<Peer>, command: Command) -> Pending {
+        let user_id = peer.user_id;
+        let limits = &self.config.limits;
+        match command {
+            Command::Send { request_id, message } => {
+                let chat_id = message.chat_id;
+                let allowed = async {
+                    self.take("send_per_user", LimitKey::SendPerUser(user_id), limits.send_per_user).await?;
+                    self.take("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), limits.send_per_chat).await
+                };
+                match allowed.await {
+                    Ok(()) => self.send(peer, request_id, message),
+                    Err(error) => finished(Some(request_id), Err(error)),
+                }
+            }
+            Command::Sync { request_id, sync } => match self.take("sync", LimitKey::Sync(user_id), limits.sync).await {
+                Ok(()) => self.sync(peer, request_id, sync),
+                Err(error) => finished(Some(request_id), Err(error)),
+            },
+            Command::Advance { chat_id, kind, sequence } => {
+                let gateway = self.clone();
+                async move {
+                    let advanced = gateway.ingest.advance(user_id, chat_id, kind, sequence).await;
+                    Finished { request_id: None, outcome: advanced.map(|_| None).map_err(ingest_error) }
+                }
+                .boxed()
+            }
+            Command::Typing { chat_id, is_typing } => {
+                // The end of typing is never refused: it would leave somebody typing in the eyes of the others.
+                let quota = limits.typing.filter(|_| is_typing);
+                match self.take("typing", LimitKey::Typing(user_id, chat_id), quota).await {
+                    Ok(()) => self.signal(Signal::Typing { chat_id, user_id, is_typing }),
+                    Err(error) => finished(None, Err(error)),
+                }
+            }
+            Command::PresenceSubscribe { request_id, user_ids } => {
+                // Presence is not known yet, and `unknown` looks the same whatever the reason.
+                let presences = user_ids
+                    .into_iter()
+                    .map(|user_id| Presence { user_id, status: PresenceStatus::Unknown, last_seen: None })
+                    .collect();
+                let snapshot = ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(Some(&request_id));
+                finished(Some(request_id), Ok(Some(snapshot)))
+            }
+            Command::PresenceUnsubscribe { .. } => finished(None, Ok(None)),
+            Command::CountUnknown => {
+                counter!("tidings_gateway_frames_unknown_total").increment(1);
+                finished(None, Ok(None))
+            }
+        }
+    }
+
+    fn send(&self, peer: &Peer, request_id: RequestId, message: SendMessage) -> Pending {
+        let SendMessage { client_message_id, chat_id, content, content_type, ttl } = message;
+        let sent = self.ingest.send(SendRequest {
+            chat_id,
+            sender_id: peer.user_id,
+            client_message_id,
+            content,
+            content_type,
+            ttl,
+            origin_connection_id: Some(peer.connection_id),
+        });
+        sent.map(move |sent| {
+            let outcome = sent.map_err(ingest_error).map(|Sent { receipt, deduplicated }| {
+                let ack = SendMessageAck {
+                    client_message_id,
+                    message_id: receipt.message_id,
+                    chat_id,
+                    sequence: receipt.sequence,
+                    created_at: receipt.created_at,
+                    deduplicated,
+                };
+                Some(ServerFrame::SendMessageAck(ack).encode(Some(&request_id)))
+            });
+            Finished { request_id: Some(request_id), outcome }
+        })
+        .boxed()
+    }
+
+    fn sync(self: &Arc<Self>, peer: &Peer, request_id: RequestId, sync: Sync) -> Pending {
+        let gateway = self.clone();
+        let user_id = peer.user_id;
+        async move {
+            let Sync { chat_id, after, limit } = sync;
+            let page = gateway.ingest.sync(SyncRequest { user_id, chat_id, after, limit }).await;
+            let outcome = page.map_err(ingest_error).map(|Page { messages, examined, head }| {
+                let has_more = examined < head;
+                let response = SyncResponse {
+                    chat_id,
+                    messages: messages.iter().map(|message| MessageBody::new(message, Some(user_id))).collect(),
+                    has_more,
+                    next_sequence: has_more.then(|| examined.next()),
+                    head_sequence: head,
+                };
+                Some(response.encode(Some(&request_id)))
+            });
+            Finished { request_id: Some(request_id), outcome }
+        }
+        .boxed()
+    }
+
+    fn signal(self: &Arc<Self>, signal: Signal) -> Pending {
+        let gateway = self.clone();
+        async move {
+            let outcome = match gateway.signals.signal(signal).await {
+                Ok(true) => Ok(None),
+                Ok(false) => Err(ErrorBody::new(ErrorCode::NotAMember, IngestError::NotAMember)),
+                Err(failure) => Err(unavailable(failure)),
+            };
+            Finished { request_id: None, outcome }
+        }
+        .boxed()
+    }
+
+    async fn take(&self, limit: &'static str, key: LimitKey, quota: Option<Quota>) -> Result<(), ErrorBody> {
+        let Some(quota) = quota else { return Ok(()) };
+        let decision = self.limiter.take(key, quota).await.map_err(unavailable)?;
+        if decision.allowed {
+            return Ok(());
+        }
+        let error = ErrorBody::new(ErrorCode::RateLimited, format_args!("limit `{limit}` is reached"));
+        Err(error.with_details(json!({ "limit": limit, "retry_after_seconds": seconds(decision.retry_after) })))
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+fn finished(request_id: Option<RequestId>, outcome: Result<Option<Bytes>, ErrorBody>) -> Pending {
+    std::future::ready(Finished { request_id, outcome }).boxed()
+}
+
+fn ingest_error(failure: IngestError) -> ErrorBody {
+    let code = match &failure {
+        IngestError::ChatNotFound => ErrorCode::NotFound,
+        IngestError::NotAMember => ErrorCode::NotAMember,
+        IngestError::IdempotencyKeyReused => ErrorCode::IdempotencyKeyReused,
+        IngestError::CounterMissing => ErrorCode::CounterMissing,
+        IngestError::AboveHead { .. } => ErrorCode::InvalidSequence,
+        IngestError::Busy => ErrorCode::ServerBusy,
+        IngestError::Unavailable { .. } => ErrorCode::ServiceUnavailable,
+    };
+    let error = ErrorBody::new(code, &failure);
+    match failure {
+        IngestError::AboveHead { head } => error.with_details(json!({ "head_sequence": head })),
+        IngestError::Unavailable { retry_after } => {
+            error.with_details(json!({ "retry_after_seconds": seconds(retry_after) }))
+        }
+        _ => error,
+    }
+}
+
+fn unavailable(failure: StoreError) -> ErrorBody {
+    error!(error = &failure as &dyn std::error::Error, "a command could not be done");
+    ingest_error(IngestError::Unavailable { retry_after: Duration::from_secs(1) })
+}
+
+/// Whole seconds, rounded up: who waits that long has waited long enough.
+fn seconds(duration: Duration) -> u64 {
+    duration.as_millis().div_ceil(1000).max(1) as u64
+}

@@ -1,0 +1,246 @@
+use std::collections::VecDeque;
+use std::error::Error as _;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use bytes::Bytes;
+use domain::Timestamp;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{Sink, SinkExt, Stream};
+use metrics::counter;
+use protocol::frame::{ConnectionEstablished, ServerFrame};
+use protocol::{CloseReason, Connection, Output, PROTOCOL_VERSION, Pressure};
+use tokio::time::Sleep;
+use tokio_tungstenite::tungstenite;
+use tracing::debug;
+
+use crate::Gateway;
+use crate::commands::{Finished, Pending};
+use crate::hub::Admitted;
+
+/// Answers that may wait for the socket before no further frame is read.
+const ANSWERS_MAX: usize = 64;
+/// How long a client has to take the last frames and the close.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// Runs one connection: moves frames between its socket, its [`Connection`] and the planes.
+///
+/// Everything the connection waits for is polled in one place, so a socket that does not take what is written holds up
+/// neither its timers nor the order to close it.
+pub(crate) struct Driver {
+    socket: WebSocket,
+    connection: Connection,
+    gateway: Arc<Gateway>,
+    admitted: Admitted,
+    commands: FuturesUnordered<Pending>,
+    answers: VecDeque<Bytes>,
+    unflushed: bool,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// What the connection was waiting for.
+enum Step {
+    Frame(Message),
+    /// The client has closed, or the socket has failed.
+    Gone,
+    TooLarge,
+    Finished(Finished),
+    Ordered(CloseReason),
+    Pressed(Pressure),
+    Missed,
+    Timeout,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        socket: WebSocket,
+        gateway: Arc<Gateway>,
+        admitted: Admitted,
+        token_expires_at: Timestamp,
+    ) -> Self {
+        let now = Instant::now();
+        let expires_at = now + token_expires_at.since(gateway.now());
+        let connection = Connection::new(gateway.config.timing, now, expires_at);
+        let timer = Box::pin(tokio::time::sleep_until(connection.poll_timeout().into()));
+        Self {
+            socket,
+            connection,
+            gateway,
+            admitted,
+            commands: FuturesUnordered::new(),
+            answers: VecDeque::new(),
+            unflushed: false,
+            timer,
+        }
+    }
+
+    /// Runs the connection to its end.
+    pub(crate) async fn run(mut self) {
+        self.answers.push_back(self.established());
+        let reason = self.converse().await;
+        if let Some(reason) = reason {
+            counter!("tidings_gateway_closes_total", "reason" => reason.as_str()).increment(1);
+            self.close(reason).await;
+        }
+        let route = self.gateway.hub.route(&self.admitted.peer);
+        if let Err(failure) = self.gateway.routes.unregister(&route).await {
+            debug!(error = &failure as &dyn std::error::Error, "a route was not taken back; it expires by itself");
+        }
+    }
+
+    /// Goes on until the connection is to be closed, for the reason returned, or is gone.
+    async fn converse(&mut self) -> Option<CloseReason> {
+        let mut closing = None;
+        loop {
+            while let Some(output) = self.connection.poll_output() {
+                match output {
+                    Output::Send(frame) => self.answers.push_back(frame),
+                    Output::Command(command) => {
+                        let pending = self.gateway.begin(&self.admitted.peer, command).await;
+                        self.commands.push(pending);
+                    }
+                    Output::Close(reason) => closing = Some(reason),
+                }
+            }
+            if closing.is_some() && self.connection.drained() {
+                return closing;
+            }
+            let step = poll_fn(|cx| self.poll_step(cx)).await;
+            let now = Instant::now();
+            match step {
+                Step::Frame(Message::Text(text)) => {
+                    self.heard();
+                    self.connection.handle_text(now, self.gateway.now(), &text);
+                }
+                Step::Frame(Message::Binary(_)) => {
+                    self.heard();
+                    self.connection.handle_binary(now);
+                }
+                Step::Frame(Message::Ping(_) | Message::Pong(_)) => {
+                    self.heard();
+                    self.connection.handle_alive(now);
+                }
+                Step::Frame(Message::Close(_)) | Step::Gone => return None,
+                Step::TooLarge => self.connection.close(CloseReason::FrameTooLarge),
+                Step::Finished(Finished { outcome: Ok(answer), .. }) => self.connection.handle_done(answer),
+                Step::Finished(Finished { request_id, outcome: Err(error) }) => {
+                    self.connection.handle_failure(now, request_id.as_ref(), error);
+                }
+                Step::Ordered(reason) => self.connection.close(reason),
+                Step::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
+                Step::Missed => self.connection.handle_missed(),
+                Step::Timeout => {
+                    self.connection.handle_timeout(now);
+                    self.timer.as_mut().reset(self.connection.poll_timeout().into());
+                }
+            }
+        }
+    }
+
+    /// Writes what can be written, then tells what has happened.
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        let open = self.connection.is_open();
+        if open {
+            self.admitted.peer.mailbox.register(cx.waker());
+            if let Some(reason) = self.admitted.peer.mailbox.close_order() {
+                return Poll::Ready(Step::Ordered(reason));
+            }
+        }
+        if self.poll_write(cx).is_err() {
+            return Poll::Ready(Step::Gone);
+        }
+        if open {
+            let pressure = self.admitted.peer.mailbox.pressure();
+            if pressure != self.connection.pressure() {
+                return Poll::Ready(Step::Pressed(pressure));
+            }
+            if self.admitted.peer.mailbox.take_missed() {
+                return Poll::Ready(Step::Missed);
+            }
+        }
+        if let Poll::Ready(Some(finished)) = Pin::new(&mut self.commands).poll_next(cx) {
+            return Poll::Ready(Step::Finished(finished));
+        }
+        if self.connection.wants_frame() && self.answers.len() < ANSWERS_MAX {
+            match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
+                Poll::Ready(Some(Err(error))) if is_too_large(&error) => return Poll::Ready(Step::TooLarge),
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Step::Gone),
+                Poll::Pending => {}
+            }
+        }
+        // The timer is left where it is when the time to wait for moves away, and looked at anew when it fires: frames
+        // come far more often than timeouts.
+        if self.timer.deadline() > self.connection.poll_timeout().into() {
+            self.timer.as_mut().reset(self.connection.poll_timeout().into());
+        }
+        self.timer.as_mut().poll(cx).map(|()| Step::Timeout)
+    }
+
+    /// Writes answers, then pushes, as long as the socket takes them; then flushes, once for all of them.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), axum::Error> {
+        loop {
+            if self.answers.is_empty() && !self.connection.is_open() {
+                break;
+            }
+            match Pin::new(&mut self.socket).poll_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return Ok(()),
+            }
+            let Some(frame) = self.answers.pop_front().or_else(|| self.admitted.peer.mailbox.pop()) else { break };
+            Pin::new(&mut self.socket).start_send(text(frame))?;
+            self.unflushed = true;
+        }
+        if self.unflushed
+            && let Poll::Ready(flushed) = Pin::new(&mut self.socket).poll_flush(cx)
+        {
+            flushed?;
+            self.unflushed = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the last answers and the close frame, if the client still takes them.
+    async fn close(&mut self, reason: CloseReason) {
+        let close = CloseFrame { code: reason.code(), reason: Utf8Bytes::from_static(reason.as_str()) };
+        let goodbye = async {
+            while let Some(frame) = self.answers.pop_front() {
+                self.socket.feed(text(frame)).await?;
+            }
+            self.socket.send(Message::Close(Some(close))).await
+        };
+        // A client that is gone, or does not read, has no use for a goodbye.
+        drop(tokio::time::timeout(CLOSE_GRACE, goodbye).await);
+    }
+
+    fn heard(&self) {
+        self.gateway.hub.heard(&self.admitted.peer);
+    }
+
+    fn established(&self) -> Bytes {
+        let peer = &self.admitted.peer;
+        let established = ConnectionEstablished {
+            connection_id: peer.connection_id,
+            user_id: peer.user_id,
+            device_id: peer.device_id,
+            server_time: self.gateway.now(),
+            heartbeat_interval_ms: self.gateway.config.heartbeat_interval.as_millis() as u64,
+            protocol_version: PROTOCOL_VERSION,
+        };
+        ServerFrame::ConnectionEstablished(established).encode(None)
+    }
+}
+
+fn text(frame: Bytes) -> Message {
+    Message::Text(Utf8Bytes::try_from(frame).expect("frames are encoded as JSON, which is UTF-8"))
+}
+
+/// Whether the socket refused a frame for its size, before reading it.
+fn is_too_large(error: &axum::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<tungstenite::Error>());
+    matches!(cause, Some(tungstenite::Error::Capacity(_)))
+}

@@ -1,0 +1,200 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{AuthError, Principal};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use domain::DeviceId;
+use domain::limits::FRAME_BYTES_MAX;
+use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use metrics::counter;
+use ports::{LimitKey, StoreError};
+use serde::{Deserialize, Serialize};
+use tracing::error;
+
+use crate::Gateway;
+use crate::driver::Driver;
+use crate::hub::Refused;
+
+/// What one read of a socket may bring. Every open connection holds a buffer of this size.
+const READ_BUFFER_BYTES: usize = 2048;
+/// Frames gathered into one write. Allocated while frames wait, not before.
+const WRITE_BUFFER_BYTES: usize = 16 * 1024;
+
+/// What browsers, which cannot set headers, say in the query. Never logged: it holds secrets.
+#[derive(Deserialize)]
+pub(crate) struct Parameters {
+    ticket: Option<String>,
+    token: Option<String>,
+    device_id: Option<String>,
+}
+
+/// `GET /v1/ws`: admits a client and hands its socket to a driver.
+pub(crate) async fn handle(
+    State(gateway): State<Arc<Gateway>>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    match admit(&gateway, parameters, &headers, upgrade).await {
+        Ok(response) => response,
+        Err(refusal) => {
+            counter!("tidings_gateway_handshakes_refused_total", "error" => refusal.error).increment(1);
+            refusal.into_response()
+        }
+    }
+}
+
+async fn admit(
+    gateway: &Arc<Gateway>,
+    parameters: Result<Query<Parameters>, QueryRejection>,
+    headers: &HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Refusal> {
+    let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
+    let Query(parameters) = parameters.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
+    let device_id = device(&parameters, headers)?;
+    let principal = authenticate(gateway, &parameters, headers, device_id).await?;
+
+    let limits = &gateway.config.limits;
+    if let Some(quota) = limits.connections_new {
+        let decision = gateway.limiter.take(LimitKey::ConnectionsNew(principal.user_id), quota).await?;
+        if !decision.allowed {
+            return Err(Refusal::rate_limited("connections_new", decision.retry_after));
+        }
+    }
+    let peer = gateway.hub.peer(gateway.ids.ulid().into(), principal.user_id, device_id, principal.session_id);
+    let admitted =
+        gateway.hub.admit(peer, limits.connections_live, gateway.config.connections_max).map_err(|refused| {
+            match refused {
+                Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
+                Refused::NoRoom => Refusal::unavailable(),
+            }
+        })?;
+    // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
+    gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await?;
+
+    let gateway = gateway.clone();
+    Ok(upgrade
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(WRITE_BUFFER_BYTES)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_message_size(FRAME_BYTES_MAX)
+        // If the upgrade fails, the callback is dropped with the place it holds in the hub.
+        .on_upgrade(move |socket| Driver::new(socket, gateway, admitted, principal.token_expires_at).run()))
+}
+
+fn device(parameters: &Parameters, headers: &HeaderMap) -> Result<DeviceId, Refusal> {
+    let text = match (headers.get("x-device-id"), &parameters.device_id) {
+        (Some(header), _) => header.to_str().map_err(|_| Refusal::invalid_request("X-Device-ID is not text"))?,
+        (None, Some(parameter)) => parameter,
+        (None, None) => return Err(Refusal::invalid_request("X-Device-ID or ?device_id= is missing")),
+    };
+    text.parse().map_err(|error| Refusal::invalid_request(format!("device id: {error}")))
+}
+
+async fn authenticate(
+    gateway: &Gateway,
+    parameters: &Parameters,
+    headers: &HeaderMap,
+    device_id: DeviceId,
+) -> Result<Principal, Refusal> {
+    let bearer = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(|header| {
+        let (scheme, token) = header.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    });
+    let principal = match (bearer, parameters.ticket.as_deref(), parameters.token.as_deref()) {
+        (Some(token), _, _) | (None, None, Some(token)) => gateway.auth.authenticate_device(token, device_id).await,
+        (None, Some(ticket), _) => gateway.auth.redeem_ticket(ticket, device_id).await,
+        (None, None, None) => Err(AuthError::InvalidToken("there is none")),
+    };
+    principal.map_err(Refusal::from)
+}
+
+/// A handshake that fails is answered in plain HTTP.
+struct Refusal {
+    status: StatusCode,
+    error: &'static str,
+    message: String,
+    retry_after: Option<Duration>,
+    limit: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct RefusalBody {
+    error: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<RefusalDetails>,
+}
+
+#[derive(Serialize)]
+struct RefusalDetails {
+    retry_after_seconds: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<&'static str>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
+        Self { status, error, message: message.into(), retry_after: None, limit: None }
+    }
+
+    fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    fn rate_limited(limit: &'static str, retry_after: Duration) -> Self {
+        let message = format!("limit `{limit}` is reached");
+        Self {
+            retry_after: Some(retry_after),
+            limit: Some(limit),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+        }
+    }
+
+    fn unavailable() -> Self {
+        let message = "the service cannot take connections now";
+        Self {
+            retry_after: Some(Duration::from_secs(1)),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", message)
+        }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(failure: StoreError) -> Self {
+        error!(error = &failure as &dyn std::error::Error, "a handshake could not be checked");
+        Self::unavailable()
+    }
+}
+
+impl From<AuthError> for Refusal {
+    fn from(failure: AuthError) -> Self {
+        match failure {
+            AuthError::Unavailable(failure) => failure.into(),
+            AuthError::RateLimited { limit, decision } => Self::rate_limited(limit, decision.retry_after),
+            AuthError::TokenRevoked => Self::new(StatusCode::UNAUTHORIZED, "token_revoked", failure.to_string()),
+            // The rest belongs to signing in, which no handshake does; whatever it is, the token did not convince.
+            other => Self::new(StatusCode::UNAUTHORIZED, "invalid_token", other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let seconds = self.retry_after.map(|duration| duration.as_secs_f64().ceil().max(1.0) as u64);
+        let details = seconds.map(|retry_after_seconds| RefusalDetails { retry_after_seconds, limit: self.limit });
+        let body = RefusalBody { error: self.error, message: self.message, details };
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some(seconds) = seconds {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}

@@ -1,0 +1,60 @@
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use bytes::Bytes;
+use futures_util::task::AtomicWaker;
+use protocol::{CloseReason, Outbox, Pressure};
+
+/// What waits for one connection from outside of it: pushes, and perhaps the order to close.
+///
+/// Anybody may put something in; the connection's own task takes it out.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    inner: Mutex<Inner>,
+    waker: AtomicWaker,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    outbox: Outbox,
+    close: Option<CloseReason>,
+}
+
+impl Mailbox {
+    pub(crate) fn push(&self, frame: Bytes) {
+        self.lock().outbox.push(frame);
+        self.waker.wake();
+    }
+
+    /// Orders the connection to close. The first order stands.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        self.lock().close.get_or_insert(reason);
+        self.waker.wake();
+    }
+
+    /// Has `waker` woken by the next push or order.
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(crate) fn pop(&self) -> Option<Bytes> {
+        self.lock().outbox.pop()
+    }
+
+    pub(crate) fn pressure(&self) -> Pressure {
+        self.lock().outbox.pressure()
+    }
+
+    pub(crate) fn take_missed(&self) -> bool {
+        self.lock().outbox.take_missed()
+    }
+
+    pub(crate) fn close_order(&self) -> Option<CloseReason> {
+        self.lock().close
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing that runs under the lock can leave the queue half changed.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,55 @@
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+/// One call of cargo.
+pub(crate) struct Step {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+impl Step {
+    const fn new(name: &'static str, arguments: &'static [&'static str]) -> Self {
+        Self { name, arguments, environment: &[] }
+    }
+}
+
+/// The facts about the tree, which are tests of this crate.
+pub(crate) const TIDY: Step = Step::new("tidy", &["nextest", "run", "--package", "xtask"]);
+
+/// The whole check, the quickest to fail first.
+pub(crate) const ALL: [Step; 6] = [
+    Step::new("format", &["fmt", "--all", "--check"]),
+    Step::new("clippy", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
+    Step {
+        name: "docs",
+        arguments: &["doc", "--workspace", "--no-deps"],
+        environment: &[("RUSTDOCFLAGS", "--deny warnings")],
+    },
+    Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"]),
+    Step::new("doc tests", &["test", "--doc", "--workspace"]),
+    TIDY,
+];
+
+/// Runs steps in order and stops at the first that fails.
+pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
+    let began = Instant::now();
+    for step in steps {
+        let command_line = format!("cargo {}", step.arguments.join(" "));
+        println!("==> {}: {command_line}", step.name);
+        let step_began = Instant::now();
+        let status = Command::new("cargo")
+            .args(step.arguments)
+            .envs(step.environment.iter().copied())
+            .current_dir(xtask::workspace_root())
+            .status()
+            .with_context(|| format!("`{command_line}` could not be started"))?;
+        let seconds = step_began.elapsed().as_secs_f64();
+        ensure!(status.success(), "{} failed after {seconds:.1} s: {command_line}", step.name);
+        println!("==> {}: passed in {seconds:.1} s", step.name);
+    }
+    println!("==> all passed in {:.1} s", began.elapsed().as_secs_f64());
+    Ok(())
+}

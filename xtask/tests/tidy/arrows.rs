@@ -1,0 +1,51 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Which of our crates each of our crates may name. Planes name no adapter, adapters name no plane; the server alone sees
+/// both, and so decides what runs where.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("protocol", &["domain"]),
+    ("ports", &["domain"]),
+    ("auth", &["domain", "ports"]),
+    ("gateway", &["auth", "domain", "ports", "protocol"]),
+    ("ingest", &["domain", "ports"]),
+    ("fanout", &["domain", "ports", "protocol"]),
+    ("chats", &["auth", "domain", "ports", "protocol"]),
+    ("client", &["domain", "protocol"]),
+    ("memory", &["domain", "ports"]),
+    ("embedded", &["domain", "ports"]),
+    ("server", &["auth", "chats", "domain", "embedded", "fanout", "gateway", "ingest", "memory", "ports", "protocol"]),
+    ("tidings", &["client", "domain", "embedded", "ports", "protocol", "server"]),
+    ("xtask", &[]),
+];
+
+/// What tests may name as well: the adapter that stands for any other, and the client that talks to a server.
+const IN_TESTS: &[&str] = &["client", "memory"];
+
+#[test]
+fn crates_name_only_what_the_arrows_allow() {
+    let metadata = MetadataCommand::new().current_dir(xtask::workspace_root()).no_deps().exec().unwrap();
+    let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let packages: BTreeMap<&str, _> =
+        metadata.workspace_packages().into_iter().map(|package| (ours(&package.name), package)).collect();
+    let (listed, present): (BTreeSet<_>, BTreeSet<_>) = (arrows.keys().collect(), packages.keys().collect());
+    assert_eq!(listed, present, "the table has a row for each crate");
+
+    let mut forbidden = vec![];
+    for (name, package) in &packages {
+        for dependency in package.dependencies.iter().filter(|dependency| dependency.path.is_some()) {
+            let target = ours(&dependency.name);
+            let in_tests = dependency.kind == DependencyKind::Development && IN_TESTS.contains(&target);
+            if !arrows[name].contains(&target) && !in_tests {
+                forbidden.push(format!("{name} -> {target}"));
+            }
+        }
+    }
+    assert_eq!(forbidden, [""; 0]);
+}
+
+fn ours(package: &str) -> &str {
+    package.strip_prefix("tidings-").unwrap_or(package)
+}

@@ -1,0 +1,38 @@
+use std::fs;
+
+#[test]
+fn relative_links_lead_somewhere() {
+    let root = xtask::workspace_root();
+    let mut dead = vec![];
+    for file in xtask::files(&root, ".md").unwrap() {
+        let directory = file.parent().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        for link in relative_links(&text).filter(|link| !directory.join(link).exists()) {
+            dead.push(format!("{}: {link}", file.strip_prefix(&root).unwrap_or(&file).display()));
+        }
+    }
+    assert_eq!(dead, [""; 0]);
+}
+
+#[test]
+fn links_are_found_outside_code_and_without_their_fragments() {
+    let text = "See [a](docs/a.md#part), [b](https://example.org/b.md), [c](#here) and ![d](d.svg).\n\
+                ```\n[e](not/a/link.md)\n```\n[f](f.md)";
+    assert_eq!(relative_links(text).collect::<Vec<_>>(), ["docs/a.md", "d.svg", "f.md"]);
+}
+
+/// The files that the links of a Markdown text name.
+fn relative_links(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines()
+        .filter(move |line| {
+            let fence = line.trim_start().starts_with("```");
+            in_code ^= fence;
+            !in_code && !fence
+        })
+        .flat_map(|line| line.split("](").skip(1))
+        .filter_map(|rest| rest.split(')').next())
+        .filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+        .filter_map(|link| link.split('#').next())
+        .filter(|path| !path.is_empty())
+}

@@ -36,6 +36,7 @@ pub(crate) const ALL: [Step; 6] = [
 /// Runs steps in order and stops at the first that fails.
 pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
     let began = Instant::now();
+    install_test_runner()?;
     for step in steps {
         let command_line = format!("cargo {}", step.arguments.join(" "));
         println!("==> {}: {command_line}", step.name);
@@ -51,5 +52,17 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
         println!("==> {}: passed in {seconds:.1} s", step.name);
     }
     println!("==> all passed in {:.1} s", began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Installs the one tool that does not come with the toolchain, if it is not there.
+fn install_test_runner() -> anyhow::Result<()> {
+    let present =
+        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|probe| probe.status.success());
+    if !present {
+        println!("==> cargo-nextest is not there and will be installed");
+        let status = Command::new("cargo").args(["install", "--locked", "cargo-nextest"]).status()?;
+        ensure!(status.success(), "cargo-nextest could not be installed");
+    }
     Ok(())
 }

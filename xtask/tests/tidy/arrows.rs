@@ -21,8 +21,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What tests may name as well: the adapter that stands for any other, and the client that talks to a server.
-const IN_TESTS: &[&str] = &["client", "memory"];
+/// What tests may name as well: the adapter that stands for any other, the plane that sends, and the client that talks to
+/// a server.
+const IN_TESTS: &[&str] = &["client", "ingest", "memory"];
 
 #[test]
 fn crates_name_only_what_the_arrows_allow() {

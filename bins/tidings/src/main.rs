@@ -1,1 +1,47 @@
-fn main() {}
+//! `tidings`: the whole service, and the tools to operate it, in one binary.
+
+mod doctor;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Connections and batches allocate and free all the time from several threads; this allocator returns what an idle
+/// connection does not need.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A real-time messaging service in one binary.
+///
+/// `tidings serve --dev` runs a complete service on this machine that anybody on it can sign in to; without --dev it is
+/// the same service for real users. Every setting of the configuration file is also an environment variable.
+#[derive(Parser)]
+#[command(version, max_term_width = 120)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the service.
+    Serve(serve::ServeArgs),
+    /// Checks the configuration and everything the service stands on, in plain words.
+    Doctor(doctor::DoctorArgs),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Doctor(arguments) => block_on(doctor::run(arguments)),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}

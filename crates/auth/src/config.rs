@@ -15,6 +15,8 @@ pub struct Config {
     pub refresh_ttl: Duration,
     /// How long a one-time code is good.
     pub code_ttl: Duration,
+    /// Wrong tries after which a code dies and its phone is locked.
+    pub code_tries_max: u32,
     /// The age at which the key that signs access tokens makes way for a new one.
     pub key_rotation: Duration,
     /// How often what may be asked for.
@@ -66,6 +68,7 @@ impl Default for Config {
             access_ttl: 60 * MINUTE,
             refresh_ttl: 30 * DAY,
             code_ttl: 5 * MINUTE,
+            code_tries_max: 5,
             key_rotation: 30 * DAY,
             limits: Limits::default(),
             fixed_code: None,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{DeviceId, RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp};
+use domain::{Decision, DeviceId, RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp};
 use ports::LimitKey;
 
 use crate::refresh_token::RefreshToken;
@@ -33,12 +33,16 @@ impl Auth {
     /// Gives a new pair of tokens for a refresh token, which is spent.
     ///
     /// A spent token that comes back ends its session, because somebody has a copy; `Session::refresh` says when it is
-    /// forgiven instead.
-    pub async fn refresh(&self, refresh_token: &str, device: DeviceId) -> Result<Tokens, AuthError> {
+    /// forgiven instead. With the tokens comes what is left of the session's limit, unless it is off.
+    pub async fn refresh(
+        &self,
+        refresh_token: &str,
+        device: DeviceId,
+    ) -> Result<(Tokens, Option<Decision>), AuthError> {
         let presented =
             RefreshToken::parse(refresh_token).ok_or(AuthError::InvalidToken("it is not a refresh token"))?;
         let session_id = presented.session_id;
-        self.take("refresh", LimitKey::Refresh(session_id), self.config().limits.refresh).await?;
+        let decision = self.take("refresh", LimitKey::Refresh(session_id), self.config().limits.refresh).await?;
 
         let now = self.now();
         let successor = RefreshToken::random(session_id);
@@ -52,7 +56,7 @@ impl Auth {
         let outcome = self.ports().sessions.refresh(session_id, attempt).await?;
         let (session, outcome) = outcome.ok_or(AuthError::TokenRevoked)?;
         match outcome {
-            RefreshOutcome::Rotated => Ok(self.tokens(&session, successor, now)),
+            RefreshOutcome::Rotated => Ok((self.tokens(&session, successor, now), decision)),
             RefreshOutcome::Refused => {
                 Err(AuthError::InvalidToken("its session has expired or belongs to another device"))
             }

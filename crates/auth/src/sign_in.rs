@@ -1,7 +1,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use domain::{CodeAttempt, DeviceId, DisplayName, PhoneNumber, Session, SessionId, Timestamp, User, UserId};
+use domain::{
+    CodeAttempt, Decision, DeviceId, DisplayName, PendingCode, PhoneNumber, Session, SessionId, Timestamp, User, UserId,
+};
 use ports::{LimitKey, NewUser, UserKey};
 
 use crate::codes::random_code;
@@ -15,8 +17,15 @@ pub struct OtpRequested {
     pub phone_number: PhoneNumber,
     /// When it is void.
     pub expires_at: Timestamp,
+    /// What is left of the phone's limit; `None` if it is off.
+    pub decision: Option<Decision>,
+}
+
+impl OtpRequested {
     /// How long until another may be asked for; zero if at once.
-    pub retry_after: Duration,
+    pub fn retry_after(&self) -> Duration {
+        self.decision.map_or(Duration::ZERO, |decision| decision.retry_after)
+    }
 }
 
 /// A code as its owner gives it back.
@@ -59,13 +68,13 @@ impl Auth {
         let code = self.config().fixed_code.clone().map_or_else(random_code, Secret::from);
         let digest = self.keys().code_key().code_digest(&phone_number, code.expose());
         let expires_at = self.now() + self.config().code_ttl;
-        self.ports().codes.issue(phone_key, digest, expires_at).await?;
+        let tries_left = self.config().code_tries_max;
+        self.ports().codes.issue(phone_key, PendingCode { digest, expires_at, tries_left }).await?;
         self.ports().otp.send(&phone_number, code.expose(), expires_at).await.map_err(|error| {
             tracing::error!(?phone_number, error = &error as &dyn std::error::Error, "one-time code not sent");
             AuthError::NotDelivered
         })?;
-        let retry_after = decision.map_or(Duration::ZERO, |decision| decision.retry_after);
-        Ok(OtpRequested { phone_number, expires_at, retry_after })
+        Ok(OtpRequested { phone_number, expires_at, decision })
     }
 
     /// Takes a code back and signs its owner in on a device. What the device was signed in to before ends.

@@ -1,5 +1,5 @@
 use crate::Timestamp;
-use crate::limits::{CODE_LOCKOUT, CODE_TRIES_MAX};
+use crate::limits::CODE_LOCKOUT;
 
 /// A keyed digest of a one-time code; the code itself is never stored.
 pub type CodeDigest = [u8; 32];
@@ -17,7 +17,8 @@ pub struct OneTimeCode {
 pub struct PendingCode {
     pub digest: CodeDigest,
     pub expires_at: Timestamp,
-    pub tries: u32,
+    /// Wrong tries until the code dies and its phone is locked.
+    pub tries_left: u32,
 }
 
 /// What became of one try.
@@ -34,8 +35,8 @@ pub enum CodeAttempt {
 
 impl OneTimeCode {
     /// Puts a new code in the place of any earlier one. A lock stays.
-    pub fn issue(&mut self, digest: CodeDigest, expires_at: Timestamp) {
-        self.pending = Some(PendingCode { digest, expires_at, tries: 0 });
+    pub fn issue(&mut self, code: PendingCode) {
+        self.pending = Some(code);
     }
 
     /// Tries a code. `matches` compares digests in constant time.
@@ -52,8 +53,8 @@ impl OneTimeCode {
             self.pending = None;
             return CodeAttempt::Correct;
         }
-        pending.tries += 1;
-        if pending.tries >= CODE_TRIES_MAX {
+        pending.tries_left = pending.tries_left.saturating_sub(1);
+        if pending.tries_left == 0 {
             self.pending = None;
             self.locked_until = Some(now + CODE_LOCKOUT);
         }
@@ -80,8 +81,12 @@ mod tests {
 
     fn issued() -> OneTimeCode {
         let mut code = OneTimeCode::default();
-        code.issue(GOOD, at(300));
+        code.issue(pending(300));
         code
+    }
+
+    fn pending(expires_at: u64) -> PendingCode {
+        PendingCode { digest: GOOD, expires_at: at(expires_at), tries_left: 5 }
     }
 
     fn attempt(code: &mut OneTimeCode, digest: CodeDigest, now: Timestamp) -> CodeAttempt {
@@ -107,7 +112,7 @@ mod tests {
             assert_eq!(attempt(&mut code, BAD, at(10)), CodeAttempt::Wrong);
         }
         assert_eq!(attempt(&mut code, GOOD, at(10)), CodeAttempt::Locked { until: at(910) });
-        code.issue(GOOD, at(1200));
+        code.issue(pending(1200));
         assert_eq!(attempt(&mut code, GOOD, at(909)), CodeAttempt::Locked { until: at(910) });
         assert_eq!(attempt(&mut code, GOOD, at(910)), CodeAttempt::Correct);
     }

@@ -34,8 +34,6 @@ pub const TTL_MAX: Duration = Duration::from_secs(31_536_000);
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a REST `Idempotency-Key` is remembered.
 pub const REQUEST_KEY_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// Wrong tries after which a one-time code dies and its phone is locked.
-pub const CODE_TRIES_MAX: u32 = 5;
 /// How long a phone stays locked after too many wrong codes.
 pub const CODE_LOCKOUT: Duration = Duration::from_secs(15 * 60);
 /// How long a spent refresh token is forgiven for a lost answer.

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use domain::{
-    CodeAttempt, CodeDigest, DeviceId, PhoneNumber, RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp,
-    UserId,
+    CodeAttempt, CodeDigest, DeviceId, PendingCode, PhoneNumber, RefreshAttempt, RefreshOutcome, Session, SessionId,
+    Timestamp, UserId,
 };
 
 use crate::{BoxError, StoreError};
@@ -37,7 +37,7 @@ pub type PhoneKey = [u8; 32];
 #[async_trait]
 pub trait CodeStore: Send + Sync {
     /// Keeps a new code in the place of any earlier one; a lock stays.
-    async fn issue(&self, phone: PhoneKey, digest: CodeDigest, expires_at: Timestamp) -> Result<(), StoreError>;
+    async fn issue(&self, phone: PhoneKey, code: PendingCode) -> Result<(), StoreError>;
 
     /// Tries a code by `OneTimeCode::attempt` and writes the outcome, in one transaction: concurrent tries are counted
     /// each, and of concurrent right ones one is correct. Digests are compared in constant time.

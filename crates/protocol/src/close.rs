@@ -30,6 +30,32 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
+    /// Every reason, in the order of the contract's list of codes.
+    pub const ALL: [Self; 11] = [
+        Self::ServerShutdown,
+        Self::ProtocolError,
+        Self::Internal,
+        Self::Overloaded,
+        Self::TokenExpired,
+        Self::SessionRevoked,
+        Self::IdleTimeout,
+        Self::DuplicateConnection,
+        Self::FrameTooLarge,
+        Self::RateLimited,
+        Self::SlowConsumer,
+    ];
+
+    /// The reason that a client reads in a close frame: the text decides, and the code alone where the text is unknown.
+    pub fn from_close_frame(code: u16, text: &str) -> Option<Self> {
+        let of_code = || Self::ALL.into_iter().find(|reason| reason.code() == code);
+        Self::from_text(text).or_else(of_code)
+    }
+
+    /// The reason with this text, as `connection_closing` carries it.
+    pub fn from_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
+    }
+
     /// The code of the WebSocket close frame.
     pub fn code(self) -> u16 {
         match self {
@@ -82,5 +108,20 @@ impl CloseReason {
             message: message.to_owned(),
             reconnect_delay_ms: delay.as_millis() as u64,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_frame_is_read_back_as_its_reason() {
+        for reason in CloseReason::ALL {
+            assert_eq!(CloseReason::from_close_frame(reason.code(), reason.as_str()), Some(reason));
+            assert_eq!(CloseReason::from_text(&reason.closing_frame().reason), Some(reason));
+        }
+        assert_eq!(CloseReason::from_close_frame(4009, "new words"), Some(CloseReason::DuplicateConnection));
+        assert_eq!(CloseReason::from_close_frame(1000, ""), None);
     }
 }

@@ -17,8 +17,8 @@ use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
 ///     └─ a call of `close` ──────────────────────────┘
 /// ```
 ///
-/// The driver feeds it what happens (`handle_*`, [`close`](Self::close)), and does what it says ([`poll_output`]
-/// (Self::poll_output)) until it says nothing more. Once closed it takes no input and gives no output, except for the
+/// The driver feeds it what happens (`handle_*`, [`close`](Self::close)), and does what
+/// [`poll_output`](Self::poll_output) says until it says nothing more. Once closed it takes no input and gives no output, except for the
 /// answers to commands that were under way: [`drained`](Self::drained) tells when the socket may be closed.
 #[derive(Debug)]
 pub struct Connection {

@@ -173,7 +173,7 @@ impl fmt::Display for ErrorCode {
 }
 
 /// An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// Which one.
     pub code: ErrorCode,

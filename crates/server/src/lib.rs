@@ -1,1 +1,16 @@
+//! Composition root: reads the configuration, picks adapters, wires the planes and runs them.
+//!
+//! The only crate that sees planes and adapters at once, and the only one that reads files and environment. [`config`]
+//! turns what was typed into what it means, [`run`] starts a service and drains it, [`doctor`] looks at everything a
+//! service will need and says in plain words what is wrong.
 
+mod admin;
+mod compose;
+pub mod config;
+pub mod doctor;
+mod health;
+mod logging;
+mod run;
+
+pub use logging::init as init_logging;
+pub use run::run;

@@ -1,14 +1,14 @@
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use domain::{CodeAttempt, CodeDigest, Timestamp};
+use domain::{CodeAttempt, CodeDigest, PendingCode, Timestamp};
 use ports::{CodeStore, PhoneKey, StoreError};
 
 use super::MemoryStore;
 
 #[async_trait]
 impl CodeStore for MemoryStore {
-    async fn issue(&self, phone: PhoneKey, digest: CodeDigest, expires_at: Timestamp) -> Result<(), StoreError> {
-        self.transaction(|state| state.codes.entry(phone).or_default().issue(digest, expires_at));
+    async fn issue(&self, phone: PhoneKey, code: PendingCode) -> Result<(), StoreError> {
+        self.transaction(|state| state.codes.entry(phone).or_default().issue(code));
         Ok(())
     }
 

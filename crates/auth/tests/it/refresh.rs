@@ -5,7 +5,7 @@ use tidings_auth::{AuthError, Tokens};
 use crate::world::{DAY, MINUTE, PHONE, World, device, start};
 
 async fn refresh(world: &World, tokens: &Tokens) -> Result<Tokens, AuthError> {
-    world.auth.refresh(tokens.refresh_token.expose(), device(1)).await
+    world.auth.refresh(tokens.refresh_token.expose(), device(1)).await.map(|(tokens, _)| tokens)
 }
 
 #[tokio::test]

@@ -117,15 +117,22 @@ struct EnvelopeOut<'a, P> {
     payload: P,
 }
 
+/// A send as it stands on the wire, in a frame or in the body of a REST request.
 #[derive(Serialize, Deserialize)]
-struct SendMessagePayload {
-    client_message_id: ClientMessageId,
-    chat_id: ChatId,
-    content: String,
+pub(crate) struct SendMessagePayload {
+    pub(crate) client_message_id: ClientMessageId,
+    pub(crate) chat_id: ChatId,
+    pub(crate) content: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content_type: Option<String>,
+    pub(crate) content_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ttl_seconds: Option<u64>,
+    pub(crate) ttl_seconds: Option<u64>,
+}
+
+/// A field of a send that is out of its bounds, and how a frame with it is answered.
+pub(crate) struct InvalidField {
+    pub(crate) field: &'static str,
+    pub(crate) error: ErrorBody,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -229,7 +236,10 @@ fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: b
         return Err(invalid(format!("`{frame_type}` needs a request_id")));
     }
     Ok(match frame_type {
-        "send_message" => ClientFrame::SendMessage(read::<SendMessagePayload>(payload)?.validate()?),
+        "send_message" => {
+            let send = read::<SendMessagePayload>(payload)?.validate().map_err(|invalid| invalid.error)?;
+            ClientFrame::SendMessage(send)
+        }
         "ack" => {
             let AckPayload { chat_id, last_acked_sequence } = read(payload)?;
             ClientFrame::Ack { chat_id, sequence: last_acked_sequence }
@@ -259,21 +269,27 @@ fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: b
 }
 
 impl SendMessagePayload {
-    fn validate(self) -> Result<SendMessage, ErrorBody> {
-        let content = Content::try_from(self.content).map_err(|error| match error {
-            ContentError::TooLong(_) => ErrorBody::new(ErrorCode::MessageTooLarge, error),
-            ContentError::Empty | ContentError::Nul => invalid(error.to_string()),
+    pub(crate) fn validate(self) -> Result<SendMessage, InvalidField> {
+        let content = Content::try_from(self.content).map_err(|error| InvalidField {
+            field: "content",
+            error: match error {
+                ContentError::TooLong(_) => ErrorBody::new(ErrorCode::MessageTooLarge, error),
+                ContentError::Empty | ContentError::Nul => invalid(error.to_string()),
+            },
         })?;
         let content_type = match self.content_type {
             None => ContentType::default(),
-            Some(text) => text.parse().map_err(|error| ErrorBody::new(ErrorCode::InvalidContentType, error))?,
+            Some(text) => text.parse().map_err(|error| InvalidField {
+                field: "content_type",
+                error: ErrorBody::new(ErrorCode::InvalidContentType, error),
+            })?,
         };
         let ttl = match self.ttl_seconds {
             None => None,
-            Some(seconds) => Some(
-                Ttl::from_secs(seconds)
-                    .ok_or_else(|| invalid(format!("ttl_seconds is {seconds}, it must be 1 to 31536000")))?,
-            ),
+            Some(seconds) => Some(Ttl::from_secs(seconds).ok_or_else(|| InvalidField {
+                field: "ttl_seconds",
+                error: invalid(format!("ttl_seconds is {seconds}, it must be 1 to 31536000")),
+            })?),
         };
         let Self { client_message_id, chat_id, .. } = self;
         Ok(SendMessage { client_message_id, chat_id, content, content_type, ttl })

@@ -6,6 +6,7 @@ mod from_client;
 mod from_server;
 mod request_id;
 
+pub(crate) use from_client::SendMessagePayload;
 pub use from_client::{ClientFrame, FrameError, Inbound, SendMessage, Sync};
 pub use from_server::{
     ChatChangeKind, ChatUpdated, ConnectionClosing, ConnectionEstablished, HeartbeatAck, MessageBody, MessageExpired,

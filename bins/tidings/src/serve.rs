@@ -1,0 +1,78 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use server::config::{self, Config, Sources};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+
+/// Where settings come from; shared by every command that needs the configuration.
+#[derive(Args)]
+pub(crate) struct ConfigArgs {
+    /// A TOML file; docs/tidings.example.toml shows every key.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Lets anybody sign in with the code 000000. Listens on loopback only.
+    #[arg(long)]
+    dev: bool,
+    /// Where the store, the log and the signing keys are [default: tidings-data]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where clients connect; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Where operators look (/metrics) [default: 127.0.0.1:9464]
+    #[arg(long, value_name = "ADDR")]
+    admin_listen: Option<SocketAddr>,
+    /// Which parts of the service this process is [default: all]
+    #[arg(long)]
+    roles: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+impl ConfigArgs {
+    pub(crate) fn load(self) -> anyhow::Result<Config> {
+        let mut flags = Vec::new();
+        flags.extend(self.dev.then(|| ("dev", "true".to_owned())));
+        flags.extend(self.data_dir.map(|directory| ("data_dir", directory.to_string_lossy().into_owned())));
+        flags.extend(self.listen.map(|address| ("listen", address.to_string())));
+        flags.extend(self.admin_listen.map(|address| ("admin.listen", address.to_string())));
+        flags.extend(self.roles.map(|roles| ("roles", roles)));
+        let text = |text: std::ffi::OsString| text.into_string().ok();
+        let environment = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
+        Ok(config::load(&Sources { file: self.config, environment, flags })?)
+    }
+}
+
+pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
+    let config = arguments.config.load()?;
+    server::init_logging(&config.log)?;
+    crate::block_on(async {
+        let stop = stop_signal()?;
+        server::run(config, stop).await
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ready at the first SIGTERM or SIGINT; the second one ends the process at once.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = Arc::new(Notify::new());
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        let mut next = async || tokio::select! { _ = terminate.recv() => (), _ = interrupt.recv() => () };
+        next().await;
+        stop.notify_one();
+        next().await;
+        std::process::exit(1);
+    });
+    Ok(async move { stopped.notified().await })
+}

@@ -1,0 +1,90 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::Auth;
+use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
+use ports::{
+    ChatReader, ChatWriter, Clock, Ids, Ingest, MessageReader, RateLimiter, RequestStore, UserReader, UserWriter,
+    WatermarkStore,
+};
+use protocol::ErrorCode;
+
+use crate::http::ApiError;
+
+/// What the routes need from the world.
+pub struct Api {
+    /// Says who is asking, and signs people in.
+    pub auth: Auth,
+    /// Sends messages and moves watermarks.
+    pub ingest: Arc<dyn Ingest>,
+    /// Reads messages.
+    pub messages: Arc<dyn MessageReader>,
+    /// Reads chats and members.
+    pub chats: Arc<dyn ChatReader>,
+    /// Changes chats and members.
+    pub chat_writer: Arc<dyn ChatWriter>,
+    /// Reads users.
+    pub users: Arc<dyn UserReader>,
+    /// Changes users.
+    pub user_writer: Arc<dyn UserWriter>,
+    /// Reads watermarks.
+    pub watermarks: Arc<dyn WatermarkStore>,
+    /// Remembers requests by idempotency key.
+    pub requests: Arc<dyn RequestStore>,
+    /// Counts requests.
+    pub limiter: Arc<dyn RateLimiter>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes ids.
+    pub ids: Arc<dyn Ids>,
+    /// How often what may be asked for.
+    pub limits: Limits,
+}
+
+/// The limits of `[limits]` that are checked here; `None` is off.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// GET requests of a user.
+    pub rest_read: Option<Quota>,
+    /// All other requests of a user.
+    pub rest_write: Option<Quota>,
+    /// Sends of a user into a chat.
+    pub send_per_chat: Option<Quota>,
+    /// Sends of a user.
+    pub send_per_user: Option<Quota>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        let second = Duration::from_secs(1);
+        Self {
+            rest_read: Quota::per(300, minute),
+            rest_write: Quota::per(60, minute),
+            send_per_chat: Quota::with_burst(10, second, 20),
+            send_per_user: Quota::per(30, second),
+        }
+    }
+}
+
+impl Api {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A user's place in a chat, or the answer for those who have none: 404 if there is no such chat, 403 if there is.
+    pub(crate) async fn membership(&self, chat_id: ChatId, user_id: UserId) -> Result<Member, ApiError> {
+        if let Some(member) = self.chats.member(chat_id, user_id).await? {
+            return Ok(member);
+        }
+        Err(match self.chats.chat(chat_id).await? {
+            Some(_) => ApiError::new(ErrorCode::NotAMember, "you are not a member of this chat"),
+            None => ApiError::new(ErrorCode::NotFound, "no such chat"),
+        })
+    }
+
+    /// One user, if there is such a user.
+    pub(crate) async fn user(&self, user_id: UserId) -> Result<Option<User>, ApiError> {
+        Ok(self.users.users(&[user_id]).await?.pop().flatten())
+    }
+}

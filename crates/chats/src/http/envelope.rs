@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use domain::limits::REQUEST_ID_CHARS_MAX;
+use domain::{Decision, Timestamp};
+use protocol::ErrorCode;
+use protocol::rest::{Failure, FailureBody};
+use tracing::Instrument;
+
+use super::ApiError;
+use super::error::{Failed, whole_seconds};
+use crate::Api;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Gives a request its id and finishes its answer: the id, the limits, and the body of a failure.
+pub(crate) async fn envelope(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let request_id = request_id(request.headers()).unwrap_or_else(|| api.ids.ulid().to_string());
+    // The route as it is registered: the path itself has ids in it and a query may have secrets.
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let span = tracing::info_span!("request", request_id, method = %request.method(), route);
+
+    let mut response = next.run(request).instrument(span).await;
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        write_failure(&mut response, error, request_id.clone());
+    }
+    if let Some(decision) = response.extensions_mut().remove::<Decision>() {
+        write_limit(response.headers_mut(), decision, api.now());
+    }
+    let request_id = HeaderValue::from_str(&request_id).expect("a ulid and visible ASCII are header values");
+    response.headers_mut().insert(REQUEST_ID, request_id);
+    // Answers are for one user, and some of them are tokens.
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The id the client gave, if it can be taken over: it comes back in a header and stands in our logs.
+fn request_id(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let fits = (1..=REQUEST_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    fits.then(|| text.to_owned())
+}
+
+fn write_failure(response: &mut Response, ApiError(failed): ApiError, request_id: String) {
+    let Failed { body, retry_after, decision } = *failed;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if body.code == ErrorCode::Unauthorized {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(retry_after) = retry_after {
+        headers.insert(header::RETRY_AFTER, whole_seconds(retry_after).into());
+    }
+    if let Some(decision) = decision {
+        response.extensions_mut().insert(decision);
+    }
+    let failure = Failure { error: FailureBody { body, request_id } };
+    *response.body_mut() = Body::from(serde_json::to_vec(&failure).expect("strings and details always serialize"));
+}
+
+fn write_limit(headers: &mut HeaderMap, decision: Decision, now: Timestamp) {
+    let reset_at = (now + decision.reset_after).as_millis().div_ceil(1000);
+    headers.insert("x-ratelimit-limit", decision.limit.into());
+    headers.insert("x-ratelimit-remaining", decision.remaining.into());
+    headers.insert("x-ratelimit-reset", reset_at.into());
+}

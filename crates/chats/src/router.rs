@@ -1,0 +1,89 @@
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{HeaderValue, Method, Uri, header};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use domain::limits::FRAME_BYTES_MAX;
+use protocol::ErrorCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::{ApiError, authenticate, deadline, envelope, limit_requests};
+use crate::openapi::{described, secured};
+use crate::routes::{auth, chats, history, inbox, members, messages, receipts, service, sessions, users};
+use crate::{Api, openapi};
+
+/// The whole REST API, with `/openapi.json` and `/.well-known/jwks.json` at the root.
+///
+/// `also` are routes of others on the same listener; their answers have a request id and the envelope of a wrong method
+/// too, and what nobody takes is answered here. It is served with
+/// `into_make_service_with_connect_info::<SocketAddr>()`, because one-time codes are limited by address.
+pub fn router(api: Api, also: Router) -> Router {
+    let api = Arc::new(api);
+    let document = openapi().to_json().expect("an OpenAPI document is JSON");
+    let document = ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document);
+    let guard = |private: OpenApiRouter<Arc<Api>>| {
+        private
+            .route_layer(from_fn_with_state(api.clone(), limit_requests))
+            .route_layer(from_fn_with_state(api.clone(), authenticate))
+    };
+    let (router, _) = all_routes(guard).split_for_parts();
+    router
+        .route("/openapi.json", get(|| async { document }))
+        .with_state(api.clone())
+        .merge(also)
+        .fallback(not_found)
+        // Set after the guard, so that a wrong method is called so without asking who is there.
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
+        .layer(from_fn(deadline))
+        .layer(from_fn_with_state(api, envelope))
+}
+
+/// Every route with its description; `guard` puts what asks for a token in front of the private ones.
+pub(crate) fn all_routes(
+    guard: impl FnOnce(OpenApiRouter<Arc<Api>>) -> OpenApiRouter<Arc<Api>>,
+) -> OpenApiRouter<Arc<Api>> {
+    let public = OpenApiRouter::default()
+        .routes(routes!(service::service))
+        .routes(routes!(auth::request_otp))
+        .routes(routes!(auth::verify_otp))
+        .routes(routes!(auth::refresh));
+    let api = public.merge(guard(private_routes()));
+    described().routes(routes!(service::jwks)).nest("/api/v1", api)
+}
+
+fn private_routes() -> OpenApiRouter<Arc<Api>> {
+    let routes = OpenApiRouter::default()
+        .routes(routes!(auth::logout))
+        .routes(routes!(auth::ws_ticket))
+        .routes(routes!(users::me, users::update_me))
+        .routes(routes!(users::lookup))
+        .routes(routes!(users::user))
+        .routes(routes!(inbox::inbox, chats::create_chat))
+        .routes(routes!(chats::chat, chats::rename_chat))
+        .routes(routes!(members::add_member))
+        .routes(routes!(members::change_role, members::remove_member))
+        .routes(routes!(members::leave_chat))
+        .routes(routes!(members::mute_chat))
+        .routes(routes!(members::unmute_chat))
+        .routes(routes!(history::history, messages::send_message))
+        .routes(routes!(history::around))
+        .routes(routes!(messages::message))
+        .routes(routes!(receipts::mark_read))
+        .routes(routes!(receipts::receipts))
+        .routes(routes!(sessions::sessions, sessions::revoke_sessions))
+        .routes(routes!(sessions::revoke_session));
+    secured(routes)
+}
+
+async fn not_found(uri: Uri) -> ApiError {
+    let path: String = uri.path().chars().take(100).collect();
+    ApiError::new(ErrorCode::NotFound, format!("there is nothing at `{path}`"))
+}
+
+async fn method_not_allowed(method: Method) -> ApiError {
+    ApiError::new(ErrorCode::MethodNotAllowed, format!("this route does not take `{method}`"))
+}

@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use domain::limits::GROUP_MEMBERS_MAX;
+use domain::{Chat, ChatCommand, ChatName, ChatType, DirectPair, Member, UserId};
+use ports::{CreatedChat, NewDirectChat, NewGroup};
+use protocol::ErrorCode;
+use protocol::rest::{self, Data};
+
+use super::{App, ChatPath};
+use crate::Api;
+use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
+use crate::views::load_chats;
+
+/// Opens a chat. A pair that has a direct chat gets that one, with status 200.
+#[utoipa::path(
+    post,
+    path = "/chats",
+    tag = "chats",
+    params(("Idempotency-Key" = Option<String>, Header, description = "A uuid; a repetition gets the first answer")),
+    responses(
+        (status = 201, description = "The chat is open", body = Data<rest::ChatDetails>),
+        (status = 200, description = "The pair has had this chat", body = Data<rest::ChatDetails>)
+    )
+)]
+pub(crate) async fn create_chat(
+    State(api): App,
+    Caller(caller): Caller,
+    key: IdempotencyKey,
+    Json(body): Json<rest::CreateChat>,
+) -> Result<Response, ApiError> {
+    let opening = Opening::new(&body, caller.user_id)?;
+    let run = |reserved| open(&api, caller.user_id, opening, reserved);
+    once(&api, caller.user_id, key, "POST /chats", &body, run).await
+}
+
+/// A chat with its members.
+#[utoipa::path(get, path = "/chats/{chat_id}", tag = "chats", params(ChatPath), responses((status = 200, body = Data<rest::ChatDetails>)))]
+pub(crate) async fn chat(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+) -> Result<Json<Data<rest::ChatDetails>>, ApiError> {
+    let me = api.membership(chat_id, caller.user_id).await?;
+    let chat = api.chats.chat(chat_id).await?.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no such chat"))?;
+    Ok(Json(Data { data: details(&api, chat, me).await? }))
+}
+
+/// Renames a group.
+#[utoipa::path(
+    patch,
+    path = "/chats/{chat_id}",
+    tag = "chats", params(ChatPath),
+    responses((status = 200, body = Data<rest::ChatDetails>))
+)]
+pub(crate) async fn rename_chat(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    Json(body): Json<rest::RenameChat>,
+) -> Result<Json<Data<rest::ChatDetails>>, ApiError> {
+    let command = ChatCommand::Rename(chat_name(body.name)?);
+    let change = api.chat_writer.apply(chat_id, caller.user_id, command, api.now()).await??;
+    let me = api.membership(chat_id, caller.user_id).await?;
+    Ok(Json(Data { data: details(&api, change.chat, me).await? }))
+}
+
+/// A chat that somebody asks for, as far as the request alone can tell.
+enum Opening {
+    Direct { pair: DirectPair },
+    Group { name: ChatName, others: Vec<UserId> },
+}
+
+impl Opening {
+    fn new(body: &rest::CreateChat, creator: UserId) -> Result<Self, ApiError> {
+        let others: BTreeSet<UserId> = body.member_ids.iter().copied().filter(|id| *id != creator).collect();
+        match body.chat_type {
+            ChatType::Direct => {
+                let mut pairs = others.iter().filter_map(|other| DirectPair::new(creator, *other));
+                match (pairs.next(), pairs.next()) {
+                    (Some(pair), None) => Ok(Self::Direct { pair }),
+                    _ => Err(ApiError::field("member_ids", "a direct chat has exactly one other member")),
+                }
+            }
+            ChatType::Group => {
+                let name = body.name.clone().ok_or_else(|| ApiError::field("name", "a group needs a name"))?;
+                let name = chat_name(name)?;
+                if others.len() >= GROUP_MEMBERS_MAX {
+                    let message = format!("a group has at most {GROUP_MEMBERS_MAX} members");
+                    return Err(ApiError::new(ErrorCode::ChatFull, message));
+                }
+                Ok(Self::Group { name, others: others.into_iter().collect() })
+            }
+        }
+    }
+
+    fn others(&self, creator: UserId) -> Vec<UserId> {
+        match self {
+            Self::Direct { pair } => pair.users().into_iter().filter(|user_id| *user_id != creator).collect(),
+            Self::Group { others, .. } => others.clone(),
+        }
+    }
+}
+
+async fn open(
+    api: &Api,
+    created_by: UserId,
+    opening: Opening,
+    reserved: Reserved,
+) -> Result<(StatusCode, rest::ChatDetails), ApiError> {
+    let others = opening.others(created_by);
+    let users = api.users.users(&others).await?;
+    if let Some((unknown, _)) = others.iter().zip(&users).find(|(_, user)| user.is_none()) {
+        return Err(ApiError::field("member_ids", format!("there is no user `{unknown}`")));
+    }
+    let chat_id = reserved.ulid.into();
+    let created_at = api.now();
+    let created = match opening {
+        Opening::Direct { pair } => {
+            api.chat_writer.create_direct(NewDirectChat { chat_id, pair, created_by, created_at }).await?
+        }
+        Opening::Group { name, others } => {
+            let group = NewGroup { chat_id, name, created_by, members: others, created_at };
+            api.chat_writer.create_group(group).await?
+        }
+    };
+    let status = match &created {
+        CreatedChat::New(_) => StatusCode::CREATED,
+        // An earlier try of this very request opened it, and its answer was lost.
+        CreatedChat::Existing(chat) if chat.chat_id == chat_id => StatusCode::CREATED,
+        CreatedChat::Existing(_) => StatusCode::OK,
+    };
+    let chat = created.chat().clone();
+    let me = api.membership(chat.chat_id, created_by).await?;
+    Ok((status, details(api, chat, me).await?))
+}
+
+async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::ChatDetails, ApiError> {
+    let head = api.messages.head(chat.chat_id).await?.unwrap_or_default();
+    let mut views = load_chats(api, vec![(chat, head, me)]).await?;
+    views.pop().expect("one chat in, one view out").details(api).await
+}
+
+fn chat_name(text: String) -> Result<ChatName, ApiError> {
+    ChatName::try_from(text).map_err(|error| ApiError::field("name", error))
+}

@@ -1,0 +1,148 @@
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use domain::limits::SYNC_PAGE_BYTES_MAX;
+use domain::{ChatId, Message, Sequence, Timestamp};
+use ports::PageBounds;
+use protocol::rest::{self, Data, Paged, Pagination};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{App, ChatPath};
+use crate::Api;
+use crate::http::{ApiError, Caller, Cursor, Json, Path, Query, page_limit};
+use crate::views::message_bodies;
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct HistoryQuery {
+    /// Messages in the page: 20 unless given, 100 at the most.
+    limit: Option<i64>,
+    /// Only messages below this sequence, newest first.
+    #[param(value_type = Option<u64>)]
+    before: Option<Sequence>,
+    /// Only messages above this sequence, oldest first.
+    #[param(value_type = Option<u64>)]
+    after: Option<Sequence>,
+    /// The `next_cursor` of the page before; excludes `before` and `after`.
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct AroundPath {
+    #[param(value_type = String)]
+    chat_id: ChatId,
+    #[param(value_type = u64)]
+    sequence: Sequence,
+}
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct AroundQuery {
+    /// Messages in the page: 20 unless given, 100 at the most.
+    limit: Option<i64>,
+}
+
+/// The messages of a chat, newest first; with `after`, oldest first from there.
+#[utoipa::path(
+    get,
+    path = "/chats/{chat_id}/messages",
+    tag = "messages", params(ChatPath, HistoryQuery),
+    responses((status = 200, body = Paged<rest::History<'static>>))
+)]
+pub(crate) async fn history(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    Query(query): Query<HistoryQuery>,
+) -> Result<Response, ApiError> {
+    let limit = page_limit(query.limit)?;
+    let start = query.start()?;
+    api.membership(chat_id, caller.user_id).await?;
+    let now = api.now();
+    let (messages, next) = match start {
+        Start::Before(sequence) => {
+            let (messages, has_more) = below(&api, chat_id, sequence, limit, now).await?;
+            let next = messages.last().filter(|_| has_more).map(|last| Cursor::Older { before: last.sequence });
+            (messages, next)
+        }
+        Start::After(sequence) => {
+            let bounds = PageBounds { count: limit, bytes: SYNC_PAGE_BYTES_MAX };
+            let page = api.messages.after(chat_id, sequence, bounds, now).await?;
+            let next = (page.examined < page.head).then_some(Cursor::Newer { after: page.examined });
+            (page.messages, next)
+        }
+    };
+    // Read after the messages, so that none of them is above it.
+    let head_sequence = api.messages.head(chat_id).await?.unwrap_or_default().sequence;
+    let messages = message_bodies(&api, chat_id, caller.user_id, &messages).await?;
+    let pagination = Pagination::new(next.map(Cursor::encode));
+    Ok(Json(Paged { data: rest::History { messages, head_sequence }, pagination }).into_response())
+}
+
+/// The messages around one place in a chat, oldest first: half of the page lies before it.
+#[utoipa::path(
+    get,
+    path = "/chats/{chat_id}/messages/around/{sequence}",
+    tag = "messages", params(AroundPath, AroundQuery),
+    responses((status = 200, body = Data<rest::Around<'static>>))
+)]
+pub(crate) async fn around(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(AroundPath { chat_id, sequence }): Path<AroundPath>,
+    Query(query): Query<AroundQuery>,
+) -> Result<Response, ApiError> {
+    let limit = page_limit(query.limit)?;
+    api.membership(chat_id, caller.user_id).await?;
+    let now = api.now();
+    let (mut messages, has_more_before) = below(&api, chat_id, sequence, limit / 2, now).await?;
+    messages.reverse();
+    let bounds = PageBounds { count: limit - limit / 2, bytes: SYNC_PAGE_BYTES_MAX };
+    let page = api.messages.after(chat_id, Sequence(sequence.0.saturating_sub(1)), bounds, now).await?;
+    if sequence > page.head {
+        return Err(ApiError::above_head(page.head));
+    }
+    messages.extend(page.messages);
+    let around = rest::Around {
+        messages: message_bodies(&api, chat_id, caller.user_id, &messages).await?,
+        head_sequence: page.head,
+        target_sequence: sequence,
+        has_more_before,
+        has_more_after: page.examined < page.head,
+    };
+    Ok(Json(Data { data: around }).into_response())
+}
+
+/// Where a page begins, and with it the direction it is read in.
+enum Start {
+    Before(Sequence),
+    After(Sequence),
+}
+
+impl HistoryQuery {
+    fn start(&self) -> Result<Start, ApiError> {
+        match (self.before, self.after, self.cursor.as_deref()) {
+            (None, None, None) => Ok(Start::Before(Sequence(u64::MAX))),
+            (Some(before), None, None) => Ok(Start::Before(before)),
+            (None, Some(after), None) => Ok(Start::After(after)),
+            (None, None, Some(cursor)) => match Cursor::decode(cursor)? {
+                Cursor::Older { before } => Ok(Start::Before(before)),
+                Cursor::Newer { after } => Ok(Start::After(after)),
+                Cursor::Inbox { .. } => Err(Cursor::unknown()),
+            },
+            _ => Err(ApiError::field("cursor", "only one of `before`, `after` and `cursor` can be given")),
+        }
+    }
+}
+
+/// Up to `limit` messages below a sequence, newest first, and whether there are more.
+async fn below(
+    api: &Api,
+    chat_id: ChatId,
+    sequence: Sequence,
+    limit: usize,
+    now: Timestamp,
+) -> Result<(Vec<Message>, bool), ApiError> {
+    let mut messages = api.messages.before(chat_id, sequence, limit + 1, now).await?;
+    let has_more = messages.len() > limit;
+    messages.truncate(limit);
+    Ok((messages, has_more))
+}

@@ -1,0 +1,142 @@
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
+use protocol::rest::{self, Data};
+
+use super::{App, ChatPath, MemberPath};
+use crate::Api;
+use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
+use crate::views::member_body;
+
+/// Adds a member to a group.
+#[utoipa::path(
+    post,
+    path = "/chats/{chat_id}/members",
+    tag = "members",
+    params(ChatPath, ("Idempotency-Key" = Option<String>, Header, description = "A uuid; a repetition gets the first answer")),
+    responses((status = 201, description = "The new member", body = Data<rest::Member>))
+)]
+pub(crate) async fn add_member(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    key: IdempotencyKey,
+    Json(body): Json<rest::AddMember>,
+) -> Result<Response, ApiError> {
+    let route = format!("POST /chats/{chat_id}/members");
+    let run = |reserved| add_once(&api, caller.user_id, chat_id, &body, reserved);
+    once(&api, caller.user_id, key, &route, &body, run).await
+}
+
+async fn add_once(
+    api: &Api,
+    actor: UserId,
+    chat_id: ChatId,
+    body: &rest::AddMember,
+    reserved: Reserved,
+) -> Result<(StatusCode, rest::Member), ApiError> {
+    api.membership(chat_id, actor).await?;
+    let rest::AddMember { user_id, role } = *body;
+    if api.user(user_id).await?.is_none() {
+        return Err(ApiError::field("user_id", format!("there is no user `{user_id}`")));
+    }
+    let command = ChatCommand::AddMember { user_id, role };
+    match api.chat_writer.apply(chat_id, actor, command, api.now()).await? {
+        Ok(_) => {}
+        // An earlier try of this very request added them, and its answer was lost.
+        Err(ChatRefusal::AlreadyAMember) if reserved.resumed => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    Ok((StatusCode::CREATED, member_body(api, chat_id, user_id).await?))
+}
+
+/// Changes a member's role; `owner` hands the group over.
+#[utoipa::path(
+    patch,
+    path = "/chats/{chat_id}/members/{user_id}",
+    tag = "members", params(MemberPath),
+    responses((status = 200, body = Data<rest::Member>))
+)]
+pub(crate) async fn change_role(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(MemberPath { chat_id, user_id }): Path<MemberPath>,
+    Json(rest::ChangeRole { role }): Json<rest::ChangeRole>,
+) -> Result<Json<Data<rest::Member>>, ApiError> {
+    change(&api, chat_id, caller.user_id, ChatCommand::ChangeRole { user_id, role }).await?;
+    Ok(Json(Data { data: member_body(&api, chat_id, user_id).await? }))
+}
+
+/// Removes a member; removing oneself is leaving.
+#[utoipa::path(
+    delete,
+    path = "/chats/{chat_id}/members/{user_id}",
+    tag = "members", params(MemberPath),
+    responses((status = 204, description = "They are no member any more"))
+)]
+pub(crate) async fn remove_member(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(MemberPath { chat_id, user_id }): Path<MemberPath>,
+) -> Result<StatusCode, ApiError> {
+    change(&api, chat_id, caller.user_id, ChatCommand::RemoveMember { user_id }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Leaves a group.
+#[utoipa::path(
+    post,
+    path = "/chats/{chat_id}/leave",
+    tag = "members", params(ChatPath),
+    responses((status = 204, description = "The caller is no member any more"))
+)]
+pub(crate) async fn leave_chat(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+) -> Result<StatusCode, ApiError> {
+    change(&api, chat_id, caller.user_id, ChatCommand::Leave).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Silences a chat for the caller, for a while or for ever.
+#[utoipa::path(post, path = "/chats/{chat_id}/mute", tag = "members", params(ChatPath), responses((status = 200, body = Data<rest::Muted>)))]
+pub(crate) async fn mute_chat(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    Json(body): Json<rest::Mute>,
+) -> Result<Json<Data<rest::Muted>>, ApiError> {
+    let until = match body.duration_seconds {
+        None => Timestamp::MAX,
+        Some(0) => return Err(ApiError::field("duration_seconds", "is 0, it must be 1 or more")),
+        Some(seconds) => api.now() + Duration::from_secs(seconds),
+    };
+    change(&api, chat_id, caller.user_id, ChatCommand::Mute { until: Some(until) }).await?;
+    let muted_until = Some(until).filter(|until| *until < Timestamp::MAX);
+    Ok(Json(Data { data: rest::Muted { chat_id, muted: true, muted_until } }))
+}
+
+/// Lets a chat be heard again.
+#[utoipa::path(
+    post,
+    path = "/chats/{chat_id}/unmute",
+    tag = "members", params(ChatPath),
+    responses((status = 200, body = Data<rest::Muted>))
+)]
+pub(crate) async fn unmute_chat(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+) -> Result<Json<Data<rest::Muted>>, ApiError> {
+    change(&api, chat_id, caller.user_id, ChatCommand::Mute { until: None }).await?;
+    Ok(Json(Data { data: rest::Muted { chat_id, muted: false, muted_until: None } }))
+}
+
+async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand) -> Result<(), ApiError> {
+    api.chat_writer.apply(chat_id, actor, command, api.now()).await??;
+    Ok(())
+}

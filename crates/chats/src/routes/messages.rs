@@ -1,0 +1,85 @@
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use domain::MessageId;
+use ports::{LimitKey, SendRequest};
+use protocol::ErrorCode;
+use protocol::frame::SendMessageAck;
+use protocol::rest::{self, Data};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::{App, ChatPath};
+use crate::http::{ApiError, Caller, Json, Limited, Path, take};
+use crate::views::message_bodies;
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct MessagePath {
+    #[param(value_type = String)]
+    message_id: MessageId,
+}
+
+/// Sends a message, as the `send_message` frame does.
+#[utoipa::path(
+    post,
+    path = "/chats/{chat_id}/messages",
+    tag = "messages", params(ChatPath),
+    responses(
+        (status = 201, description = "The message is durable", body = Data<SendMessageAck>),
+        (status = 200, description = "An earlier try had been taken", body = Data<SendMessageAck>)
+    )
+)]
+pub(crate) async fn send_message(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(ChatPath { chat_id }): Path<ChatPath>,
+    Json(body): Json<rest::SendMessage>,
+) -> Result<Limited<(StatusCode, Json<Data<SendMessageAck>>)>, ApiError> {
+    let send = body.into_send(chat_id)?;
+    let user_id = caller.user_id;
+    let decision =
+        take(&api, "send_per_chat", LimitKey::SendPerChat(user_id, chat_id), api.limits.send_per_chat).await?;
+    take(&api, "send_per_user", LimitKey::SendPerUser(user_id), api.limits.send_per_user).await?;
+
+    let request = SendRequest {
+        chat_id,
+        sender_id: user_id,
+        client_message_id: send.client_message_id,
+        content: send.content,
+        content_type: send.content_type,
+        ttl: send.ttl,
+        origin_connection_id: None,
+    };
+    let sent = api.ingest.send(request).await?;
+    let status = if sent.deduplicated { StatusCode::OK } else { StatusCode::CREATED };
+    let data = SendMessageAck {
+        client_message_id: send.client_message_id,
+        message_id: sent.receipt.message_id,
+        chat_id,
+        sequence: sent.receipt.sequence,
+        created_at: sent.receipt.created_at,
+        deduplicated: sent.deduplicated,
+    };
+    Ok(Limited(decision, (status, Json(Data { data }))))
+}
+
+/// One message by its id, for members of its chat.
+#[utoipa::path(
+    get,
+    path = "/messages/{message_id}",
+    tag = "messages", params(MessagePath),
+    responses((status = 200, body = Data<rest::Message<'static>>))
+)]
+pub(crate) async fn message(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(MessagePath { message_id }): Path<MessagePath>,
+) -> Result<Response, ApiError> {
+    let message = api.messages.by_id(message_id, api.now()).await?;
+    let message = message.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no such message"))?;
+    let chat_id = message.chat_id;
+    api.membership(chat_id, caller.user_id).await?;
+    let mut bodies = message_bodies(&api, chat_id, caller.user_id, std::slice::from_ref(&message)).await?;
+    let data = bodies.pop().expect("one message in, one body out");
+    Ok(Json(Data { data }).into_response())
+}

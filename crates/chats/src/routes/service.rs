@@ -1,0 +1,45 @@
+use axum::extract::State;
+use domain::{ContentType, limits};
+use protocol::PROTOCOL_VERSION;
+use protocol::rest::{self, Data};
+
+use super::App;
+use crate::http::Json;
+
+/// What this service is and what it takes.
+#[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
+pub(crate) async fn service() -> Json<Data<rest::Service>> {
+    let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
+    Json(Data {
+        data: rest::Service {
+            name: "tidings".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol_version: PROTOCOL_VERSION,
+            websocket_path: "/v1/ws".to_owned(),
+            content_types: content_types.map(|content_type| content_type.as_str().to_owned()).to_vec(),
+            limits: rest::ServiceLimits {
+                content_bytes_max: limits::CONTENT_BYTES_MAX,
+                frame_bytes_max: limits::FRAME_BYTES_MAX,
+                body_bytes_max: limits::FRAME_BYTES_MAX,
+                group_members_max: limits::GROUP_MEMBERS_MAX,
+                display_name_chars_max: limits::DISPLAY_NAME_CHARS_MAX,
+                chat_name_chars_max: limits::CHAT_NAME_CHARS_MAX,
+                ttl_seconds_max: limits::TTL_MAX.as_secs(),
+                sync_page_max: limits::SYNC_PAGE_MAX,
+                history_page_max: limits::HISTORY_PAGE_MAX,
+                lookup_numbers_max: limits::LOOKUP_NUMBERS_MAX,
+            },
+        },
+    })
+}
+
+/// The public keys that verify our access tokens, as a JWK set (RFC 7517), without the envelope.
+#[utoipa::path(
+    get,
+    path = "/.well-known/jwks.json",
+    tag = "service",
+    responses((status = 200, description = "A JWK set", body = serde_json::Value))
+)]
+pub(crate) async fn jwks(State(api): App) -> Json<serde_json::Value> {
+    Json(api.auth.jwks())
+}

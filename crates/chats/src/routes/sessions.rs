@@ -1,0 +1,62 @@
+use auth::Revoke;
+use axum::extract::State;
+use axum::http::StatusCode;
+use domain::SessionId;
+use protocol::ErrorCode;
+use protocol::rest::{self, Data};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::App;
+use crate::http::{ApiError, Caller, Json, Path, Query};
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct SessionPath {
+    #[param(value_type = String)]
+    session_id: SessionId,
+}
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct RevokeQuery {
+    /// Whether the session that asks ends too.
+    #[serde(default)]
+    include_current: bool,
+}
+
+/// The devices the caller is signed in on, oldest session first.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, body = Data<rest::Sessions>)))]
+pub(crate) async fn sessions(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Sessions>>, ApiError> {
+    let sessions = api.auth.sessions(&caller).await?;
+    let sessions = sessions.iter().map(|session| rest::Session::new(session, caller.session_id)).collect();
+    Ok(Json(Data { data: rest::Sessions { sessions } }))
+}
+
+/// Ends one session of the caller and closes its sockets.
+#[utoipa::path(
+    delete,
+    path = "/sessions/{session_id}",
+    tag = "sessions", params(SessionPath),
+    responses((status = 204, description = "The session has ended"))
+)]
+pub(crate) async fn revoke_session(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(SessionPath { session_id }): Path<SessionPath>,
+) -> Result<StatusCode, ApiError> {
+    match api.auth.revoke(&caller, Revoke::One(session_id)).await? {
+        0 => Err(ApiError::new(ErrorCode::NotFound, "no such session of yours")),
+        _ => Ok(StatusCode::NO_CONTENT),
+    }
+}
+
+/// Ends all sessions of the caller but the one that asks.
+#[utoipa::path(delete, path = "/sessions", tag = "sessions", params(RevokeQuery), responses((status = 200, body = Data<rest::Revoked>)))]
+pub(crate) async fn revoke_sessions(
+    State(api): App,
+    Caller(caller): Caller,
+    Query(RevokeQuery { include_current }): Query<RevokeQuery>,
+) -> Result<Json<Data<rest::Revoked>>, ApiError> {
+    let which = if include_current { Revoke::All } else { Revoke::Others };
+    let revoked_count = api.auth.revoke(&caller, which).await?;
+    Ok(Json(Data { data: rest::Revoked { revoked_count } }))
+}

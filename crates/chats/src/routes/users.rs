@@ -1,0 +1,70 @@
+use auth::parse_phone;
+use axum::extract::State;
+use domain::limits::LOOKUP_NUMBERS_MAX;
+use domain::{DisplayName, UserId};
+use protocol::ErrorCode;
+use protocol::rest::{self, Data};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::App;
+use crate::http::{ApiError, Caller, Json, Path};
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct UserPath {
+    #[param(value_type = String)]
+    user_id: UserId,
+}
+
+/// The caller.
+#[utoipa::path(get, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
+pub(crate) async fn me(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Me>>, ApiError> {
+    let user = api.user(caller.user_id).await?.ok_or_else(no_such_user)?;
+    Ok(Json(Data { data: (&user).into() }))
+}
+
+/// Changes the caller's name, or who sees when they are online.
+#[utoipa::path(patch, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
+pub(crate) async fn update_me(
+    State(api): App,
+    Caller(caller): Caller,
+    Json(body): Json<rest::UpdateMe>,
+) -> Result<Json<Data<rest::Me>>, ApiError> {
+    let display_name = body.display_name.map(DisplayName::try_from).transpose();
+    let display_name = display_name.map_err(|error| ApiError::field("display_name", error))?;
+    let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
+    Ok(Json(Data { data: (&updated.ok_or_else(no_such_user)?).into() }))
+}
+
+/// A user as everybody sees them.
+#[utoipa::path(get, path = "/users/{user_id}", tag = "users", params(UserPath), responses((status = 200, body = Data<rest::User>)))]
+pub(crate) async fn user(
+    State(api): App,
+    Path(UserPath { user_id }): Path<UserPath>,
+) -> Result<Json<Data<rest::User>>, ApiError> {
+    let user = api.user(user_id).await?.ok_or_else(no_such_user)?;
+    Ok(Json(Data { data: (&user).into() }))
+}
+
+/// Finds users by phone number: for each number, in order, its user or `null`.
+#[utoipa::path(post, path = "/users/lookup", tag = "users", responses((status = 200, body = Data<rest::LookupResults>)))]
+pub(crate) async fn lookup(
+    State(api): App,
+    Json(body): Json<rest::Lookup>,
+) -> Result<Json<Data<rest::LookupResults>>, ApiError> {
+    let asked = body.phone_numbers.len();
+    if asked > LOOKUP_NUMBERS_MAX {
+        return Err(ApiError::field("phone_numbers", format!("has {asked} entries, limit is {LOOKUP_NUMBERS_MAX}")));
+    }
+    let numbers = body.phone_numbers.iter().enumerate().map(|(index, text)| {
+        parse_phone(&text.0).map_err(|error| ApiError::field(format!("phone_numbers[{index}]"), error))
+    });
+    let numbers: Vec<_> = numbers.collect::<Result<_, _>>()?;
+    let users = api.users.by_phone(&numbers).await?;
+    let results = users.iter().map(|user| user.as_ref().map(Into::into)).collect();
+    Ok(Json(Data { data: rest::LookupResults { results } }))
+}
+
+fn no_such_user() -> ApiError {
+    ApiError::new(ErrorCode::NotFound, "no such user")
+}

@@ -1,0 +1,148 @@
+use serde_json::{Value, json};
+
+use crate::world::{Person, World};
+
+/// A direct chat in which Ann has said `1` to `count`.
+async fn chat_with(world: &World, count: u64) -> (Person, Person, String) {
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let chat = world.direct(&ann, &bob).await;
+    for n in 1..=count {
+        world.say(&ann, &chat, &n.to_string()).await;
+    }
+    (ann, bob, chat)
+}
+
+fn range(numbers: impl Iterator<Item = u64>) -> Vec<Value> {
+    numbers.map(Value::from).collect()
+}
+
+#[tokio::test]
+async fn history_is_newest_first_twenty_at_a_time() {
+    let world = World::new();
+    let (ann, _, chat) = chat_with(&world, 45).await;
+    let mut seen = vec![];
+    let mut query = String::new();
+    let mut sizes = vec![];
+    loop {
+        let page = world.get(&ann, &format!("/chats/{chat}/messages{query}")).await;
+        let sequences = page.each("messages", "sequence");
+        sizes.push(sequences.len());
+        seen.extend(sequences.into_iter().cloned());
+        assert_eq!(page.data()["head_sequence"], 45);
+        let pagination = &page.body["pagination"];
+        assert_eq!(pagination["has_more"], pagination["next_cursor"].is_string());
+        let Some(cursor) = pagination["next_cursor"].as_str() else { break };
+        query = format!("?cursor={cursor}");
+    }
+    assert_eq!(sizes, [20, 20, 5]);
+    assert_eq!(seen, range((1..=45).rev()));
+}
+
+#[tokio::test]
+async fn before_goes_down_and_after_goes_up() {
+    let world = World::new();
+    let (ann, _, chat) = chat_with(&world, 10).await;
+    for (query, expected, has_more) in [
+        ("limit=3", range((8..=10).rev()), true),
+        ("limit=3&before=4", range((1..=3).rev()), false),
+        ("limit=3&before=8", range((5..=7).rev()), true),
+        ("before=1", vec![], false),
+        ("limit=3&after=0", range(1..=3), true),
+        ("limit=3&after=7", range(8..=10), false),
+        ("after=10", vec![], false),
+        ("after=99", vec![], false),
+        ("after=18446744073709551615", vec![], false),
+        ("limit=1&before=18446744073709551615", range(10..=10), true),
+        ("limit=9999", range((1..=10).rev()), false),
+    ] {
+        let page = world.get(&ann, &format!("/chats/{chat}/messages?{query}")).await;
+        assert_eq!(page.data()["messages"].as_array().unwrap().len(), expected.len(), "{query}");
+        assert_eq!(page.each("messages", "sequence"), expected.iter().collect::<Vec<_>>(), "{query}");
+        assert_eq!(page.body["pagination"]["has_more"], has_more, "{query}");
+    }
+    let first = world.get(&ann, &format!("/chats/{chat}/messages?limit=4&after=2")).await;
+    let cursor = first.body["pagination"]["next_cursor"].as_str().unwrap();
+    let second = world.get(&ann, &format!("/chats/{chat}/messages?limit=4&cursor={cursor}")).await;
+    assert_eq!(second.each("messages", "sequence"), [7, 8, 9, 10]);
+}
+
+#[tokio::test]
+async fn pages_of_history_stay_in_place_while_messages_arrive() {
+    let world = World::new();
+    let (ann, _, chat) = chat_with(&world, 4).await;
+    let first = world.get(&ann, &format!("/chats/{chat}/messages?limit=2")).await;
+    let cursor = first.body["pagination"]["next_cursor"].as_str().unwrap();
+    world.say(&ann, &chat, "meanwhile").await;
+    let second = world.get(&ann, &format!("/chats/{chat}/messages?limit=2&cursor={cursor}")).await;
+    assert_eq!(second.each("messages", "sequence"), [2, 1]);
+    assert_eq!(second.data()["head_sequence"], 5);
+}
+
+#[tokio::test]
+async fn parameters_that_cannot_be_taken_are_named() {
+    let world = World::new();
+    let (ann, _, chat) = chat_with(&world, 1).await;
+    let inbox = "eyJpbmJveF8xIjp7ImFjdGl2aXR5IjoiMTk3MC0wMS0wMVQwMDowMDowMC4wMDBaIiwiY2hhdF9pZCI6ImNoYXRfMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAifX0";
+    for (path, field) in [
+        ("messages?limit=0", "limit"),
+        ("messages?limit=-1", "limit"),
+        ("messages?limit=ten", "limit"),
+        ("messages?before=-1", "before"),
+        ("messages?after=x", "after"),
+        ("messages?before=3&after=1", "cursor"),
+        ("messages?cursor=nonsense", "cursor"),
+        (&format!("messages?cursor={inbox}"), "cursor"),
+        ("messages/around/x", "sequence"),
+        ("messages/around/1?limit=0", "limit"),
+        ("receipts?sequence=x", "sequence"),
+    ] {
+        let answer = world.get(&ann, &format!("/chats/{chat}/{path}")).await;
+        assert_eq!((answer.failure(), answer.field()), ((400, "VALIDATION_ERROR"), field), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn around_a_message_lie_those_before_and_after_it() {
+    let world = World::new();
+    let (ann, _, chat) = chat_with(&world, 30).await;
+    for (target, limit, expected, before, after) in [
+        (15, 10, 10..=19, true, true),
+        (3, 10, 1..=7, false, true),
+        (29, 10, 24..=30, true, false),
+        (15, 1, 15..=15, true, true),
+    ] {
+        let page = world.get(&ann, &format!("/chats/{chat}/messages/around/{target}?limit={limit}")).await;
+        assert_eq!(page.each("messages", "sequence"), range(expected).iter().collect::<Vec<_>>(), "{target}");
+        let rest = json!({
+            "head_sequence": 30, "target_sequence": target, "has_more_before": before, "has_more_after": after,
+        });
+        for (key, value) in rest.as_object().unwrap() {
+            assert_eq!(&page.data()[key], value, "{target} {key}");
+        }
+    }
+    let answer = world.get(&ann, &format!("/chats/{chat}/messages/around/31")).await;
+    assert_eq!(answer.failure(), (422, "INVALID_SEQUENCE"));
+    assert_eq!(answer.body["error"]["details"], json!({ "head_sequence": 30 }));
+}
+
+#[tokio::test]
+async fn g11_expired_messages_are_in_no_page() {
+    let world = World::new();
+    let (ann, bob, chat) = chat_with(&world, 2).await;
+    let body = json!({ "client_message_id": world.uuid(), "content": "soon gone", "ttl_seconds": 1 });
+    world.post(&ann, &format!("/chats/{chat}/messages"), body).await;
+    let unread = async || world.get(&bob, &format!("/chats/{chat}")).await.data()["unread_count"].clone();
+    assert_eq!(unread().await, 3);
+    world.clock.advance(std::time::Duration::from_secs(1));
+    for path in ["messages", "messages?after=0", "messages/around/3"] {
+        let page = world.get(&bob, &format!("/chats/{chat}/{path}")).await;
+        assert!(!page.body.to_string().contains("soon gone"), "{path}: {page:?}");
+        assert_eq!(page.data()["head_sequence"], 3, "{path}");
+    }
+    let seen = world.get(&bob, &format!("/chats/{chat}")).await;
+    assert_eq!(seen.data()["last_message"], Value::Null);
+    assert_eq!(seen.data()["last_message_at"], "2026-01-30T14:30:00.000Z");
+    assert_eq!(unread().await, 2);
+    let gone = world.get(&bob, &format!("/chats/{chat}/receipts?sequence=3")).await;
+    assert_eq!(gone.failure(), (404, "NOT_FOUND"));
+}

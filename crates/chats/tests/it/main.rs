@@ -1,0 +1,17 @@
+//! The API as its clients see it: requests in, answers out, over the `memory` adapter and the real durability plane.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+
+mod auth;
+mod chats;
+mod envelope;
+mod history;
+mod idempotency;
+mod inbox;
+mod limits;
+mod members;
+mod openapi;
+mod receipts;
+mod sends;
+mod sessions;
+mod users;
+mod world;

@@ -1,0 +1,75 @@
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::world::{World, request};
+
+fn document() -> Value {
+    serde_json::to_value(tidings_chats::openapi()).unwrap()
+}
+
+#[test]
+fn the_committed_document_is_the_present_one() {
+    let text = serde_json::to_string_pretty(&document()).unwrap() + "\n";
+    expect_file!["../../../../docs/openapi.json"].assert_eq(&text);
+}
+
+#[tokio::test]
+async fn the_document_is_served_at_the_root() {
+    let answer = World::new().send(request("GET", "/openapi.json", Body::empty())).await;
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.body, document());
+}
+
+#[tokio::test]
+async fn every_documented_route_exists_and_asks_for_a_token_where_the_document_says_so() {
+    let world = World::new();
+    let document = document();
+    let mut routes = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let answer = world.send(request(&method.to_uppercase(), path, Body::empty())).await;
+            assert!(![404, 405].contains(&answer.status), "{method} {path}: {answer:?}");
+            assert_eq!(answer.status == 401, operation.get("security").is_some(), "{method} {path}: {answer:?}");
+            routes += 1;
+        }
+    }
+    assert_eq!(routes, 30);
+}
+
+#[test]
+fn operations_have_names_of_their_own_and_describe_what_varies_in_their_path() {
+    let document = document();
+    let mut names = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let name = operation["operationId"].as_str().unwrap();
+            assert!(names.insert(name.to_owned()), "two operations are called {name}");
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let described = parameters.iter().filter(|parameter| parameter["in"] == "path");
+            let described: BTreeSet<_> = described.map(|parameter| parameter["name"].as_str().unwrap()).collect();
+            let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+            assert_eq!(described, in_path, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn every_reference_in_the_document_leads_somewhere() {
+    fn check(document: &Value, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+                    assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+                }
+                fields.values().for_each(|value| check(document, value));
+            }
+            Value::Array(values) => values.iter().for_each(|value| check(document, value)),
+            _ => {}
+        }
+    }
+    let document = document();
+    check(&document, &document);
+}

@@ -1,0 +1,153 @@
+use std::collections::BTreeMap;
+
+use domain::Sequence;
+
+use crate::frame::MessageBody;
+
+/// Puts the messages of one chat in order: each sequence once, without a gap (G7).
+///
+/// The watermark is the last sequence accounted for. It moves over the message that follows it, and over ranges that a
+/// sync has proven empty, and in no other way. A message from beyond a hole waits; one that has no room to wait is
+/// dropped, since the sync that fills the hole brings it too.
+#[derive(Debug)]
+pub(super) struct Feed {
+    watermark: Sequence,
+    highest_seen: Sequence,
+    early: BTreeMap<Sequence, MessageBody<'static>>,
+}
+
+impl Feed {
+    /// Messages that may wait beyond a hole.
+    const EARLY_MAX: usize = 256;
+
+    pub(super) fn new(watermark: Sequence) -> Self {
+        Self { watermark, highest_seen: watermark, early: BTreeMap::new() }
+    }
+
+    pub(super) fn watermark(&self) -> Sequence {
+        self.watermark
+    }
+
+    /// Takes a message and returns it if it is next. After one that is, [`next_early`](Self::next_early) may have more.
+    pub(super) fn offer(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
+        let sequence = message.sequence;
+        self.highest_seen = self.highest_seen.max(sequence);
+        if self.is_next(sequence) {
+            self.watermark = sequence;
+            return Some(message);
+        }
+        if sequence > self.watermark && self.early.len() < Self::EARLY_MAX {
+            self.early.insert(sequence, message);
+        }
+        None
+    }
+
+    /// The next message in order among those that waited.
+    pub(super) fn next_early(&mut self) -> Option<MessageBody<'static>> {
+        let entry = self.early.first_entry()?;
+        let sequence = *entry.key();
+        if sequence.0 - 1 != self.watermark.0 {
+            return None;
+        }
+        self.watermark = sequence;
+        Some(entry.remove())
+    }
+
+    /// Takes a message of a sync page, and returns it if it is new. A page is complete, so nothing lies between the
+    /// watermark and its next message.
+    pub(super) fn offer_from_page(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
+        if message.sequence <= self.watermark {
+            return None;
+        }
+        self.prove_empty(Sequence(message.sequence.0 - 1));
+        self.offer(message)
+    }
+
+    /// Moves the watermark over a range of which a sync has shown that it holds nothing more.
+    pub(super) fn prove_empty(&mut self, up_to: Sequence) {
+        if up_to > self.watermark {
+            self.watermark = up_to;
+            self.early.retain(|sequence, _| *sequence > up_to);
+        }
+    }
+
+    /// Whether something beyond the watermark is known to be missing.
+    pub(super) fn has_hole(&self) -> bool {
+        self.highest_seen > self.watermark
+    }
+
+    fn is_next(&self, sequence: Sequence) -> bool {
+        sequence.0.checked_sub(1) == Some(self.watermark.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use domain::{ChatId, ContentType, MessageId, Timestamp, UserId};
+
+    use super::*;
+
+    fn message(sequence: u64) -> MessageBody<'static> {
+        MessageBody {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(sequence),
+            sender_id: UserId::from_bytes([3; 16]),
+            content: Cow::Borrowed("hi"),
+            content_type: ContentType::Text,
+            created_at: Timestamp::default(),
+            expires_at: None,
+            client_message_id: None,
+        }
+    }
+
+    /// Offers pushes in this order and tells which sequences come out.
+    fn push(feed: &mut Feed, sequences: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut out = Vec::new();
+        for sequence in sequences {
+            let next = feed.offer(message(sequence));
+            out.extend(next.into_iter().chain(std::iter::from_fn(|| feed.next_early())).map(|m| m.sequence.0));
+        }
+        out
+    }
+
+    #[test]
+    fn pushes_come_out_in_order_and_once() {
+        let mut feed = Feed::new(Sequence(4));
+        assert_eq!(push(&mut feed, [7, 5, 5, 7, 3, 6, 6, 9]), [5, 6, 7]);
+        assert_eq!(feed.watermark(), Sequence(7));
+        assert!(feed.has_hole(), "8 is missing");
+        assert_eq!(push(&mut feed, [8]), [8, 9]);
+        assert!(!feed.has_hole());
+    }
+
+    #[test]
+    fn a_page_moves_the_watermark_over_what_has_expired() {
+        let mut feed = Feed::new(Sequence(0));
+        assert_eq!(push(&mut feed, [3, 9]), [0; 0]);
+        let page: Vec<u64> =
+            [2, 5].into_iter().filter_map(|n| feed.offer_from_page(message(n))).map(|m| m.sequence.0).collect();
+        assert_eq!(page, [2, 5], "3 has expired since its push");
+        feed.prove_empty(Sequence(8));
+        assert_eq!(feed.next_early().map(|m| m.sequence), Some(Sequence(9)));
+        assert_eq!(feed.offer_from_page(message(9)), None, "it came before");
+    }
+
+    #[test]
+    fn what_has_no_room_to_wait_leaves_a_hole_to_sync() {
+        let mut feed = Feed::new(Sequence(0));
+        assert_eq!(push(&mut feed, 2..1000), [0; 0]);
+        assert_eq!(push(&mut feed, [1]).len(), 1 + Feed::EARLY_MAX);
+        assert!(feed.has_hole(), "the dropped ones are not forgotten");
+    }
+
+    #[test]
+    fn the_ends_of_the_range_do_not_overflow() {
+        let mut feed = Feed::new(Sequence(0));
+        assert_eq!(push(&mut feed, [u64::MAX, 0, 1]), [1]);
+        feed.prove_empty(Sequence(u64::MAX));
+        assert_eq!(push(&mut feed, [u64::MAX, 0]), [0; 0]);
+    }
+}

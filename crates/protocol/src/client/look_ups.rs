@@ -1,0 +1,55 @@
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use domain::ChatId;
+
+use super::backoff::{Random, pause};
+
+/// Chats that are heard of but not yet tracked: each is asked about once at a time, again after a pause if that fails.
+#[derive(Debug, Default)]
+pub(super) struct LookUps {
+    chats: BTreeMap<ChatId, LookUp>,
+}
+
+#[derive(Debug, Default)]
+struct LookUp {
+    failures: u32,
+    /// Absent while the question is under way.
+    again_at: Option<Instant>,
+}
+
+impl LookUps {
+    /// Notes that the chat is to be looked up, and tells whether the question is new.
+    pub(super) fn begin(&mut self, chat_id: ChatId) -> bool {
+        let mut is_new = false;
+        self.chats.entry(chat_id).or_insert_with(|| {
+            is_new = true;
+            LookUp::default()
+        });
+        is_new
+    }
+
+    pub(super) fn end(&mut self, chat_id: ChatId) {
+        self.chats.remove(&chat_id);
+    }
+
+    /// The chat could not be looked up this time.
+    pub(super) fn postpone(&mut self, now: Instant, chat_id: ChatId, random: &mut Random) {
+        if let Some(look_up) = self.chats.get_mut(&chat_id) {
+            look_up.failures = look_up.failures.saturating_add(1);
+            look_up.again_at = Some(now + pause(look_up.failures, random));
+        }
+    }
+
+    /// A chat whose pause is over; the question is under way again.
+    pub(super) fn next_due(&mut self, now: Instant) -> Option<ChatId> {
+        let due = |look_up: &LookUp| look_up.again_at.is_some_and(|at| at <= now);
+        let (chat_id, look_up) = self.chats.iter_mut().find(|(_, look_up)| due(look_up))?;
+        look_up.again_at = None;
+        Some(*chat_id)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.chats.values().filter_map(|look_up| look_up.again_at).min()
+    }
+}

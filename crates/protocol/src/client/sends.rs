@@ -1,0 +1,320 @@
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use domain::ChatId;
+
+use super::backoff::{Random, pause, retry_after};
+use crate::frame::{ClientFrame, Inbound, RequestId, SendMessage};
+use crate::{ErrorBody, Retry};
+
+/// How many sends a session keeps and how many of them are under way at once.
+#[derive(Clone, Copy, Debug)]
+pub struct SendBounds {
+    /// Sends that are queued or unanswered, at the most; one more is refused.
+    pub queue_len_max: usize,
+    /// Sends that wait for their answer at once, at the most.
+    pub in_flight_max: usize,
+}
+
+impl Default for SendBounds {
+    fn default() -> Self {
+        Self { queue_len_max: 1000, in_flight_max: 32 }
+    }
+}
+
+/// The queue of sends is full: wait for one to be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} sends are waiting, which is the limit")]
+pub struct QueueFull(pub usize);
+
+/// Messages on their way, from the call of `send` to the ack.
+///
+/// Those of one chat go out in the order of the calls, after a reconnect too. A refusal that passes holds back the whole
+/// chat, so that nothing overtakes what has to be repeated; only sends that were under way at that moment can.
+#[derive(Debug)]
+pub(super) struct Sends {
+    bounds: SendBounds,
+    queue: BTreeMap<u64, Pending>,
+    next_order: u64,
+    in_flight: usize,
+    /// How many may be under way. It falls to one when the server limits the rate, and widens slowly: whoever goes on at
+    /// full width after a refusal is refused dozens of times a second, and cut.
+    window: usize,
+    acks_at_this_width: usize,
+    held: BTreeMap<ChatId, Instant>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    frame: Inbound,
+    chat_id: ChatId,
+    refusals: u32,
+    /// Present while an answer is awaited.
+    sent_at: Option<Instant>,
+}
+
+/// What a refusal of a send leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It is tried again, when its chat is no longer held back.
+    Held,
+    /// It is given up.
+    Failed(SendMessage),
+    /// It is tried again with a new token.
+    NeedsRefresh,
+    /// It is tried again on a new connection.
+    NeedsReconnect,
+    /// Nothing of that name is under way.
+    Unknown,
+}
+
+impl Sends {
+    pub(super) fn new(bounds: SendBounds) -> Self {
+        Self {
+            bounds,
+            queue: BTreeMap::new(),
+            next_order: 0,
+            in_flight: 0,
+            window: bounds.in_flight_max,
+            acks_at_this_width: 0,
+            held: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, send: SendMessage) -> Result<(), QueueFull> {
+        if self.queue.len() >= self.bounds.queue_len_max {
+            return Err(QueueFull(self.queue.len()));
+        }
+        let order = self.next_order;
+        self.next_order += 1;
+        let chat_id = send.chat_id;
+        let request_id = RequestId::new(format!("s{order}"));
+        let frame = Inbound { request_id, frame: ClientFrame::SendMessage(send) };
+        self.queue.insert(order, Pending { frame, chat_id, refusals: 0, sent_at: None });
+        Ok(())
+    }
+
+    /// The text of the next send to go out, if one may.
+    pub(super) fn next(&mut self, now: Instant) -> Option<String> {
+        if self.in_flight >= self.window || self.in_flight == self.queue.len() {
+            return None;
+        }
+        self.held.retain(|_, until| *until > now);
+        let held = &self.held;
+        let pending = self.queue.values_mut().find(|p| p.sent_at.is_none() && !held.contains_key(&p.chat_id))?;
+        pending.sent_at = Some(now);
+        self.in_flight += 1;
+        Some(pending.frame.encode())
+    }
+
+    /// Takes note of an ack, and returns what was sent.
+    pub(super) fn acked(&mut self, order: u64) -> Option<SendMessage> {
+        self.queue.get(&order)?.sent_at?;
+        self.acks_at_this_width += 1;
+        if self.acks_at_this_width >= self.bounds.in_flight_max {
+            self.acks_at_this_width = 0;
+            self.window = (self.window + 1).min(self.bounds.in_flight_max);
+        }
+        self.in_flight -= 1;
+        self.remove(order)
+    }
+
+    /// Takes note of an error answer.
+    pub(super) fn refused(&mut self, now: Instant, order: u64, error: &ErrorBody, random: &mut Random) -> Refused {
+        let Some(pending) = self.queue.get_mut(&order).filter(|pending| pending.sent_at.is_some()) else {
+            return Refused::Unknown;
+        };
+        pending.sent_at = None;
+        pending.refusals = pending.refusals.saturating_add(1);
+        self.in_flight -= 1;
+        let hold = match error.code.retry() {
+            Retry::AfterRefresh => return Refused::NeedsRefresh,
+            Retry::Reconnect => return Refused::NeedsReconnect,
+            Retry::No => return self.remove(order).map_or(Refused::Unknown, Refused::Failed),
+            Retry::UpTo(tries) if pending.refusals > tries => {
+                return self.remove(order).map_or(Refused::Unknown, Refused::Failed);
+            }
+            Retry::AfterDelay => {
+                self.window = 1;
+                self.acks_at_this_width = 0;
+                retry_after(error).unwrap_or_else(|| pause(pending.refusals, random))
+            }
+            Retry::Backoff | Retry::UpTo(_) => {
+                pause(pending.refusals, random).max(retry_after(error).unwrap_or_default())
+            }
+        };
+        let until = self.held.entry(pending.chat_id).or_insert(now);
+        *until = (now + hold).max(*until);
+        Refused::Held
+    }
+
+    /// The connection is gone: everything unanswered goes out again, in order.
+    pub(super) fn disconnected(&mut self) {
+        self.in_flight = 0;
+        for pending in self.queue.values_mut() {
+            pending.sent_at = None;
+        }
+    }
+
+    /// When the send that has waited longest for its answer went out.
+    pub(super) fn oldest_in_flight(&self) -> Option<Instant> {
+        self.queue.values().filter_map(|pending| pending.sent_at).min()
+    }
+
+    /// When the first chat is no longer held back.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.held.values().min().copied()
+    }
+
+    fn remove(&mut self, order: u64) -> Option<SendMessage> {
+        match self.queue.remove(&order)?.frame.frame {
+            ClientFrame::SendMessage(send) => Some(send),
+            _ => unreachable!("only sends are queued"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::{ClientMessageId, ContentType};
+
+    use super::*;
+    use crate::ErrorCode;
+
+    struct Queue {
+        sends: Sends,
+        random: Random,
+        start: Instant,
+    }
+
+    impl Queue {
+        fn new(queue_len_max: usize, in_flight_max: usize) -> Self {
+            let sends = Sends::new(SendBounds { queue_len_max, in_flight_max });
+            Self { sends, random: Random::new(1), start: Instant::now() }
+        }
+
+        fn push(&mut self, chat: u8, text: &str) -> Result<(), QueueFull> {
+            self.sends.push(SendMessage {
+                client_message_id: ClientMessageId::from_bytes([9; 16]),
+                chat_id: ChatId::from_bytes([chat; 16]),
+                content: text.to_owned().try_into().unwrap(),
+                content_type: ContentType::Text,
+                ttl: None,
+            })
+        }
+
+        /// What goes out at `millis`: order number and content.
+        fn out(&mut self, millis: u64) -> Vec<String> {
+            let now = self.start + Duration::from_millis(millis);
+            std::iter::from_fn(|| self.sends.next(now))
+                .map(|text| {
+                    let Inbound { request_id, frame } = Inbound::parse(&text).unwrap();
+                    let ClientFrame::SendMessage(send) = frame else { panic!("{frame:?}") };
+                    format!("{} {}", request_id.unwrap().as_str(), send.content.as_str())
+                })
+                .collect()
+        }
+
+        fn refuse(&mut self, millis: u64, order: u64, code: ErrorCode, seconds: u64) -> Refused {
+            let error = ErrorBody::new(code, "no").with_details(serde_json::json!({ "retry_after_seconds": seconds }));
+            self.sends.refused(self.start + Duration::from_millis(millis), order, &error, &mut self.random)
+        }
+    }
+
+    #[test]
+    fn a_full_queue_refuses_one_more_until_an_ack_makes_room() {
+        let mut queue = Queue::new(2, 32);
+        queue.push(1, "a").unwrap();
+        queue.push(1, "b").unwrap();
+        assert_eq!(queue.push(1, "c"), Err(QueueFull(2)));
+        queue.out(0);
+        assert_eq!(queue.sends.acked(0).unwrap().content.as_str(), "a");
+        assert_eq!(queue.push(1, "c"), Ok(()));
+        assert_eq!(queue.sends.acked(0), None, "an ack counts once");
+        assert_eq!(queue.sends.acked(2), None, "what was not sent cannot be acked");
+    }
+
+    #[test]
+    fn no_more_than_the_window_is_under_way() {
+        let mut queue = Queue::new(1000, 2);
+        for text in ["a", "b", "c"] {
+            queue.push(1, text).unwrap();
+        }
+        assert_eq!(queue.out(0), ["s0 a", "s1 b"]);
+        queue.sends.acked(1);
+        assert_eq!(queue.out(0), ["s2 c"]);
+    }
+
+    #[test]
+    fn after_a_reconnect_the_unanswered_go_out_first_and_in_order() {
+        let mut queue = Queue::new(1000, 3);
+        for text in ["a", "b", "c", "d"] {
+            queue.push(1, text).unwrap();
+        }
+        queue.out(0);
+        queue.sends.acked(1);
+        queue.sends.disconnected();
+        assert_eq!(queue.out(5), ["s0 a", "s2 c", "s3 d"]);
+    }
+
+    #[test]
+    fn a_rate_limit_holds_its_chat_for_the_time_asked_and_narrows_the_window() {
+        let mut queue = Queue::new(1000, 4);
+        for (chat, text) in [(1, "a"), (1, "b"), (2, "c"), (1, "d")] {
+            queue.push(chat, text).unwrap();
+        }
+        queue.out(0);
+        assert_eq!(queue.refuse(0, 1, ErrorCode::RateLimited, 3), Refused::Held);
+        assert_eq!(queue.refuse(0, 3, ErrorCode::RateLimited, 2), Refused::Held);
+        queue.sends.acked(0);
+        queue.sends.acked(2);
+        queue.push(2, "e").unwrap();
+        assert_eq!(queue.out(2999), ["s4 e"], "another chat goes on");
+        queue.sends.acked(4);
+        assert_eq!(queue.sends.poll_timeout(), Some(queue.start + Duration::from_secs(3)));
+        assert_eq!(queue.out(3000), ["s1 b"], "one at a time");
+        queue.sends.acked(1);
+        assert_eq!(queue.sends.window, 2, "four acks have widened it");
+        assert_eq!(queue.out(3000), ["s3 d"]);
+    }
+
+    #[test]
+    fn what_each_refusal_leads_to() {
+        let cases = [
+            (ErrorCode::NotAMember, "Failed"),
+            (ErrorCode::IdempotencyKeyReused, "Failed"),
+            (ErrorCode::CounterMissing, "Failed"),
+            (ErrorCode::Unauthorized, "NeedsRefresh"),
+            (ErrorCode::SlowConsumer, "NeedsReconnect"),
+            (ErrorCode::ServerBusy, "Held"),
+            (ErrorCode::ServiceUnavailable, "Held"),
+            (ErrorCode::InternalError, "Held"),
+        ];
+        for (code, expected) in cases {
+            let mut queue = Queue::new(10, 10);
+            queue.push(1, "a").unwrap();
+            queue.out(0);
+            let refused = format!("{:?}", queue.refuse(0, 0, code, 0));
+            assert!(refused.starts_with(expected), "{code}: {refused}");
+            assert_eq!(queue.refuse(0, 0, code, 0), Refused::Unknown, "{code}: one answer per try");
+        }
+    }
+
+    #[test]
+    fn an_internal_error_is_retried_three_times_and_a_busy_server_for_ever() {
+        for (code, retries) in [(ErrorCode::InternalError, 3), (ErrorCode::ServerBusy, 50)] {
+            let mut queue = Queue::new(10, 10);
+            queue.push(1, "a").unwrap();
+            for n in 0..retries {
+                assert_eq!(queue.out(n * 60_000), ["s0 a"], "{code}: try {n}");
+                assert_eq!(queue.refuse(n * 60_000, 0, code, 0), Refused::Held);
+                assert_eq!(queue.out(n * 60_000 + 700), [""; 0], "not at once");
+            }
+            queue.out(retries * 60_000);
+            let last = queue.refuse(retries * 60_000, 0, code, 0);
+            assert_eq!(matches!(last, Refused::Failed(_)), code == ErrorCode::InternalError, "{last:?}");
+        }
+    }
+}

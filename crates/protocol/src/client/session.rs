@@ -1,0 +1,671 @@
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use domain::{ChatId, Sequence, UserId};
+
+use super::acks::Acks;
+use super::backoff::{self, Random, SERVER_DELAY_MAX, pause_from};
+use super::feed::Feed;
+use super::look_ups::LookUps;
+use super::sends::{self, QueueFull, SendBounds, Sends};
+use super::syncs::{self, Outcome, Question, Syncs};
+use super::{ClientEvent, Ended, LookUpFailure, Output, RefreshFailure, StopReason};
+use crate::frame::{
+    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionClosing, ConnectionEstablished, Inbound, MessageBody, Outbound,
+    RequestId, SendMessage, SendMessageAck, ServerFrame, SyncResponse,
+};
+use crate::{CloseReason, ErrorBody, ErrorCode};
+
+/// A signed-in client, across all its connections. Does no I/O, reads no clock and draws its jitter from a given seed.
+///
+/// ```text
+///                    handle_connected          connection_established
+///   Connecting ────────────────────► Greeting ────────────────────────► Established
+///    ▲  │  ▲                            │ timeout, loss, close            │ silence, no answer,
+///    │  │  └─ token refreshed ─ Refreshing ◄── token expired ─────────────┤ loss, close
+///    │  ▼                                                                 ▼
+///    └─ Waiting ◄─────────────────────────────────────────────────────────┤
+///                Stopped ◄── revoked, signed out, duplicate, `close` ─────┘
+/// ```
+///
+/// The driver feeds it what happens (`handle_*`) and what the application wants, and does what it says
+/// ([`poll_output`](Self::poll_output)) until it says nothing more. It keeps the client's duties of the contract: it is
+/// silent until `connection_established`; sends keep their id, their order and their place in a bounded queue until they
+/// are acknowledged; each message of a tracked chat is handed out exactly once and in order, whatever was lost, doubled
+/// or reordered on the way; acks follow what the application has [`stored`](Self::stored).
+#[derive(Debug)]
+pub struct ClientSession {
+    state: State,
+    user_id: Option<UserId>,
+    chats: BTreeMap<ChatId, Chat>,
+    look_ups: LookUps,
+    sends: Sends,
+    syncs: Syncs,
+    /// The furthest read mark of each chat. They have no answer, so each connection begins by repeating them.
+    reads: BTreeMap<ChatId, Sequence>,
+    /// Connections that failed in a row.
+    failures: u32,
+    /// The pause after the first of them.
+    reconnect_pause: Duration,
+    /// Whether the token has been refreshed since a connection last stood: once more would not help.
+    refreshed: bool,
+    /// The server's announcement of a close.
+    closing: Option<ConnectionClosing>,
+    random: Random,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting { until: Instant },
+    Refreshing,
+    Connecting { deadline: Instant },
+    Greeting { deadline: Instant },
+    Established(Link),
+    Stopped,
+}
+
+/// The clockwork of a connection that stands.
+#[derive(Debug)]
+struct Link {
+    heartbeat_interval: Duration,
+    last_heard: Instant,
+    last_sent: Instant,
+    last_beat: Instant,
+    /// When to look for a request that has waited too long; checked then, and not moved with every request.
+    requests_checked_at: Option<Instant>,
+    acks_due_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Chat {
+    feed: Feed,
+    acks: Acks,
+}
+
+impl Chat {
+    fn at(watermark: Sequence) -> Self {
+        Self { feed: Feed::new(watermark), acks: Acks::new(watermark) }
+    }
+
+    fn ack_due(&self) -> Option<Sequence> {
+        self.acks.due(self.feed.watermark())
+    }
+}
+
+impl ClientSession {
+    /// A connection has this long to stand.
+    const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    /// A request without an answer for this long means that the connection is broken.
+    const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+    /// An ack waits this long for others to join it.
+    const ACK_DELAY: Duration = Duration::from_secs(5);
+    /// Intervals of silence after which the server is taken for gone.
+    const SILENT_INTERVALS_MAX: u32 = 3;
+    /// What a server may announce as its heartbeat interval.
+    const HEARTBEAT_INTERVALS: std::ops::RangeInclusive<Duration> =
+        Duration::from_millis(100)..=Duration::from_secs(60);
+
+    /// A session that connects at `now`. `seed` decides its jitter.
+    pub fn new(now: Instant, bounds: SendBounds, seed: u64) -> Self {
+        let mut session = Self {
+            state: State::Stopped,
+            user_id: None,
+            chats: BTreeMap::new(),
+            look_ups: LookUps::default(),
+            sends: Sends::new(bounds),
+            syncs: Syncs::default(),
+            reads: BTreeMap::new(),
+            failures: 0,
+            reconnect_pause: backoff::FIRST,
+            refreshed: false,
+            closing: None,
+            random: Random::new(seed),
+            outputs: VecDeque::new(),
+        };
+        session.connect(now);
+        session
+    }
+
+    /// Begins with this pause before it reconnects, instead of the contract's 1 s. It doubles as ever.
+    #[must_use]
+    pub fn with_reconnect_pause(self, reconnect_pause: Duration) -> Self {
+        Self { reconnect_pause, ..self }
+    }
+
+    /// The next thing to do, in order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let of_state = match &self.state {
+            State::Waiting { until: at } | State::Connecting { deadline: at } | State::Greeting { deadline: at } => {
+                Some(*at)
+            }
+            State::Established(link) => {
+                let pauses = [self.sends.poll_timeout(), self.syncs.poll_timeout()];
+                link.deadlines().chain(pauses.into_iter().flatten()).min()
+            }
+            State::Refreshing => None,
+            State::Stopped => return None,
+        };
+        [of_state, self.look_ups.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// The last sequence of a tracked chat up to which nothing is missing.
+    pub fn watermark(&self, chat_id: ChatId) -> Option<Sequence> {
+        self.chats.get(&chat_id).map(|chat| chat.feed.watermark())
+    }
+
+    /// Whether the session is over.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped)
+    }
+}
+
+/// What the application wants.
+impl ClientSession {
+    /// Hands out the messages of this chat from now on, beginning after `watermark`. A chat that is tracked already keeps
+    /// its place.
+    pub fn track(&mut self, now: Instant, chat_id: ChatId, watermark: Sequence) {
+        self.look_ups.end(chat_id);
+        self.chats.entry(chat_id).or_insert_with(|| Chat::at(watermark));
+        self.syncs.want(chat_id);
+        self.pump(now);
+    }
+
+    /// Takes note of a chat of the user's; one that is not tracked is looked up.
+    pub fn discover(&mut self, chat_id: ChatId) {
+        if !self.chats.contains_key(&chat_id) && self.look_ups.begin(chat_id) {
+            self.outputs.push_back(Output::LookUp(chat_id));
+        }
+    }
+
+    /// Sends a message as soon as there is a connection, and again until it is acknowledged or refused for good.
+    pub fn send(&mut self, now: Instant, message: SendMessage) -> Result<(), QueueFull> {
+        self.sends.push(message)?;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Says that everything up to `sequence` has been read.
+    pub fn mark_read(&mut self, now: Instant, chat_id: ChatId, sequence: Sequence) {
+        let known = self.reads.entry(chat_id).or_insert(Sequence::ZERO);
+        if sequence > *known {
+            *known = sequence;
+            self.transmit(now, None, ClientFrame::MarkRead { chat_id, sequence });
+        }
+    }
+
+    /// Says that the user types, or no longer does. Without a connection nobody needs to know.
+    pub fn typing(&mut self, now: Instant, chat_id: ChatId, is_typing: bool) {
+        self.transmit(now, None, ClientFrame::Typing { chat_id, is_typing });
+    }
+
+    /// Says that the application has stored this message and all before it, which are acknowledged soon.
+    pub fn stored(&mut self, now: Instant, chat_id: ChatId, sequence: Sequence) {
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return };
+        chat.acks.store(sequence);
+        if chat.acks.is_batch(chat.feed.watermark()) {
+            self.ack(now, chat_id);
+        } else if chat.ack_due().is_some()
+            && let State::Established(link) = &mut self.state
+        {
+            link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
+        }
+    }
+
+    /// Acknowledges what is stored and ends the session. Sends that are not acknowledged by then are given up.
+    pub fn close(&mut self, now: Instant) {
+        self.flush_acks(now);
+        match self.state {
+            State::Stopped => return,
+            State::Connecting { .. } | State::Greeting { .. } | State::Established(_) => {
+                self.outputs.push_back(Output::Disconnect);
+            }
+            State::Waiting { .. } | State::Refreshing => {}
+        }
+        self.stop(StopReason::Closed);
+    }
+}
+
+/// What happens to the connection.
+impl ClientSession {
+    /// The WebSocket is open.
+    pub fn handle_connected(&mut self, now: Instant) {
+        if let State::Connecting { .. } = self.state {
+            self.state = State::Greeting { deadline: now + Self::CONNECT_TIMEOUT };
+        }
+    }
+
+    /// The WebSocket is closed, or could not be opened.
+    pub fn handle_disconnected(&mut self, now: Instant, ended: Ended) {
+        match self.state {
+            State::Connecting { .. } | State::Greeting { .. } | State::Established(_) => self.lose(now, ended),
+            State::Waiting { .. } | State::Refreshing | State::Stopped => {}
+        }
+    }
+
+    /// There is a new access token.
+    pub fn handle_token_refreshed(&mut self, now: Instant) {
+        if let State::Refreshing = self.state {
+            self.connect(now);
+        }
+    }
+
+    /// There is no new access token.
+    pub fn handle_refresh_failed(&mut self, now: Instant, failure: RefreshFailure) {
+        match (&self.state, failure) {
+            (State::Refreshing, RefreshFailure::Refused) => self.stop(StopReason::SignedOut),
+            (State::Refreshing, RefreshFailure::Unreachable) => {
+                // The next handshake will be refused like the last one, and then the token is asked for again.
+                self.refreshed = false;
+                self.wait(now, Duration::ZERO);
+            }
+            _ => {}
+        }
+    }
+
+    /// A chat could not be looked up.
+    pub fn handle_look_up_failed(&mut self, now: Instant, chat_id: ChatId, failure: LookUpFailure) {
+        match failure {
+            LookUpFailure::Gone => self.look_ups.end(chat_id),
+            LookUpFailure::Unreachable => self.look_ups.postpone(now, chat_id, &mut self.random),
+        }
+    }
+
+    /// The time of [`poll_timeout`](Self::poll_timeout) has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &self.state {
+            State::Waiting { until } if now >= *until => self.connect(now),
+            State::Connecting { deadline } | State::Greeting { deadline } if now >= *deadline => {
+                self.abandon(now, Ended::Lost)
+            }
+            State::Established(_) => self.tick(now),
+            _ => {}
+        }
+        while let Some(chat_id) = self.look_ups.next_due(now) {
+            self.outputs.push_back(Output::LookUp(chat_id));
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        let oldest_request = [self.sends.oldest_in_flight(), self.syncs.oldest_in_flight()].into_iter().flatten().min();
+        let State::Established(link) = &mut self.state else { return };
+        let unanswered = oldest_request.is_some_and(|sent_at| now >= sent_at + Self::REQUEST_TIMEOUT);
+        if unanswered || now >= link.silent_at() {
+            return self.abandon(now, Ended::Lost);
+        }
+        link.requests_checked_at = oldest_request.map(|sent_at| sent_at + Self::REQUEST_TIMEOUT);
+        let acks_due = link.acks_due_at.is_some_and(|at| now >= at);
+        if now >= link.beat_at() {
+            link.last_beat = now;
+            self.transmit(now, None, ClientFrame::Heartbeat);
+        }
+        if acks_due {
+            self.flush_acks(now);
+        }
+        self.pump(now);
+    }
+
+    fn connect(&mut self, now: Instant) {
+        self.closing = None;
+        self.state = State::Connecting { deadline: now + Self::CONNECT_TIMEOUT };
+        self.outputs.push_back(Output::Connect);
+    }
+
+    /// Gives up a connection that does not work, or no longer.
+    fn abandon(&mut self, now: Instant, ended: Ended) {
+        self.outputs.push_back(Output::Disconnect);
+        self.lose(now, ended);
+    }
+
+    fn lose(&mut self, now: Instant, ended: Ended) {
+        self.forget_connection();
+        let announced = self.closing.take();
+        let delay = announced.as_ref().map_or(Duration::ZERO, |c| Duration::from_millis(c.reconnect_delay_ms));
+        let reason = match &ended {
+            Ended::Closed { code, reason } => CloseReason::from_close_frame(*code, reason),
+            Ended::Lost | Ended::Refused { .. } => None,
+        };
+        let reason = reason.or_else(|| CloseReason::from_text(&announced?.reason));
+        match (reason, ended) {
+            (Some(CloseReason::SessionRevoked), _) => self.stop(StopReason::SignedOut),
+            (Some(CloseReason::DuplicateConnection), _) => self.stop(StopReason::DuplicateConnection),
+            (Some(CloseReason::TokenExpired), _) | (_, Ended::Refused { status: 401, .. }) => self.refresh(),
+            (_, Ended::Refused { retry_after, .. }) => self.wait(now, retry_after.unwrap_or_default()),
+            (_, Ended::Lost | Ended::Closed { .. }) => self.wait(now, delay),
+        }
+    }
+
+    /// What was under way on the connection is so no more.
+    fn forget_connection(&mut self) {
+        self.sends.disconnected();
+        self.syncs.disconnected();
+        for chat in self.chats.values_mut() {
+            chat.acks.forget_unconfirmed();
+        }
+    }
+
+    fn refresh(&mut self) {
+        if std::mem::replace(&mut self.refreshed, true) {
+            // A fresh token was refused: it is the session that is gone.
+            return self.stop(StopReason::SignedOut);
+        }
+        self.state = State::Refreshing;
+        self.outputs.push_back(Output::RefreshToken);
+    }
+
+    /// Waits before the next connection: as long as the failures so far suggest, and no less than the server has asked.
+    fn wait(&mut self, now: Instant, asked: Duration) {
+        self.failures = self.failures.saturating_add(1);
+        let spread = 1.0 + 0.25 * self.random.unit();
+        let asked = asked.min(SERVER_DELAY_MAX).mul_f64(spread);
+        let retry_in = pause_from(self.reconnect_pause, self.failures, &mut self.random).max(asked);
+        self.state = State::Waiting { until: now + retry_in };
+        self.outputs.push_back(Output::Event(ClientEvent::Disconnected { retry_in }));
+    }
+
+    fn stop(&mut self, reason: StopReason) {
+        self.state = State::Stopped;
+        self.tell(ClientEvent::Stopped(reason));
+    }
+}
+
+/// What the server says.
+impl ClientSession {
+    /// Takes a text frame of the server. One that cannot be read is passed over, as one of a later version would be.
+    pub fn handle_text(&mut self, now: Instant, text: &str) {
+        if let Ok(outbound) = Outbound::parse(text) {
+            self.handle_frame(now, outbound);
+        }
+    }
+
+    /// Takes a frame of the server that has been parsed.
+    pub fn handle_frame(&mut self, now: Instant, Outbound { request_id, frame }: Outbound) {
+        match (&mut self.state, frame) {
+            (State::Greeting { .. }, ServerFrame::ConnectionEstablished(established)) => {
+                self.establish(now, established);
+            }
+            (State::Greeting { .. }, ServerFrame::ConnectionClosing(closing)) => self.closing = Some(closing),
+            (State::Established(link), frame) => {
+                link.last_heard = now;
+                self.handle_established(now, request_id, frame);
+                self.pump(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, now: Instant, established: ConnectionEstablished) {
+        let ConnectionEstablished { connection_id, user_id, heartbeat_interval_ms, .. } = established;
+        self.user_id = Some(user_id);
+        self.failures = 0;
+        self.refreshed = false;
+        let (shortest, longest) = Self::HEARTBEAT_INTERVALS.into_inner();
+        self.state = State::Established(Link {
+            heartbeat_interval: Duration::from_millis(heartbeat_interval_ms).clamp(shortest, longest),
+            last_heard: now,
+            last_sent: now,
+            last_beat: now,
+            requests_checked_at: None,
+            acks_due_at: self.chats.values().any(|chat| chat.ack_due().is_some()).then_some(now + Self::ACK_DELAY),
+        });
+        self.outputs.push_back(Output::Event(ClientEvent::Connected { connection_id, user_id }));
+        self.outputs.push_back(Output::ListChats);
+        for (chat_id, sequence) in self.reads.clone() {
+            self.transmit(now, None, ClientFrame::MarkRead { chat_id, sequence });
+        }
+        self.want_every_chat();
+        self.pump(now);
+    }
+
+    fn handle_established(&mut self, now: Instant, request_id: Option<RequestId>, frame: ServerFrame) {
+        match frame {
+            ServerFrame::SendMessageAck(ack) => self.handle_ack(request_id, ack),
+            ServerFrame::Message(message) => self.handle_message(message),
+            ServerFrame::SyncResponse(page) => self.handle_page(now, request_id, page),
+            ServerFrame::Error(error) => self.handle_error(now, request_id, error),
+            ServerFrame::ChatUpdated(updated) => self.handle_chat_updated(updated),
+            ServerFrame::Resync(_) => {
+                self.outputs.push_back(Output::ListChats);
+                self.want_every_chat();
+            }
+            ServerFrame::ConnectionClosing(closing) => self.closing = Some(closing),
+            ServerFrame::Receipt(receipt) => self.tell(ClientEvent::Receipt(receipt)),
+            ServerFrame::MessageExpired(expired) => self.tell(ClientEvent::Expired(expired)),
+            ServerFrame::TypingIndicator(typing) => self.tell(ClientEvent::Typing(typing)),
+            ServerFrame::PresenceChanged(presence) => self.tell(ClientEvent::Presence(vec![presence])),
+            ServerFrame::PresenceSnapshot(snapshot) => self.tell(ClientEvent::Presence(snapshot.presences)),
+            ServerFrame::ConnectionEstablished(_) | ServerFrame::HeartbeatAck(_) | ServerFrame::Unknown => {}
+        }
+    }
+
+    /// The connection that sent a message gets no push of it (G8), so its ack and the content kept for it take its place
+    /// in the order.
+    fn handle_ack(&mut self, request_id: Option<RequestId>, ack: SendMessageAck) {
+        let Some(Request::Send(order)) = request(request_id) else { return };
+        let (Some(send), Some(sender_id)) = (self.sends.acked(order), self.user_id) else { return };
+        let message = MessageBody {
+            message_id: ack.message_id,
+            chat_id: send.chat_id,
+            sequence: ack.sequence,
+            sender_id,
+            content: Cow::Owned(send.content.into()),
+            content_type: send.content_type,
+            created_at: ack.created_at,
+            expires_at: send.ttl.map(|ttl| ack.created_at + ttl.as_duration()),
+            client_message_id: Some(send.client_message_id),
+        };
+        self.tell(ClientEvent::Sent(ack));
+        self.handle_message(message);
+    }
+
+    fn handle_message(&mut self, message: MessageBody<'static>) {
+        let chat_id = message.chat_id;
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.discover(chat_id) };
+        if let Some(message) = chat.feed.offer(message) {
+            hand_out(&mut self.outputs, chat, message);
+            hand_out_early(&mut self.outputs, chat);
+        }
+        if chat.feed.has_hole() {
+            self.syncs.want(chat_id);
+        }
+    }
+
+    fn handle_page(&mut self, now: Instant, request_id: Option<RequestId>, page: SyncResponse<'static>) {
+        let Some(Request::Sync(id)) = request(request_id) else { return };
+        let Some(Question { chat_id, after, .. }) = self.syncs.answered(id) else { return };
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return };
+        debug_assert!(after <= chat.feed.watermark(), "a watermark never goes back while a question is under way");
+        let last_sent = page.messages.last().map_or(after, |message| message.sequence);
+        for message in page.messages {
+            if let Some(message) = chat.feed.offer_from_page(message) {
+                hand_out(&mut self.outputs, chat, message);
+            }
+        }
+        let examined = match (page.has_more, page.next_sequence) {
+            (false, _) => page.head_sequence,
+            (true, Some(next)) => Sequence(next.0.saturating_sub(1)),
+            (true, None) => last_sent,
+        };
+        chat.feed.prove_empty(examined);
+        hand_out_early(&mut self.outputs, chat);
+        let outcome = match (page.has_more || chat.feed.has_hole(), chat.feed.watermark() > after) {
+            (false, _) => Outcome::Complete,
+            (true, true) => Outcome::More,
+            (true, false) => Outcome::Stuck,
+        };
+        self.syncs.finish(now, chat_id, outcome, &mut self.random);
+        // A range proven empty is acknowledged too, though the application has nothing to store.
+        if chat.ack_due().is_some()
+            && let State::Established(link) = &mut self.state
+        {
+            link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
+        }
+    }
+
+    fn handle_error(&mut self, now: Instant, request_id: Option<RequestId>, error: ErrorBody) {
+        match request(request_id) {
+            Some(Request::Send(order)) => match self.sends.refused(now, order, &error, &mut self.random) {
+                sends::Refused::Held | sends::Refused::Unknown => {}
+                sends::Refused::NeedsRefresh => self.abandon(now, TOKEN_REFUSED),
+                sends::Refused::NeedsReconnect => self.abandon(now, Ended::Lost),
+                sends::Refused::Failed(SendMessage { client_message_id, chat_id, .. }) => {
+                    self.tell(ClientEvent::SendFailed { client_message_id, chat_id, error });
+                }
+            },
+            Some(Request::Sync(id)) => {
+                if let Some(Question { chat_id, .. }) = self.syncs.answered(id) {
+                    self.handle_sync_refused(now, chat_id, error);
+                }
+            }
+            // A slow reader is told so, and has nothing to do but to read.
+            None if error.code == ErrorCode::SlowConsumer => {}
+            None => self.tell(ClientEvent::Refused(error)),
+        }
+    }
+
+    fn handle_sync_refused(&mut self, now: Instant, chat_id: ChatId, error: ErrorBody) {
+        let refused = self.syncs.refused(now, chat_id, &error, &mut self.random);
+        match (refused, error.code, head_sequence(&error)) {
+            (syncs::Refused::Paused, ..) => {}
+            (syncs::Refused::NeedsRefresh, ..) => self.abandon(now, TOKEN_REFUSED),
+            (syncs::Refused::NeedsReconnect, ..) => self.abandon(now, Ended::Lost),
+            (syncs::Refused::GivenUp, ErrorCode::InvalidSequence, Some(head_sequence)) => {
+                self.chats.insert(chat_id, Chat::at(head_sequence));
+                self.reads.remove(&chat_id);
+                self.tell(ClientEvent::WatermarkReset { chat_id, head_sequence });
+            }
+            (syncs::Refused::GivenUp, ErrorCode::NotAMember | ErrorCode::NotFound, _) => self.drop_chat(chat_id),
+            (syncs::Refused::GivenUp, ..) => self.tell(ClientEvent::Refused(error)),
+        }
+    }
+
+    fn handle_chat_updated(&mut self, updated: ChatUpdated) {
+        let ChatUpdated { chat_id, change, user_id } = updated;
+        self.tell(ClientEvent::ChatUpdated(updated));
+        if change == ChatChangeKind::MemberRemoved && user_id == self.user_id {
+            self.drop_chat(chat_id);
+        } else {
+            // Whatever is told of a chat is told to its members, so an unknown one is the user's.
+            self.discover(chat_id);
+        }
+    }
+
+    fn drop_chat(&mut self, chat_id: ChatId) {
+        self.look_ups.end(chat_id);
+        self.syncs.forget(chat_id);
+        self.reads.remove(&chat_id);
+        if self.chats.remove(&chat_id).is_some() {
+            self.tell(ClientEvent::ChatGone { chat_id });
+        }
+    }
+}
+
+/// What goes out.
+impl ClientSession {
+    /// Asks and sends as much as may be under way.
+    fn pump(&mut self, now: Instant) {
+        let State::Established(link) = &mut self.state else { return };
+        let chats = &self.chats;
+        let watermark = |chat_id| chats.get(&chat_id).map(|chat| chat.feed.watermark());
+        while let Some(text) = self.syncs.next(now, watermark).or_else(|| self.sends.next(now)) {
+            link.last_sent = now;
+            link.requests_checked_at.get_or_insert(now + Self::REQUEST_TIMEOUT);
+            self.outputs.push_back(Output::Transmit(text));
+        }
+    }
+
+    fn want_every_chat(&mut self) {
+        for chat_id in self.chats.keys() {
+            self.syncs.want_anew(*chat_id);
+        }
+    }
+
+    fn flush_acks(&mut self, now: Instant) {
+        let due: Vec<ChatId> =
+            self.chats.iter().filter(|(_, chat)| chat.ack_due().is_some()).map(|(chat_id, _)| *chat_id).collect();
+        for chat_id in due {
+            self.ack(now, chat_id);
+        }
+        if let State::Established(link) = &mut self.state {
+            link.acks_due_at = None;
+        }
+    }
+
+    fn ack(&mut self, now: Instant, chat_id: ChatId) {
+        let State::Established(_) = self.state else { return };
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return };
+        if let Some(sequence) = chat.ack_due() {
+            chat.acks.ack(sequence);
+            self.transmit(now, None, ClientFrame::Ack { chat_id, sequence });
+        }
+    }
+
+    /// Writes a frame that has no answer, if there is a connection.
+    fn transmit(&mut self, now: Instant, request_id: Option<RequestId>, frame: ClientFrame) {
+        if let State::Established(link) = &mut self.state {
+            link.last_sent = now;
+            self.outputs.push_back(Output::Transmit(Inbound { request_id, frame }.encode()));
+        }
+    }
+
+    fn tell(&mut self, event: ClientEvent) {
+        self.outputs.push_back(Output::Event(event));
+    }
+}
+
+impl Link {
+    /// When a heartbeat is due: the server has heard nothing for an interval, or has had no reason to say anything.
+    fn beat_at(&self) -> Instant {
+        self.last_sent.min(self.last_heard.max(self.last_beat)) + self.heartbeat_interval
+    }
+
+    fn silent_at(&self) -> Instant {
+        self.last_heard + self.heartbeat_interval * ClientSession::SILENT_INTERVALS_MAX
+    }
+
+    fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        let always = [self.beat_at(), self.silent_at()].into_iter();
+        always.chain([self.requests_checked_at, self.acks_due_at].into_iter().flatten())
+    }
+}
+
+/// A token that is refused during a connection is as good as one refused at its start.
+const TOKEN_REFUSED: Ended = Ended::Refused { status: 401, retry_after: None };
+
+/// A request, as its id names it.
+enum Request {
+    Send(u64),
+    Sync(u64),
+}
+
+fn request(request_id: Option<RequestId>) -> Option<Request> {
+    let request_id = request_id?;
+    let (kind, number) = request_id.as_str().split_at_checked(1)?;
+    let number = number.parse().ok()?;
+    match kind {
+        "s" => Some(Request::Send(number)),
+        "y" => Some(Request::Sync(number)),
+        _ => None,
+    }
+}
+
+fn head_sequence(error: &ErrorBody) -> Option<Sequence> {
+    error.details.as_ref()?.get("head_sequence")?.as_u64().map(Sequence)
+}
+
+fn hand_out(outputs: &mut VecDeque<Output>, chat: &mut Chat, message: MessageBody<'static>) {
+    chat.acks.hand_out(message.sequence);
+    outputs.push_back(Output::Event(ClientEvent::Message(message)));
+}
+
+fn hand_out_early(outputs: &mut VecDeque<Output>, chat: &mut Chat) {
+    while let Some(message) = chat.feed.next_early() {
+        hand_out(outputs, chat, message);
+    }
+}

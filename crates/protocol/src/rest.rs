@@ -1,1 +1,0 @@
-//! Bodies of the REST API.

@@ -1,0 +1,160 @@
+use domain::{ChatId, ChatType, MessageId, Role, Sequence, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{User, schema};
+
+/// Body of POST `/chats`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct CreateChat {
+    #[serde(rename = "type")]
+    #[schema(schema_with = schema::chat_type)]
+    pub chat_type: ChatType,
+    /// Needed for a group; a direct chat has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: Option<String>,
+    /// The other members; naming oneself changes nothing.
+    #[schema(value_type = Vec<String>)]
+    pub member_ids: Vec<UserId>,
+}
+
+/// Body of PATCH `/chats/{chat_id}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct RenameChat {
+    #[schema(min_length = 1, max_length = 128)]
+    pub name: String,
+}
+
+/// A chat as the inbox of one of its members shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ChatSummary {
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    #[serde(rename = "type")]
+    #[schema(schema_with = schema::chat_type)]
+    pub chat_type: ChatType,
+    /// `null` for direct chats.
+    pub name: Option<String>,
+    pub member_count: u32,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    /// Up to five of the other members.
+    #[schema(max_items = 5)]
+    pub other_participants: Vec<User>,
+    /// `null` in an empty chat, and when the last message has expired.
+    pub last_message: Option<LastMessage>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_message_at: Option<Timestamp>,
+    /// Messages above my read watermark that I did not send.
+    pub unread_count: u64,
+    pub my_membership: MyMembership,
+}
+
+/// The start of a chat's last message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct LastMessage {
+    #[schema(value_type = String)]
+    pub message_id: MessageId,
+    #[schema(value_type = u64)]
+    pub sequence: Sequence,
+    #[schema(value_type = String)]
+    pub sender_id: UserId,
+    /// `null` if the content is encrypted.
+    #[schema(max_length = 100)]
+    pub preview: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+/// My own place in a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MyMembership {
+    #[schema(schema_with = schema::role)]
+    pub role: Role,
+    /// `null` if the chat is not muted; the end of the year 9999 if it is muted for ever.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub muted_until: Option<Timestamp>,
+}
+
+/// A page of the inbox, newest activity first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Inbox {
+    pub chats: Vec<ChatSummary>,
+}
+
+/// A chat with its members, as one of them sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ChatDetails {
+    #[serde(flatten)]
+    pub summary: ChatSummary,
+    pub members: Vec<Member>,
+    #[schema(value_type = u64)]
+    pub head_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub my_read_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub my_delivered_sequence: Sequence,
+}
+
+/// A member of a chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Member {
+    #[schema(value_type = String)]
+    pub user_id: UserId,
+    pub display_name: String,
+    #[schema(schema_with = schema::role)]
+    pub role: Role,
+    #[schema(value_type = String, format = DateTime)]
+    pub joined_at: Timestamp,
+}
+
+/// Body of POST `/chats/{chat_id}/members`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct AddMember {
+    #[schema(value_type = String)]
+    pub user_id: UserId,
+    /// `member` unless given.
+    #[serde(default)]
+    #[schema(schema_with = schema::role, required = false)]
+    pub role: Role,
+}
+
+/// Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` hands the group over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ChangeRole {
+    #[schema(schema_with = schema::role)]
+    pub role: Role,
+}
+
+/// Body of POST `/chats/{chat_id}/mute`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Mute {
+    /// For ever unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub duration_seconds: Option<u64>,
+}
+
+/// Whether a chat is muted for the one who asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Muted {
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    pub muted: bool,
+    /// Absent if it is not muted, or for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub muted_until: Option<Timestamp>,
+}

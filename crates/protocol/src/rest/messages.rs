@@ -1,0 +1,138 @@
+use domain::{ChatId, ClientMessageId, Sequence, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{FieldError, Sensitive};
+use crate::frame::{MessageBody, SendMessagePayload};
+use crate::{ErrorBody, ErrorCode, frame};
+
+/// Body of POST `/chats/{chat_id}/messages`: a `send_message` frame whose chat is in the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct SendMessage {
+    /// The sender's name for the send, the same on every try.
+    #[schema(value_type = String, format = "uuid")]
+    pub client_message_id: ClientMessageId,
+    /// 1 to 4096 bytes of UTF-8 without NUL.
+    #[schema(value_type = String)]
+    pub content: Sensitive,
+    /// `text/plain` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub ttl_seconds: Option<u64>,
+}
+
+impl SendMessage {
+    /// The send this asks for, checked as the frame is. What is `INVALID_MESSAGE` there is `VALIDATION_ERROR` here.
+    pub fn into_send(self, chat_id: ChatId) -> Result<frame::SendMessage, ErrorBody> {
+        let Self { client_message_id, content, content_type, ttl_seconds } = self;
+        let payload = SendMessagePayload { client_message_id, chat_id, content: content.0, content_type, ttl_seconds };
+        payload.validate().map_err(|invalid| match invalid.error.code {
+            ErrorCode::InvalidMessage => {
+                let message = invalid.error.message;
+                let details = FieldError { field: invalid.field.to_owned(), message: message.clone() }.into_details();
+                ErrorBody::new(ErrorCode::ValidationError, message).with_details(details)
+            }
+            _ => invalid.error,
+        })
+    }
+}
+
+/// A message as one member sees it: the `message` payload, with the fate of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Message<'a> {
+    #[serde(flatten)]
+    #[schema(value_type = MessageBody<'static>)]
+    pub message: MessageBody<'a>,
+    /// On my own messages only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<MessageStatus>,
+}
+
+/// How far a message has come, derived from the watermarks of the others (G10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageStatus {
+    /// It is durable.
+    Sent,
+    /// Every other member has it.
+    Delivered,
+    /// Every other member has read it.
+    Read,
+}
+
+/// A page of a chat's messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct History<'a> {
+    #[schema(value_type = Vec<Message<'static>>)]
+    pub messages: Vec<Message<'a>>,
+    #[schema(value_type = u64)]
+    pub head_sequence: Sequence,
+}
+
+/// The messages around one, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Around<'a> {
+    #[schema(value_type = Vec<Message<'static>>)]
+    pub messages: Vec<Message<'a>>,
+    #[schema(value_type = u64)]
+    pub head_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub target_sequence: Sequence,
+    pub has_more_before: bool,
+    pub has_more_after: bool,
+}
+
+/// Body of POST `/chats/{chat_id}/read`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MarkRead {
+    #[schema(value_type = u64)]
+    pub last_read_sequence: Sequence,
+}
+
+/// My watermarks after a `MarkRead`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MarkedRead {
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    #[schema(value_type = u64)]
+    pub delivered_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub read_sequence: Sequence,
+}
+
+/// How many members have got and read a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Receipts {
+    #[schema(value_type = String)]
+    pub chat_id: ChatId,
+    #[schema(value_type = u64)]
+    pub sequence: Sequence,
+    /// All members, with the sender.
+    pub member_count: usize,
+    /// Without the sender.
+    pub delivered_count: usize,
+    /// Without the sender.
+    pub read_count: usize,
+    pub members: Vec<MemberWatermarks>,
+}
+
+/// How far one member has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct MemberWatermarks {
+    #[schema(value_type = String)]
+    pub user_id: UserId,
+    #[schema(value_type = u64)]
+    pub delivered_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub read_sequence: Sequence,
+}

@@ -1,0 +1,161 @@
+//! The bodies of the REST API, field by field as the contract has them.
+//!
+//! A success is [`Data`] or [`Paged`], a failure is [`Failure`]. The server writes what the client SDK reads, so every
+//! body serializes both ways.
+
+mod auth;
+mod chats;
+mod messages;
+mod schema;
+mod sensitive;
+mod service;
+mod users;
+
+pub use auth::{
+    OtpRequested, RefreshTokens, RequestOtp, Revoked, Session, Sessions, SignedIn, Tokens, TokensRefreshed, VerifyOtp,
+    WsTicket,
+};
+pub use chats::{
+    AddMember, ChangeRole, ChatDetails, ChatSummary, CreateChat, Inbox, LastMessage, Member, Mute, Muted, MyMembership,
+    RenameChat,
+};
+pub use messages::{
+    Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
+};
+pub use sensitive::Sensitive;
+pub use service::{Service, ServiceLimits};
+pub use users::{Lookup, LookupResults, Me, UpdateMe, User};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::ErrorBody;
+
+/// A success.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Data<T> {
+    /// The answer itself.
+    pub data: T,
+}
+
+/// A success that may go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Paged<T> {
+    /// This page.
+    pub data: T,
+    /// The way to the next one.
+    pub pagination: Pagination,
+}
+
+/// Where a list goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Pagination {
+    /// Opaque; `null` at the end of the list.
+    pub next_cursor: Option<String>,
+    /// Whether there is another page.
+    pub has_more: bool,
+}
+
+impl Pagination {
+    /// A page with another one behind `next_cursor`, or the last page.
+    pub fn new(next_cursor: Option<String>) -> Self {
+        Self { has_more: next_cursor.is_some(), next_cursor }
+    }
+}
+
+/// A failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: FailureBody,
+}
+
+/// What went wrong, and the request it went wrong with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailureBody {
+    /// Code, words and details.
+    #[serde(flatten)]
+    pub body: ErrorBody,
+    /// The `X-Request-ID` of the answer, for a report to the operator.
+    pub request_id: String,
+}
+
+/// One entry of `details.field_errors`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// The field, parameter or header.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl FieldError {
+    /// The `details` of a `VALIDATION_ERROR` that this is the reason for.
+    pub fn into_details(self) -> serde_json::Value {
+        serde_json::json!({ "field_errors": [self] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use domain::{ChatId, ClientMessageId, ContentType, MessageId, Sequence, Timestamp, UserId};
+    use serde_json::json;
+
+    use super::*;
+    use crate::ErrorCode;
+    use crate::frame::MessageBody;
+
+    #[test]
+    fn a_failure_is_flat_inside_its_envelope() {
+        let body = ErrorBody::new(ErrorCode::ValidationError, "limit: is 0");
+        let details = FieldError { field: "limit".to_owned(), message: "is 0".to_owned() }.into_details();
+        let failure = Failure { error: FailureBody { body: body.with_details(details), request_id: "r1".to_owned() } };
+        let wire = json!({ "error": {
+            "code": "VALIDATION_ERROR",
+            "message": "limit: is 0",
+            "details": { "field_errors": [{ "field": "limit", "message": "is 0" }] },
+            "request_id": "r1",
+        } });
+        assert_eq!(serde_json::to_value(&failure).unwrap(), wire);
+        assert_eq!(serde_json::from_value::<Failure>(wire).unwrap(), failure);
+    }
+
+    #[test]
+    fn a_page_that_was_written_from_borrowed_messages_is_read_into_owned_ones() {
+        let message = MessageBody {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(3),
+            sender_id: UserId::from_bytes([4; 16]),
+            content: Cow::Borrowed("a \"quoted\" word"),
+            content_type: ContentType::Text,
+            created_at: Timestamp::from_millis(5),
+            expires_at: None,
+            client_message_id: Some(ClientMessageId::from_bytes([6; 16])),
+        };
+        let messages = vec![Message { message, status: Some(MessageStatus::Delivered) }];
+        let page = Paged { data: History { messages, head_sequence: Sequence(9) }, pagination: Pagination::new(None) };
+        let text = serde_json::to_string(&page).unwrap();
+        assert_eq!(serde_json::from_str::<Paged<History<'static>>>(&text).unwrap(), page);
+    }
+
+    #[test]
+    fn debug_masks_what_must_not_reach_a_log() {
+        let tokens = Tokens {
+            access_token: "secret".into(),
+            refresh_token: "secret".into(),
+            token_type: "Bearer".to_owned(),
+            expires_in: 3600,
+        };
+        let verify = VerifyOtp {
+            phone_number: "+14155550100".into(),
+            otp: "secret".into(),
+            device_id: domain::DeviceId::from_bytes([1; 16]),
+            display_name: None,
+        };
+        let shown = format!("{tokens:?} {verify:?}");
+        assert!(shown.contains("3600") && !shown.contains("secret") && !shown.contains("415555"), "{shown}");
+    }
+}

@@ -1,0 +1,76 @@
+use domain::{PresenceVisibility, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Sensitive, schema};
+
+/// A user as everybody sees them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct User {
+    #[schema(value_type = String)]
+    pub user_id: UserId,
+    pub display_name: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl From<&domain::User> for User {
+    fn from(user: &domain::User) -> Self {
+        Self { user_id: user.user_id, display_name: user.display_name.as_str().to_owned(), created_at: user.created_at }
+    }
+}
+
+/// A user as they see themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Me {
+    #[serde(flatten)]
+    pub user: User,
+    /// Absent for users who come with another system's tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub phone_number: Option<Sensitive>,
+    #[schema(schema_with = schema::presence_visibility)]
+    pub presence_visibility: PresenceVisibility,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+}
+
+impl From<&domain::User> for Me {
+    fn from(user: &domain::User) -> Self {
+        Self {
+            user: user.into(),
+            phone_number: user.phone_number.as_ref().map(|number| number.as_str().into()),
+            presence_visibility: user.presence_visibility,
+            updated_at: user.updated_at,
+        }
+    }
+}
+
+/// Body of PATCH `/users/me`: what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct UpdateMe {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 64)]
+    pub display_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::presence_visibility, required = false)]
+    pub presence_visibility: Option<PresenceVisibility>,
+}
+
+/// Body of POST `/users/lookup`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Lookup {
+    /// E.164.
+    #[schema(value_type = Vec<String>, max_items = 100)]
+    pub phone_numbers: Vec<Sensitive>,
+}
+
+/// For each number asked, in order, its user or `null`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct LookupResults {
+    pub results: Vec<Option<User>>,
+}

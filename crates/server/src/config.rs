@@ -1,0 +1,192 @@
+//! What an operator can set, where it comes from, and what it means.
+//!
+//! Flags win over environment, environment over file, file over defaults. The tree of the defaults is the list of the
+//! keys there are: whatever else somebody sets is an error that names the nearest right one.
+
+mod sources;
+mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use sources::{ConfigError, Sources, load};
+
+/// Everything that can be set, as it stands in the file. An empty text means that the key is not set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where the store, the log and the keys are.
+    pub data_dir: PathBuf,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Allows the one-time code `000000`, on loopback only.
+    pub dev: bool,
+    /// Which parts of the service this process is.
+    pub roles: String,
+    pub admin: Admin,
+    pub log: Log,
+    pub auth: Auth,
+    pub gateway: Gateway,
+    pub ingest: Ingest,
+    pub store: Store,
+    pub limits: Limits,
+}
+
+/// The listener for operators.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    pub listen: SocketAddr,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// A level, or directives such as `info,gateway=debug`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    pub access_token_ttl_seconds: u64,
+    pub refresh_token_ttl_seconds: u64,
+    pub code_ttl_seconds: u64,
+    pub key_rotation_days: u64,
+    pub otp: Otp,
+    pub external: External,
+}
+
+/// How one-time codes reach people.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Otp {
+    pub sender: OtpSender,
+    pub webhook_url: String,
+    /// A file that holds the key with which calls of the webhook are signed.
+    pub webhook_secret_file: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OtpSender {
+    /// `fixed` with `--dev`, otherwise `log`.
+    Auto,
+    Log,
+    Webhook,
+    Fixed,
+}
+
+/// Another system whose tokens are accepted; off while neither file nor URL is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct External {
+    pub jwks_file: String,
+    pub jwks_url: String,
+    pub issuer: String,
+    pub audience: String,
+    pub user_claim: String,
+    pub name_claim: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gateway {
+    pub heartbeat_interval_ms: u64,
+    pub unhealthy_after_ms: u64,
+    pub idle_timeout_ms: u64,
+    pub connections_max: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ingest {
+    pub queue_len_max: usize,
+    pub batch_len_max: usize,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Memory for blocks of the store that were read from disk.
+    pub cache_mib: u64,
+}
+
+/// How often what may happen; 0 is as often as one likes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub otp_request_per_phone: u32,
+    pub otp_request_per_ip: u32,
+    pub otp_verify: u32,
+    pub refresh: u32,
+    pub rest_read: u32,
+    pub rest_write: u32,
+    pub connections_live: u32,
+    pub connections_new: u32,
+    pub send_per_chat: u32,
+    pub send_per_user: u32,
+    pub sync: u32,
+    pub typing: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            data_dir: "tidings-data".into(),
+            listen: loopback(8080),
+            dev: false,
+            roles: "all".into(),
+            admin: Admin { listen: loopback(9464) },
+            log: Log { level: "info".into(), format: LogFormat::Text },
+            auth: Auth {
+                access_token_ttl_seconds: 3600,
+                refresh_token_ttl_seconds: 30 * 24 * 3600,
+                code_ttl_seconds: 300,
+                key_rotation_days: 30,
+                otp: Otp { sender: OtpSender::Auto, webhook_url: String::new(), webhook_secret_file: String::new() },
+                external: External {
+                    jwks_file: String::new(),
+                    jwks_url: String::new(),
+                    issuer: String::new(),
+                    audience: String::new(),
+                    user_claim: "sub".into(),
+                    name_claim: String::new(),
+                },
+            },
+            gateway: Gateway {
+                heartbeat_interval_ms: 5000,
+                unhealthy_after_ms: 10_000,
+                idle_timeout_ms: 15_000,
+                connections_max: 100_000,
+            },
+            ingest: Ingest { queue_len_max: 8192, batch_len_max: 1024 },
+            store: Store { cache_mib: 64 },
+            limits: Limits {
+                otp_request_per_phone: 3,
+                otp_request_per_ip: 10,
+                otp_verify: 5,
+                refresh: 30,
+                rest_read: 300,
+                rest_write: 60,
+                connections_live: 5,
+                connections_new: 10,
+                send_per_chat: 10,
+                send_per_user: 30,
+                sync: 5,
+                typing: 1,
+            },
+        }
+    }
+}

@@ -1,0 +1,260 @@
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::Config;
+
+/// Where settings come from besides the defaults.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The TOML file, if one is named.
+    pub file: Option<PathBuf>,
+    /// The environment: `TIDINGS_` and `__` between levels.
+    pub environment: Vec<(String, String)>,
+    /// Flags, as dotted keys and texts.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+/// A setting that cannot be used, with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the configuration file `{}`", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the configuration file `{}` is not TOML: {message}", path.display())]
+    NotToml { path: PathBuf, message: String },
+    #[error("{origin} sets `{key}`, which does not exist{}", nearest.as_ref().map(|key| format!("; did you mean `{key}`?")).unwrap_or_default())]
+    UnknownKey { origin: String, key: String, nearest: Option<String> },
+    #[error("{origin} sets `{key}` to `{value}`, but it takes {expected}")]
+    WrongType { origin: String, key: String, value: String, expected: &'static str },
+    #[error("`{key}` is not usable: {message}")]
+    Invalid { key: String, message: String },
+}
+
+/// What every environment variable of ours begins with.
+const PREFIX: &str = "TIDINGS_";
+
+/// Reads all sources, the later over the earlier.
+pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
+    let defaults = Table::try_from(Config::default()).expect("the defaults are plain tables, texts and numbers");
+    let mut merged = defaults.clone();
+    if let Some(path) = &sources.file {
+        let origin = format!("the configuration file `{}`", path.display());
+        merge(&mut merged, read(path)?, &defaults, &defaults, &origin, "")?;
+    }
+    for (name, text) in &sources.environment {
+        let Some(key) = name.strip_prefix(PREFIX) else { continue };
+        let key = key.to_lowercase().replace("__", ".");
+        set(&mut merged, &defaults, &key, text, &format!("the environment variable `{name}`"))?;
+    }
+    for (key, text) in &sources.flags {
+        set(&mut merged, &defaults, key, text, &format!("the flag for `{key}`"))?;
+    }
+    let config: Config = serde_path_to_error::deserialize(merged).map_err(|error| ConfigError::Invalid {
+        key: error.path().to_string(),
+        message: error.inner().message().to_owned(),
+    })?;
+    config.check()?;
+    Ok(config)
+}
+
+fn read(path: &Path) -> Result<Table, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    text.parse().map_err(|error: toml::de::Error| ConfigError::NotToml {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })
+}
+
+/// Lays a table over another. `known` is the part of the defaults that belongs to it, `all` the whole.
+fn merge(into: &mut Table, from: Table, known: &Table, all: &Table, origin: &str, at: &str) -> Result<(), ConfigError> {
+    for (name, value) in from {
+        let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        let known = known.get(&name).ok_or_else(|| unknown(all, origin, &key))?;
+        match (known, value) {
+            (Value::Table(known), Value::Table(value)) => {
+                let Some(Value::Table(into)) = into.get_mut(&name) else { unreachable!("it has the shape of `known`") };
+                merge(into, value, known, all, origin, &key)?;
+            }
+            (known, value) if known.same_type(&value) => {
+                into.insert(name, value);
+            }
+            (known, value) => return Err(wrong_type(origin, &key, &value.to_string(), known)),
+        }
+    }
+    Ok(())
+}
+
+/// Sets one key from a text, read as what the default is.
+fn set(into: &mut Table, all: &Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
+    let mut into = into;
+    let mut known = all;
+    let (path, name) = key.rsplit_once('.').map_or((None, key), |(path, name)| (Some(path), name));
+    for level in path.into_iter().flat_map(|path| path.split('.')) {
+        match (into.get_mut(level), known.get(level)) {
+            (Some(Value::Table(inner)), Some(Value::Table(inner_known))) => (into, known) = (inner, inner_known),
+            _ => return Err(unknown(all, origin, key)),
+        }
+    }
+    let known = known.get(name).ok_or_else(|| unknown(all, origin, key))?;
+    let value = match known {
+        Value::Integer(_) => text.parse().ok().map(Value::Integer),
+        Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
+        Value::String(_) => Some(Value::String(text.to_owned())),
+        _ => None,
+    };
+    into.insert(name.to_owned(), value.ok_or_else(|| wrong_type(origin, key, text, known))?);
+    Ok(())
+}
+
+fn unknown(all: &Table, origin: &str, key: &str) -> ConfigError {
+    let mut keys = Vec::new();
+    list(all, "", &mut keys);
+    let nearest = keys
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&candidate, key), candidate))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .map(|(_, candidate)| candidate);
+    ConfigError::UnknownKey { origin: origin.to_owned(), key: key.to_owned(), nearest }
+}
+
+/// All keys of a table, dotted.
+fn list(table: &Table, at: &str, keys: &mut Vec<String>) {
+    for (name, value) in table {
+        let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+        if let Value::Table(inner) = value {
+            list(inner, &key, keys);
+        }
+        keys.push(key);
+    }
+}
+
+fn wrong_type(origin: &str, key: &str, value: &str, known: &Value) -> ConfigError {
+    let expected = match known {
+        Value::Integer(_) => "a whole number",
+        Value::Boolean(_) => "true or false",
+        Value::Table(_) => "a table of keys",
+        _ => "a text",
+    };
+    ConfigError::WrongType { origin: origin.to_owned(), key: key.to_owned(), value: value.to_owned(), expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn from_file(text: &str) -> Result<Config, ConfigError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tidings.toml");
+        std::fs::write(&path, text).unwrap();
+        load(&Sources { file: Some(path), ..Sources::default() })
+    }
+
+    fn from_environment(name: &str, value: &str) -> Result<Config, ConfigError> {
+        load(&Sources { environment: vec![(name.to_owned(), value.to_owned())], ..Sources::default() })
+    }
+
+    fn refused(outcome: Result<Config, ConfigError>, expected: Expect) {
+        let text = outcome.expect_err("it is refused").to_string();
+        let start = text.find("sets ").unwrap_or(0);
+        expected.assert_eq(&text[start..]);
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file_over_defaults() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tidings.toml");
+        std::fs::write(&path, "data_dir = \"file\"\nlisten = \"127.0.0.1:1\"\n[limits]\nsync = 7\n").unwrap();
+        let config = load(&Sources {
+            file: Some(path),
+            environment: vec![
+                ("TIDINGS_DATA_DIR".into(), "environment".into()),
+                ("TIDINGS_LIMITS__SEND_PER_CHAT".into(), "0".into()),
+                ("PATH".into(), "ignored".into()),
+            ],
+            flags: vec![("data_dir", "flag".into()), ("admin.listen", "127.0.0.1:0".into())],
+        })
+        .unwrap();
+        assert_eq!(config.data_dir, PathBuf::from("flag"));
+        assert_eq!(config.listen.port(), 1);
+        assert_eq!(config.admin.listen.port(), 0);
+        assert_eq!((config.limits.sync, config.limits.send_per_chat, config.limits.typing), (7, 0, 1));
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_right_one() {
+        refused(
+            from_file("[limits]\nsend_per_chats = 1"),
+            expect!["sets `limits.send_per_chats`, which does not exist; did you mean `limits.send_per_chat`?"],
+        );
+        refused(
+            from_file("lisen = \"127.0.0.1:1\""),
+            expect!["sets `lisen`, which does not exist; did you mean `listen`?"],
+        );
+        refused(
+            from_environment("TIDINGS_LIMIT__SYNC", "1"),
+            expect!["sets `limit.sync`, which does not exist; did you mean `limits.sync`?"],
+        );
+        refused(from_environment("TIDINGS_QQQ", "1"), expect!["sets `qqq`, which does not exist"]);
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
+        refused(
+            from_file("[limits]\nsync = \"many\""),
+            expect![[r#"sets `limits.sync` to `"many"`, but it takes a whole number"#]],
+        );
+        refused(from_environment("TIDINGS_DEV", "maybe"), expect!["sets `dev` to `maybe`, but it takes true or false"]);
+        refused(
+            from_environment("TIDINGS_LIMITS__SYNC", "-1"),
+            expect!["`limits.sync` is not usable: invalid value: integer `-1`, expected u32"],
+        );
+        refused(
+            from_environment("TIDINGS_LISTEN", "here"),
+            expect!["`listen` is not usable: invalid socket address syntax"],
+        );
+        refused(
+            from_environment("TIDINGS_LOG__FORMAT", "xml"),
+            expect!["`log.format` is not usable: unknown variant `xml`, expected `text` or `json`"],
+        );
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        refused(
+            from_file("dev = true\nlisten = \"0.0.0.0:8080\""),
+            expect![
+                "`listen` is not usable: with --dev anybody can sign in, so 0.0.0.0:8080 must be a loopback address"
+            ],
+        );
+        refused(
+            from_environment("TIDINGS_AUTH__OTP__SENDER", "fixed"),
+            expect!["`auth.otp.sender` is not usable: `fixed` lets anybody sign in and needs --dev"],
+        );
+        refused(
+            from_environment("TIDINGS_AUTH__OTP__SENDER", "webhook"),
+            expect!["`auth.otp.webhook_url` is not usable: the sender `webhook` needs it"],
+        );
+        refused(
+            from_environment("TIDINGS_ROLES", "gateway"),
+            expect!["`roles` is not usable: `gateway` is not a role; this version runs `all` in one process"],
+        );
+        refused(
+            from_file("[auth.external]\njwks_file = \"keys.json\""),
+            expect!["`auth.external` is not usable: tokens are only accepted with an issuer and an audience set"],
+        );
+    }
+
+    #[test]
+    fn the_annotated_example_shows_every_key_with_its_default() {
+        let example: Table = include_str!("../../../../docs/tidings.example.toml").parse().unwrap();
+        assert_eq!(example, Table::try_from(Config::default()).unwrap());
+    }
+}

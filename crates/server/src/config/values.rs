@@ -1,0 +1,168 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use domain::Quota;
+
+use super::{Auth, Config, ConfigError, External, Limits, OtpSender};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const QUARTER: Duration = Duration::from_secs(15 * 60);
+
+impl Config {
+    /// Refuses settings that contradict each other.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let invalid = |key: &str, message: String| Err(ConfigError::Invalid { key: key.into(), message });
+        if self.roles != "all" {
+            return invalid("roles", format!("`{}` is not a role; this version runs `all` in one process", self.roles));
+        }
+        for (key, address) in [("listen", self.listen), ("admin.listen", self.admin.listen)] {
+            if self.dev && !address.ip().is_loopback() {
+                return invalid(
+                    key,
+                    format!("with --dev anybody can sign in, so {address} must be a loopback address"),
+                );
+            }
+        }
+        match self.otp_sender() {
+            OtpSender::Fixed if !self.dev => {
+                return invalid("auth.otp.sender", "`fixed` lets anybody sign in and needs --dev".into());
+            }
+            OtpSender::Webhook if self.auth.otp.webhook_url.is_empty() => {
+                return invalid("auth.otp.webhook_url", "the sender `webhook` needs it".into());
+            }
+            OtpSender::Webhook if self.auth.otp.webhook_secret_file.is_empty() => {
+                return invalid("auth.otp.webhook_secret_file", "the sender `webhook` signs its calls with it".into());
+            }
+            _ => {}
+        }
+        let External { jwks_file, jwks_url, issuer, audience, .. } = &self.auth.external;
+        if !jwks_file.is_empty() && !jwks_url.is_empty() {
+            return invalid("auth.external", "set jwks_file or jwks_url, not both".into());
+        }
+        let external = !jwks_file.is_empty() || !jwks_url.is_empty();
+        if external && (issuer.is_empty() || audience.is_empty()) {
+            return invalid("auth.external", "tokens are only accepted with an issuer and an audience set".into());
+        }
+        let zero = [
+            ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
+            ("auth.refresh_token_ttl_seconds", self.auth.refresh_token_ttl_seconds),
+            ("auth.code_ttl_seconds", self.auth.code_ttl_seconds),
+            ("auth.key_rotation_days", self.auth.key_rotation_days),
+            ("gateway.heartbeat_interval_ms", self.gateway.heartbeat_interval_ms),
+            ("gateway.unhealthy_after_ms", self.gateway.unhealthy_after_ms),
+            ("gateway.idle_timeout_ms", self.gateway.idle_timeout_ms),
+            ("gateway.connections_max", self.gateway.connections_max as u64),
+            ("ingest.queue_len_max", self.ingest.queue_len_max as u64),
+            ("ingest.batch_len_max", self.ingest.batch_len_max as u64),
+        ];
+        match zero.into_iter().find(|(_, value)| *value == 0) {
+            Some((key, _)) => invalid(key, "it must be 1 or more".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The sender of one-time codes, with the default decided.
+    pub(crate) fn otp_sender(&self) -> OtpSender {
+        match (self.auth.otp.sender, self.dev) {
+            (OtpSender::Auto, true) => OtpSender::Fixed,
+            (OtpSender::Auto, false) => OtpSender::Log,
+            (sender, _) => sender,
+        }
+    }
+
+    pub(crate) fn gateway(&self) -> gateway::Config {
+        let millis = Duration::from_millis;
+        gateway::Config {
+            heartbeat_interval: millis(self.gateway.heartbeat_interval_ms),
+            unhealthy_after: millis(self.gateway.unhealthy_after_ms),
+            timing: protocol::Timing {
+                idle_timeout: millis(self.gateway.idle_timeout_ms),
+                ..protocol::Timing::default()
+            },
+            connections_max: self.gateway.connections_max,
+            limits: gateway::Limits {
+                connections_live: (self.limits.connections_live > 0).then_some(self.limits.connections_live as usize),
+                connections_new: Quota::per(self.limits.connections_new, MINUTE),
+                send_per_chat: self.limits.send_per_chat(),
+                send_per_user: self.limits.send_per_user(),
+                sync: Quota::per(self.limits.sync, SECOND),
+                typing: Quota::per(self.limits.typing, SECOND),
+            },
+        }
+    }
+
+    pub(crate) fn ingest(&self) -> ingest::Config {
+        ingest::Config {
+            queue_len_max: self.ingest.queue_len_max,
+            batch_len_max: self.ingest.batch_len_max,
+            ..ingest::Config::default()
+        }
+    }
+
+    pub(crate) fn addresses(&self) -> [(&'static str, SocketAddr); 2] {
+        [("listen", self.listen), ("admin.listen", self.admin.listen)]
+    }
+}
+
+impl Limits {
+    /// Twice the rate may come at once.
+    pub(crate) fn send_per_chat(&self) -> Option<Quota> {
+        Quota::with_burst(self.send_per_chat, SECOND, self.send_per_chat.saturating_mul(2))
+    }
+
+    pub(crate) fn send_per_user(&self) -> Option<Quota> {
+        Quota::per(self.send_per_user, SECOND)
+    }
+
+    pub(crate) fn rest_read(&self) -> Option<Quota> {
+        Quota::per(self.rest_read, MINUTE)
+    }
+
+    pub(crate) fn rest_write(&self) -> Option<Quota> {
+        Quota::per(self.rest_write, MINUTE)
+    }
+
+    fn auth(&self) -> auth::Limits {
+        auth::Limits {
+            otp_request_per_phone: Quota::per(self.otp_request_per_phone, QUARTER),
+            otp_request_per_ip: Quota::per(self.otp_request_per_ip, QUARTER),
+            refresh: Quota::per(self.refresh, MINUTE),
+        }
+    }
+}
+
+impl Auth {
+    pub(crate) fn config(&self, limits: &Limits, fixed_code: Option<String>) -> Result<auth::Config, ConfigError> {
+        Ok(auth::Config {
+            access_ttl: Duration::from_secs(self.access_token_ttl_seconds),
+            refresh_ttl: Duration::from_secs(self.refresh_token_ttl_seconds),
+            code_ttl: Duration::from_secs(self.code_ttl_seconds),
+            code_tries_max: if limits.otp_verify == 0 { u32::MAX } else { limits.otp_verify },
+            key_rotation: Duration::from_secs(self.key_rotation_days.saturating_mul(24 * 3600)),
+            limits: limits.auth(),
+            fixed_code,
+            external: self.external.config()?,
+        })
+    }
+}
+
+impl External {
+    fn config(&self) -> Result<Option<auth::ExternalConfig>, ConfigError> {
+        let jwks = match (self.jwks_file.as_str(), self.jwks_url.as_str()) {
+            ("", "") => return Ok(None),
+            (file, "") => auth::JwksSource::File(file.into()),
+            (_, url) => auth::JwksSource::Url(url.parse().map_err(|error| ConfigError::Invalid {
+                key: "auth.external.jwks_url".into(),
+                message: format!("`{url}` is not a URL: {error}"),
+            })?),
+        };
+        Ok(Some(auth::ExternalConfig {
+            jwks,
+            issuer: self.issuer.clone(),
+            audience: self.audience.clone(),
+            user_claim: self.user_claim.clone(),
+            name_claim: (!self.name_claim.is_empty()).then(|| self.name_claim.clone()),
+        }))
+    }
+}

@@ -1,0 +1,101 @@
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+use axum::extract::Request;
+use axum::serve::ListenerExt;
+use axum::{Router, ServiceExt};
+use ports::{Clock, SystemClock};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::admin;
+use crate::compose::{Service, compose};
+use crate::config::Config;
+
+/// How long a drain may take before what is left is cut off; a whole shutdown takes at most 10 s.
+const DRAIN_MAX: Duration = Duration::from_secs(8);
+/// How often the age of the signing key is looked at.
+const KEY_CHECK: Duration = Duration::from_secs(3600);
+
+/// Runs the service until `shutdown` is ready, then drains it: no new connections, clients told, everything under way
+/// answered, the store closed.
+///
+/// One line on standard output says where it listens, once it is ready to serve.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+    let metrics = admin::install_metrics()?;
+    // Bound first: with an address in use the data directory stays untouched.
+    let public = bind("listen", config.listen).await?;
+    let private = bind("admin.listen", config.admin.listen).await?;
+    let Service { app, hub, keys, store, draining, mut lanes, mut background } = compose(&config).await?;
+    background.spawn(async move {
+        loop {
+            tokio::time::sleep(KEY_CHECK).await;
+            let keys = keys.clone();
+            match tokio::task::spawn_blocking(move || keys.rotate_if_due(SystemClock.now())).await {
+                Ok(Ok(rotated)) => info!(rotated, "signing key checked"),
+                Ok(Err(failure)) => {
+                    warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated")
+                }
+                Err(failure) => warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated"),
+            }
+        }
+    });
+
+    let (stop, stopped) = watch::channel(false);
+    let mut listeners = tokio::task::JoinSet::new();
+    let public_address = public.local_addr()?;
+    let admin_address = private.local_addr()?;
+    listeners.spawn(serve(public, app, stopped.clone()));
+    listeners.spawn(serve(private, admin::router(metrics), stopped));
+    if config.dev {
+        warn!("--dev: anybody can sign in with the code 000000; never let others reach this process");
+    }
+    info!(%public_address, %admin_address, data_dir = %config.data_dir.display(), "ready");
+    writeln!(std::io::stdout(), "listening on http://{public_address}").context("cannot write to standard output")?;
+
+    shutdown.await;
+    info!("draining");
+    draining.store(true, Ordering::Relaxed);
+    stop.send_replace(true);
+    let drained = async {
+        hub.drain().await;
+        while listeners.join_next().await.is_some() {}
+        background.shutdown().await;
+        // Everything that could send is gone now, and the lanes end when their queues are empty.
+        while lanes.join_next().await.is_some() {}
+    };
+    if tokio::time::timeout(DRAIN_MAX, drained).await.is_err() {
+        warn!("the drain took too long; what is left is cut off");
+    }
+    // What was not cut off has ended already.
+    listeners.shutdown().await;
+    background.shutdown().await;
+    lanes.shutdown().await;
+    store.close().await;
+    info!("stopped");
+    Ok(())
+}
+
+async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} (`{key}`); stop what uses it or choose another address"))
+}
+
+/// Serves until stopped. Requests under way are answered.
+async fn serve(listener: TcpListener, app: Router, mut stopped: watch::Receiver<bool>) {
+    let listener = listener.tap_io(|socket| {
+        // Frames are small and wait for each other's answers: a delayed one costs a round trip. A socket that does not
+        // take the option works all the same.
+        drop(socket.set_nodelay(true));
+    });
+    let app = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(app);
+    let stop = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    if let Err(failure) = axum::serve(listener, app).with_graceful_shutdown(stop).await {
+        warn!(error = &failure as &dyn std::error::Error, "a listener has failed");
+    }
+}

@@ -1,0 +1,304 @@
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use domain::Event;
+use metrics::{counter, histogram};
+use ports::{BoxError, Clock, Ids, StoreError};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, info};
+
+use crate::Config;
+use crate::directory::Directory;
+use crate::health::HealthCell;
+use crate::log::{Places, Tail, end_of_log};
+use crate::tables::{Table, Tables};
+use crate::tx::{Heads, Tx};
+
+/// How many chats the committer knows the last sequence of without looking.
+const HEADS_LEN_MAX: usize = 100_000;
+/// How long processed offsets may wait for a commit that they can ride with.
+const PLACES_DELAY: Duration = Duration::from_secs(1);
+/// How long to wait between tries to reopen.
+const RETRY_MIN: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// How often to look while something else has to move first.
+const POLL: Duration = Duration::from_millis(2);
+
+/// What the committer is told.
+pub(crate) enum Command {
+    Run(Box<dyn Job>),
+    /// Look after what no job brings: offsets that wait, and the health of the engine.
+    Tick,
+    /// Commit what came before, and end.
+    Close,
+}
+
+/// One transaction and whoever waits for it.
+pub(crate) trait Job: Send {
+    fn run(&mut self, tx: &mut Tx<'_>);
+    /// Answers, after the commit that the job was part of succeeded or failed.
+    fn answer(self: Box<Self>, committed: Result<(), &str>);
+}
+
+/// A transaction, and where its outcome will be.
+pub(crate) fn job<T, F>(work: F) -> (Command, oneshot::Receiver<Result<T, StoreError>>)
+where
+    T: Send + 'static,
+    F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+{
+    let (waiter, outcome) = oneshot::channel();
+    (Command::Run(Box::new(Transaction { work: Some(work), result: None, waiter })), outcome)
+}
+
+struct Transaction<T, F> {
+    work: Option<F>,
+    result: Option<Result<T, StoreError>>,
+    waiter: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Transaction<T, F>
+where
+    T: Send,
+    F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) {
+        let Some(work) = self.work.take() else { return };
+        let result = work(tx);
+        match result {
+            Ok(_) => tx.keep(),
+            Err(_) => tx.discard(),
+        }
+        self.result = Some(result);
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), &str>) {
+        let outcome = match (committed, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(StoreError::unavailable("the transaction was not run")),
+            (Err(reason), _) => Err(StoreError::unavailable(reason)),
+        };
+        // A caller that has gone away finds out by retrying.
+        drop(self.waiter.send(outcome));
+    }
+}
+
+/// What the rest of the store has of the committer.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) commands: mpsc::Sender<Command>,
+    /// The open database; `None` while it is being reopened. The sender is gone once the store is closed.
+    pub(crate) tables: watch::Receiver<Option<Arc<Tables>>>,
+    /// The offset behind the last event of the log.
+    pub(crate) log_end: watch::Receiver<u64>,
+    pub(crate) tail: Arc<Tail>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) health: Arc<HealthCell>,
+}
+
+/// Opens the database of a directory and starts the committer on it.
+pub(crate) fn start(
+    directory: Directory,
+    config: Config,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> Result<(Link, JoinHandle<()>), BoxError> {
+    let tables = Tables::open(&directory.database(), &config)?;
+    let (commands_in, commands) = mpsc::channel(config.queue_len_max);
+    let (log_end, log_end_out) = watch::channel(end_of_log(&tables)?);
+    let (tables, tables_out) = watch::channel(Some(Arc::new(tables)));
+    let link = Link {
+        commands: commands_in,
+        tables: tables_out,
+        log_end: log_end_out,
+        tail: Arc::new(Tail::new(config.tail_events_max, config.tail_bytes_max)),
+        places: Arc::default(),
+        health: Arc::new(HealthCell::new()),
+    };
+    let committer = Committer {
+        commands,
+        tables,
+        log_end,
+        tail: link.tail.clone(),
+        places: link.places.clone(),
+        health: link.health.clone(),
+        directory,
+        config,
+        clock,
+        ids,
+        heads: Heads::new(HEADS_LEN_MAX),
+        places_saved_at: Instant::now(),
+        closing: false,
+    };
+    let thread = thread::Builder::new().name("committer".to_owned()).spawn(|| committer.run())?;
+    Ok((link, thread))
+}
+
+/// The one thread that writes.
+struct Committer {
+    commands: mpsc::Receiver<Command>,
+    tables: watch::Sender<Option<Arc<Tables>>>,
+    log_end: watch::Sender<u64>,
+    tail: Arc<Tail>,
+    places: Arc<Places>,
+    health: Arc<HealthCell>,
+    directory: Directory,
+    config: Config,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    heads: Heads,
+    places_saved_at: Instant,
+    closing: bool,
+}
+
+impl Committer {
+    /// Commits until it is told to close or everybody who could tell it anything is gone.
+    fn run(mut self) {
+        while !self.closing
+            && let Some(first) = self.commands.blocking_recv()
+        {
+            if let Err(reason) = self.commit(first) {
+                self.recover(reason);
+            }
+        }
+        self.health.set_failing(self.clock.now(), "the store is closed");
+        if let Some(tables) = self.tables.send_replace(None) {
+            close(tables);
+        }
+    }
+
+    /// Runs what waits, commits it with one fsync, and answers it.
+    fn commit(&mut self, first: Command) -> Result<(), String> {
+        let Some(tables) = self.tables.borrow().clone() else { return Err("the database is closed".to_owned()) };
+        let offset = *self.log_end.borrow();
+        let mut tx = Tx::new(&tables, &mut self.heads, &*self.ids, self.clock.now(), offset);
+        let mut jobs = vec![];
+        let mut next = Some(first);
+        while let Some(command) = next.take() {
+            match command {
+                Command::Run(mut job) => {
+                    job.run(&mut tx);
+                    jobs.push(job);
+                }
+                Command::Tick => {}
+                Command::Close => {
+                    self.closing = true;
+                    break;
+                }
+            }
+            if jobs.len() < self.config.batch_jobs_max && tx.bytes() < self.config.batch_bytes_max {
+                next = self.commands.try_recv().ok();
+            }
+        }
+
+        let places_due = self.closing || self.places_saved_at.elapsed() >= PLACES_DELAY;
+        let places = if places_due { self.places.unsaved() } else { vec![] };
+        for (group, offset) in &places {
+            tx.put(Table::Consumers, group.as_bytes(), offset);
+        }
+        tx.keep();
+
+        let committed = if tx.is_empty() { tables.check().map(|()| vec![]) } else { write(&tables, tx) };
+        match committed {
+            Ok(events) => {
+                let end = offset + events.len() as u64;
+                self.tail.push(end, events);
+                for job in jobs {
+                    job.answer(Ok(()));
+                }
+                self.log_end.send_if_modified(|known| std::mem::replace(known, end) != end);
+                if places_due {
+                    self.places_saved_at = Instant::now();
+                    self.places.saved(places);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                counter!("tidings_store_commit_errors_total").increment(1);
+                let reason = error.to_string();
+                for job in jobs {
+                    job.answer(Err(&reason));
+                }
+                Err(reason)
+            }
+        }
+    }
+
+    /// Refuses writes until the database could be opened anew. Reads go on, but for the moment of the change.
+    fn recover(&mut self, mut reason: String) {
+        // What the failed commit would have changed is unknown until the journal has been read again.
+        self.heads.clear();
+        let mut pause = RETRY_MIN;
+        loop {
+            error!(reason, "the store cannot write");
+            self.health.set_failing(self.clock.now(), &reason);
+            self.refuse_for(pause, &reason);
+            if self.closing {
+                return;
+            }
+            match self.reopen() {
+                Ok(()) => break,
+                Err(error) => reason = error.to_string(),
+            }
+            pause = (2 * pause).min(RETRY_MAX);
+        }
+        info!("the store can write again");
+        self.health.set_ok();
+    }
+
+    /// Answers what comes in a while with a failure. The channel has no receive with a deadline, so this looks often.
+    fn refuse_for(&mut self, pause: Duration, reason: &str) {
+        let until = Instant::now() + pause;
+        while !self.closing && Instant::now() < until {
+            match self.commands.try_recv() {
+                Ok(Command::Run(job)) => job.answer(Err(reason)),
+                Ok(Command::Tick) => {}
+                Ok(Command::Close) | Err(TryRecvError::Disconnected) => self.closing = true,
+                Err(TryRecvError::Empty) => thread::sleep(POLL),
+            }
+        }
+    }
+
+    /// Closes the database, if the disk looks well, and opens it again with everything it recovers durable.
+    fn reopen(&mut self) -> Result<(), BoxError> {
+        self.directory.probe()?;
+        if let Some(tables) = self.tables.send_replace(None) {
+            close(tables);
+        }
+        self.directory.renew_journal()?;
+        let tables = Tables::open(&self.directory.database(), &self.config)?;
+        // The commit that failed may be in the journal whole, and then its events are in the log.
+        let end = end_of_log(&tables)?;
+        self.tail.push(end, vec![]);
+        self.tables.send_replace(Some(Arc::new(tables)));
+        self.log_end.send_replace(end);
+        Ok(())
+    }
+}
+
+/// Commits, after the engine's workers have caught up far enough.
+fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Vec<Arc<Event>>> {
+    while tables.is_congested() {
+        tables.check()?;
+        thread::sleep(POLL);
+    }
+    let started = Instant::now();
+    let events = tx.commit()?;
+    counter!("tidings_store_commits_total").increment(1);
+    histogram!("tidings_store_commit_seconds").record(started.elapsed());
+    histogram!("tidings_store_commit_batch_messages").record(events.len() as f64);
+    Ok(events)
+}
+
+/// Waits for the reads that are under way, each of which is bounded, and closes the database: the engine locks its
+/// directory for as long as anybody holds it.
+fn close(mut tables: Arc<Tables>) {
+    loop {
+        match Arc::try_unwrap(tables) {
+            Ok(tables) => return drop(tables),
+            Err(shared) => tables = shared,
+        }
+        thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,52 @@
+//! The embedded store keeps every promise of the ports. The suite runs inside the crate, because breaking a store for it
+//! takes a transaction that no port offers.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::ChatId;
+use ports::contract::{Sabotage, Stores};
+use ports::{RandomIds, SystemClock};
+use tempfile::TempDir;
+
+use crate::keys;
+use crate::tables::Table;
+use crate::{Config, EmbeddedStore};
+
+ports::contract_tests!(durable: stores());
+
+fn stores() -> Stores {
+    let directory = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
+    let store = Arc::new(store.unwrap());
+    Stores {
+        message_writer: store.clone(),
+        message_reader: store.clone(),
+        chat_writer: store.clone(),
+        chat_reader: store.clone(),
+        user_writer: store.clone(),
+        user_reader: store.clone(),
+        sessions: store.clone(),
+        codes: store.clone(),
+        watermarks: store.clone(),
+        log: store.clone(),
+        requests: store.clone(),
+        sabotage: Arc::new(Saboteur { store, _directory: directory }),
+    }
+}
+
+struct Saboteur {
+    store: Arc<EmbeddedStore>,
+    _directory: TempDir,
+}
+
+#[async_trait]
+impl Sabotage for Saboteur {
+    async fn drop_head(&self, chat_id: ChatId) {
+        let dropped = self.store.write(move |tx| {
+            tx.delete(Table::Heads, &keys::chat(chat_id));
+            Ok(())
+        });
+        dropped.await.unwrap();
+    }
+}

@@ -1,0 +1,184 @@
+use async_trait::async_trait;
+use aws_lc_rs::digest;
+use domain::limits::RETENTION;
+use domain::{ChatId, Message, MessageId, Sequence, Timestamp};
+use ports::{
+    Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
+};
+
+use crate::EmbeddedStore;
+use crate::error::unreadable;
+use crate::keys::{self, Expiring};
+use crate::records::{Fingerprint, Place, SendKey, Stored, decode_message, encode_message, message_event};
+use crate::tables::{Table, Tables, View};
+use crate::tx::Tx;
+
+#[async_trait]
+impl MessageWriter for EmbeddedStore {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+        self.write(move |tx| batch.iter().map(|new| append(tx, new)).collect()).await
+    }
+}
+
+fn append(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Appended, StoreError> {
+    let &NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, .. } = new;
+    if tx.get_bytes(Table::Members, &keys::member(chat_id, sender_id))?.is_none() {
+        let chat = tx.get_bytes(Table::Chats, &keys::chat(chat_id))?;
+        let refusal = if chat.is_some() { SendRefusal::NotAMember } else { SendRefusal::ChatNotFound };
+        return Ok(Appended::Refused(refusal));
+    }
+    let send_key = keys::send(chat_id, sender_id, client_message_id);
+    let fingerprint = fingerprint(new);
+    if let Some(known) = tx.get::<SendKey>(Table::SendKeys, &send_key)?
+        // A key is void after its time, whether or not the trimmer has been there.
+        && created_at.since(known.receipt.created_at) < RETENTION
+    {
+        return Ok(if known.fingerprint == fingerprint {
+            Appended::Duplicate(known.receipt)
+        } else {
+            Appended::Refused(SendRefusal::KeyReused)
+        });
+    }
+    let Some(last) = tx.sequence(chat_id)? else { return Ok(Appended::Refused(SendRefusal::CounterMissing)) };
+
+    let message = new.at(last.next());
+    let receipt = Receipt { message_id, sequence: message.sequence, created_at };
+    let place = Place { chat_id, sequence: message.sequence };
+    tx.put_new(Table::Messages, &keys::message(place), encode_message(&message));
+    tx.put_new(Table::MessagePlaces, &message_id.to_bytes(), place.encode());
+    tx.put(Table::SendKeys, &send_key, &SendKey { receipt, fingerprint });
+    tx.put(Table::Heads, &keys::chat(chat_id), &Head::at(&message));
+    if let Some(expires_at) = message.expires_at {
+        tx.expire(expires_at, Expiring::Message(place));
+    }
+    tx.log_event(message_event(message, new.origin_connection_id));
+    Ok(Appended::New(receipt))
+}
+
+/// What a retry has in common with the first try. 16 bytes of SHA-256: nobody finds another send with the same.
+fn fingerprint(new: &NewMessage) -> Fingerprint {
+    let mut context = digest::Context::new(&digest::SHA256);
+    context.update(&new.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
+    context.update(new.content_type.as_str().as_bytes());
+    // No content has a NUL, so the type cannot run into it.
+    context.update(&[0]);
+    context.update(new.content.as_str().as_bytes());
+    let mut fingerprint = Fingerprint::default();
+    fingerprint.copy_from_slice(&context.finish().as_ref()[..16]);
+    fingerprint
+}
+
+#[async_trait]
+impl MessageReader for EmbeddedStore {
+    async fn head(&self, chat_id: ChatId) -> Result<Option<Head>, StoreError> {
+        self.tables().await?.get(Table::Heads, &keys::chat(chat_id))
+    }
+
+    async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
+        let chat_ids = chat_ids.to_vec();
+        self.read(move |tables| {
+            let view = tables.view();
+            chat_ids.iter().map(|chat_id| view.get(Table::Heads, &keys::chat(*chat_id))).collect()
+        })
+        .await
+    }
+
+    async fn after(
+        &self,
+        chat_id: ChatId,
+        after: Sequence,
+        bounds: PageBounds,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.read(move |tables| page_after(tables, chat_id, after, bounds, now)).await
+    }
+
+    async fn before(
+        &self,
+        chat_id: ChatId,
+        before: Sequence,
+        count: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Message>, StoreError> {
+        self.read(move |tables| {
+            let view = tables.view();
+            let range = first_key(chat_id)..keys::message(Place { chat_id, sequence: before });
+            let newest_first = messages(&view, range).rev();
+            let alive = |message: &Result<Message, _>| !message.as_ref().is_ok_and(|message| message.is_expired(now));
+            newest_first.filter(alive).take(count).collect()
+        })
+        .await
+    }
+
+    async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
+        let tables = self.tables().await?;
+        let view = tables.view();
+        let Some(place) = view.get::<Place>(Table::MessagePlaces, &message_id.to_bytes())? else { return Ok(None) };
+        let Some(row) = view.get_bytes(Table::Messages, &keys::message(place))? else { return Ok(None) };
+        let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+        Ok((!message.is_expired(now)).then_some(message))
+    }
+}
+
+fn page_after(
+    tables: &Tables,
+    chat_id: ChatId,
+    after: Sequence,
+    bounds: PageBounds,
+    now: Timestamp,
+) -> Result<Page, StoreError> {
+    let view = tables.view();
+    let head = match view.get::<Head>(Table::Heads, &keys::chat(chat_id))? {
+        Some(head) => head.sequence,
+        None => last_sequence(&view, chat_id)?,
+    };
+    let mut page = Page { messages: vec![], examined: head, head };
+    if after >= head {
+        return Ok(page);
+    }
+    let mut bytes = 0;
+    let mut last = after;
+    let rows = messages(&view, keys::message(Place { chat_id, sequence: after.next() })..=last_key(chat_id));
+    for (examined, message) in rows.enumerate() {
+        let message = message?;
+        let expired = message.is_expired(now);
+        let size = if expired { 0 } else { message.content.as_str().len() };
+        let fits = page.messages.is_empty() || bytes + size <= bounds.bytes;
+        if examined > 0 && (examined >= bounds.count || !fits) {
+            page.examined = last;
+            break;
+        }
+        bytes += size;
+        last = message.sequence;
+        if !expired {
+            page.messages.push(message);
+        }
+    }
+    Ok(page)
+}
+
+/// The sequence of a chat's last message: what stands for the head where the head row is lost.
+pub(crate) fn last_sequence(view: &View<'_>, chat_id: ChatId) -> Result<Sequence, StoreError> {
+    let last = messages(view, first_key(chat_id)..=last_key(chat_id)).next_back().transpose()?;
+    Ok(last.map_or(Sequence::ZERO, |message| message.sequence))
+}
+
+fn first_key(chat_id: ChatId) -> [u8; 24] {
+    keys::message(Place { chat_id, sequence: Sequence::ZERO })
+}
+
+fn last_key(chat_id: ChatId) -> [u8; 24] {
+    keys::message(Place { chat_id, sequence: Sequence(u64::MAX) })
+}
+
+/// The messages of a range of keys, in their order.
+fn messages(
+    view: &View<'_>,
+    range: impl std::ops::RangeBounds<[u8; 24]>,
+) -> impl DoubleEndedIterator<Item = Result<Message, StoreError>> {
+    view.range(Table::Messages, range).map(|row| {
+        let (key, row) = row?;
+        let message = keys::parse_message(&key).and_then(|place| decode_message(place, &row));
+        message.map_err(|error| unreadable(Table::Messages, error))
+    })
+}

@@ -1,0 +1,246 @@
+//! What the rows of each table hold, and how domain values become rows and come back.
+//!
+//! Rows are encoded with postcard: fields in the order of declaration, variants by number, without names. A change to a
+//! struct or enum here changes the format on disk and raises [`FORMAT_VERSION`](crate::directory::FORMAT_VERSION). Rows
+//! are checked on their way back, because a disk may return what was never written.
+
+mod chat;
+mod event;
+mod message;
+mod user;
+
+use domain::{ChatId, SessionId, UserId};
+use ports::BoxError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) use event::{LogRecord, LoggedMessage, encode_event, message_event};
+pub(crate) use message::{Fingerprint, Place, SendKey, decode_message, encode_message, head_sequence};
+pub(crate) use user::Request;
+
+type IdBytes = [u8; 16];
+type Millis = u64;
+
+/// A value that is kept as one row.
+pub(crate) trait Stored: Sized {
+    fn encode(&self) -> Vec<u8>;
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError>;
+}
+
+/// Room for most rows, so that encoding one rarely has to grow its buffer.
+const ROW_BYTES: usize = 256;
+
+fn to_bytes(row: &impl Serialize) -> Vec<u8> {
+    postcard::to_extend(row, Vec::with_capacity(ROW_BYTES)).expect("rows are plain data, which always encodes")
+}
+
+/// Decodes a row and refuses bytes behind it.
+fn from_bytes<R: DeserializeOwned>(bytes: &[u8]) -> Result<R, BoxError> {
+    match postcard::take_from_bytes(bytes)? {
+        (row, []) => Ok(row),
+        (_, rest) => Err(format!("{} bytes behind the row", rest.len()).into()),
+    }
+}
+
+/// Gives a domain enum its numbers on disk. New variants are added at the end.
+macro_rules! row_enum {
+    ($row:ident for $domain:ident { $($variant:ident),+ }) => {
+        #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
+        pub(super) enum $row { $($variant),+ }
+
+        impl From<$domain> for $row {
+            fn from(value: $domain) -> Self {
+                match value { $($domain::$variant => Self::$variant),+ }
+            }
+        }
+
+        impl From<$row> for $domain {
+            fn from(row: $row) -> Self {
+                match row { $($row::$variant => Self::$variant),+ }
+            }
+        }
+    };
+}
+use row_enum;
+
+/// Keeps an id as a row of its own, as the indexes do.
+macro_rules! stored_id {
+    ($($id:ident),+) => {$(
+        impl Stored for $id {
+            fn encode(&self) -> Vec<u8> {
+                to_bytes(&self.to_bytes())
+            }
+
+            fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+                from_bytes(bytes).map(Self::from_bytes)
+            }
+        }
+    )+};
+}
+stored_id!(ChatId, SessionId, UserId);
+
+/// An offset of the log.
+impl Stored for u64 {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(self)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        from_bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use domain::{
+        Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
+        MembershipChange, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, Role, Sequence, Session,
+        SpentToken, Timestamp, User, Watermarks,
+    };
+    use ports::{Head, Receipt, StoredResponse};
+    use proptest::prelude::*;
+    use ulid::Ulid;
+
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    fn message() -> Message {
+        Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(300),
+            sender_id: UserId::from_bytes([3; 16]),
+            client_message_id: ClientMessageId::from_bytes([4; 16]),
+            content: "Grüße".to_owned().try_into().unwrap(),
+            content_type: ContentType::Json,
+            created_at: at(1_000_000),
+            expires_at: Some(at(2_000_000)),
+        }
+    }
+
+    fn place() -> Place {
+        Place { chat_id: ChatId::from_bytes([2; 16]), sequence: Sequence(300) }
+    }
+
+    #[track_caller]
+    fn check<V: Stored + PartialEq + Debug>(value: V) {
+        let row = value.encode();
+        assert_eq!(V::decode(&row).unwrap(), value);
+        assert!(V::decode(&[&row[..], &[0]].concat()).is_err(), "bytes behind the row are refused");
+        assert!(V::decode(&row[..row.len() - 1]).is_err(), "a row that is cut short is refused");
+    }
+
+    #[test]
+    fn every_row_round_trips() {
+        let (user_id, name) = (UserId::from_bytes([3; 16]), || "team".to_owned().try_into().unwrap());
+        check(user_id);
+        check(u64::MAX);
+        check(place());
+        check(Head::default());
+        check(Head::at(&message()));
+        check(Watermarks { delivered: Sequence(500), read: Sequence(2) });
+        check(Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id, Role::Admin, at(5)) });
+        let receipt = Receipt { message_id: MessageId::from_bytes([1; 16]), sequence: Sequence(9), created_at: at(7) };
+        check(SendKey { receipt, fingerprint: [5; 16] });
+        check(Chat {
+            chat_id: ChatId::from_bytes([2; 16]),
+            chat_type: ChatType::Group,
+            name: Some(name()),
+            created_by: user_id,
+            created_at: at(1),
+            updated_at: at(2),
+            member_count: 1000,
+        });
+        check(User {
+            user_id,
+            phone_number: Some("+15551234567".parse().unwrap()),
+            display_name: "Ada".to_owned().try_into().unwrap(),
+            presence_visibility: PresenceVisibility::Nobody,
+            created_at: at(1),
+            updated_at: at(2),
+        });
+        check(Session {
+            session_id: SessionId::from_bytes([6; 16]),
+            user_id,
+            device_id: DeviceId::from_bytes([7; 16]),
+            created_at: at(1),
+            last_active_at: at(2),
+            expires_at: at(3),
+            current: [8; 32],
+            spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
+        });
+        check(OneTimeCode {
+            pending: Some(PendingCode { digest: [1; 32], expires_at: at(9), tries_left: 4 }),
+            locked_until: Some(at(10)),
+        });
+        check(Request {
+            fingerprint: [1; 32],
+            reserved: Ulid::from_parts(1, 2),
+            begun_at: at(3),
+            response: Some(StoredResponse { status: 201, body: vec![1, 2, 3] }),
+        });
+    }
+
+    #[test]
+    fn a_message_round_trips_without_its_place() {
+        let row = encode_message(&message());
+        assert_eq!(decode_message(place(), &row).unwrap(), message());
+    }
+
+    #[test]
+    fn an_event_of_a_message_is_its_place_and_any_other_is_whole() {
+        let origin_connection_id = Some(ConnectionId::from_bytes([5; 16]));
+        let event = message_event(message(), origin_connection_id);
+        let logged = LoggedMessage {
+            place: place(),
+            sender_id: message().sender_id,
+            client_message_id: message().client_message_id,
+            created_at: message().created_at,
+            origin_connection_id,
+        };
+        assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Message(logged));
+
+        let (chat_id, changed_by) = (ChatId::from_bytes([2; 16]), UserId::from_bytes([3; 16]));
+        let bodies = [
+            EventBody::MembershipChanged {
+                chat_id,
+                user_id: changed_by,
+                change: MembershipChange::RoleChanged,
+                role: Role::Owner,
+                changed_by,
+            },
+            EventBody::ChatCreated {
+                chat_id,
+                chat_type: ChatType::Direct,
+                name: None,
+                created_by: changed_by,
+                initial_members: vec![changed_by; 2],
+            },
+            EventBody::ChatRenamed { chat_id, name: "new".to_owned().try_into().unwrap(), changed_by },
+        ];
+        for body in bodies {
+            let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(8), body };
+            assert_eq!(LogRecord::decode(&encode_event(&event)).unwrap(), LogRecord::Event(event));
+        }
+    }
+
+    #[test]
+    fn a_head_gives_its_sequence_without_the_rest() {
+        assert_eq!(head_sequence(&Head::at(&message()).encode()).unwrap(), Sequence(300));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            drop((User::decode(&bytes), Chat::decode(&bytes), Member::decode(&bytes), Head::decode(&bytes)));
+            drop((Session::decode(&bytes), OneTimeCode::decode(&bytes), Request::decode(&bytes)));
+            drop((SendKey::decode(&bytes), Place::decode(&bytes), Watermarks::decode(&bytes)));
+            drop((LogRecord::decode(&bytes), decode_message(place(), &bytes), head_sequence(&bytes)));
+        }
+    }
+}

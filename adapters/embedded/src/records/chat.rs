@@ -1,0 +1,88 @@
+use std::borrow::Cow;
+
+use domain::{Chat, ChatId, ChatName, ChatType, Member, Role, Sequence, Timestamp, UserId, Watermarks};
+use ports::BoxError;
+use serde::{Deserialize, Serialize};
+
+use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
+
+row_enum!(ChatTypeRow for ChatType { Direct, Group });
+row_enum!(RoleRow for Role { Member, Admin, Owner });
+
+#[derive(Serialize, Deserialize)]
+struct ChatRow<'a> {
+    chat_id: IdBytes,
+    chat_type: ChatTypeRow,
+    name: Option<Cow<'a, str>>,
+    created_by: IdBytes,
+    created_at: Millis,
+    updated_at: Millis,
+    member_count: u32,
+}
+
+impl Stored for Chat {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&ChatRow {
+            chat_id: self.chat_id.to_bytes(),
+            chat_type: self.chat_type.into(),
+            name: self.name.as_ref().map(|name| Cow::Borrowed(name.as_str())),
+            created_by: self.created_by.to_bytes(),
+            created_at: self.created_at.as_millis(),
+            updated_at: self.updated_at.as_millis(),
+            member_count: self.member_count,
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: ChatRow<'static> = from_bytes(bytes)?;
+        Ok(Self {
+            chat_id: ChatId::from_bytes(row.chat_id),
+            chat_type: row.chat_type.into(),
+            name: row.name.map(|name| ChatName::try_from(name.into_owned())).transpose()?,
+            created_by: UserId::from_bytes(row.created_by),
+            created_at: Timestamp::from_millis(row.created_at),
+            updated_at: Timestamp::from_millis(row.updated_at),
+            member_count: row.member_count,
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct MemberRow {
+    user_id: IdBytes,
+    role: RoleRow,
+    joined_at: Millis,
+    muted_until: Option<Millis>,
+}
+
+impl Stored for Member {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&MemberRow {
+            user_id: self.user_id.to_bytes(),
+            role: self.role.into(),
+            joined_at: self.joined_at.as_millis(),
+            muted_until: self.muted_until.map(Timestamp::as_millis),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: MemberRow = from_bytes(bytes)?;
+        Ok(Self {
+            user_id: UserId::from_bytes(row.user_id),
+            role: row.role.into(),
+            joined_at: Timestamp::from_millis(row.joined_at),
+            muted_until: row.muted_until.map(Timestamp::from_millis),
+        })
+    }
+}
+
+impl Stored for Watermarks {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&(self.delivered.0, self.read.0))
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let (delivered, read) = from_bytes(bytes)?;
+        Ok(Self { delivered: Sequence(delivered), read: Sequence(read) })
+    }
+}

@@ -1,0 +1,180 @@
+use std::borrow::Cow;
+
+use domain::{
+    CodeDigest, DeviceId, DisplayName, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility, Session, SessionId,
+    SpentToken, Timestamp, TokenDigest, User, UserId,
+};
+use ports::{BoxError, StoredResponse};
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
+
+row_enum!(VisibilityRow for PresenceVisibility { Everyone, ContactsOnly, Nobody });
+
+#[derive(Serialize, Deserialize)]
+struct UserRow<'a> {
+    user_id: IdBytes,
+    phone_number: Option<Cow<'a, str>>,
+    display_name: Cow<'a, str>,
+    presence_visibility: VisibilityRow,
+    created_at: Millis,
+    updated_at: Millis,
+}
+
+impl Stored for User {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&UserRow {
+            user_id: self.user_id.to_bytes(),
+            phone_number: self.phone_number.as_ref().map(|number| Cow::Borrowed(number.as_str())),
+            display_name: Cow::Borrowed(self.display_name.as_str()),
+            presence_visibility: self.presence_visibility.into(),
+            created_at: self.created_at.as_millis(),
+            updated_at: self.updated_at.as_millis(),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: UserRow<'static> = from_bytes(bytes)?;
+        Ok(Self {
+            user_id: UserId::from_bytes(row.user_id),
+            phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
+            display_name: DisplayName::try_from(row.display_name.into_owned())?,
+            presence_visibility: row.presence_visibility.into(),
+            created_at: Timestamp::from_millis(row.created_at),
+            updated_at: Timestamp::from_millis(row.updated_at),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct SessionRow {
+    session_id: IdBytes,
+    user_id: IdBytes,
+    device_id: IdBytes,
+    created_at: Millis,
+    last_active_at: Millis,
+    expires_at: Millis,
+    current: TokenDigest,
+    spent: Option<SpentTokenRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SpentTokenRow {
+    digest: TokenDigest,
+    spent_at: Millis,
+    forgiven: bool,
+}
+
+impl Stored for Session {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&SessionRow {
+            session_id: self.session_id.to_bytes(),
+            user_id: self.user_id.to_bytes(),
+            device_id: self.device_id.to_bytes(),
+            created_at: self.created_at.as_millis(),
+            last_active_at: self.last_active_at.as_millis(),
+            expires_at: self.expires_at.as_millis(),
+            current: self.current,
+            spent: self.spent.as_ref().map(|spent| SpentTokenRow {
+                digest: spent.digest,
+                spent_at: spent.spent_at.as_millis(),
+                forgiven: spent.forgiven,
+            }),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: SessionRow = from_bytes(bytes)?;
+        Ok(Self {
+            session_id: SessionId::from_bytes(row.session_id),
+            user_id: UserId::from_bytes(row.user_id),
+            device_id: DeviceId::from_bytes(row.device_id),
+            created_at: Timestamp::from_millis(row.created_at),
+            last_active_at: Timestamp::from_millis(row.last_active_at),
+            expires_at: Timestamp::from_millis(row.expires_at),
+            current: row.current,
+            spent: row.spent.map(|spent| SpentToken {
+                digest: spent.digest,
+                spent_at: Timestamp::from_millis(spent.spent_at),
+                forgiven: spent.forgiven,
+            }),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct CodeRow {
+    pending: Option<PendingCodeRow>,
+    locked_until: Option<Millis>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PendingCodeRow {
+    digest: CodeDigest,
+    expires_at: Millis,
+    tries_left: u32,
+}
+
+impl Stored for OneTimeCode {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&CodeRow {
+            pending: self.pending.as_ref().map(|pending| PendingCodeRow {
+                digest: pending.digest,
+                expires_at: pending.expires_at.as_millis(),
+                tries_left: pending.tries_left,
+            }),
+            locked_until: self.locked_until.map(Timestamp::as_millis),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: CodeRow = from_bytes(bytes)?;
+        Ok(Self {
+            pending: row.pending.map(|pending| PendingCode {
+                digest: pending.digest,
+                expires_at: Timestamp::from_millis(pending.expires_at),
+                tries_left: pending.tries_left,
+            }),
+            locked_until: row.locked_until.map(Timestamp::from_millis),
+        })
+    }
+}
+
+/// A REST request that was begun, and its answer once there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) fingerprint: [u8; 32],
+    pub(crate) reserved: Ulid,
+    pub(crate) begun_at: Timestamp,
+    pub(crate) response: Option<StoredResponse>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RequestRow<'a> {
+    fingerprint: [u8; 32],
+    reserved: IdBytes,
+    begun_at: Millis,
+    response: Option<(u16, Cow<'a, [u8]>)>,
+}
+
+impl Stored for Request {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&RequestRow {
+            fingerprint: self.fingerprint,
+            reserved: self.reserved.to_bytes(),
+            begun_at: self.begun_at.as_millis(),
+            response: self.response.as_ref().map(|response| (response.status, Cow::Borrowed(&response.body[..]))),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: RequestRow<'static> = from_bytes(bytes)?;
+        Ok(Self {
+            fingerprint: row.fingerprint,
+            reserved: Ulid::from_bytes(row.reserved),
+            begun_at: Timestamp::from_millis(row.begun_at),
+            response: row.response.map(|(status, body)| StoredResponse { status, body: body.into_owned() }),
+        })
+    }
+}

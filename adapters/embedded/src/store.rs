@@ -1,0 +1,173 @@
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ports::{Clock, Ids, StoreError};
+
+use crate::committer::{self, Command, Link};
+use crate::directory::{Directory, OpenError};
+use crate::tables::Tables;
+use crate::trim::Trimmer;
+use crate::tx::Tx;
+use crate::{Config, Health};
+
+/// How long a read waits for a database that is being reopened, at the most.
+const REOPEN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A store in a directory. Clones are the same store.
+#[derive(Clone)]
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    link: Link,
+    threads: Mutex<Option<Threads>>,
+}
+
+/// The two threads of a store. Dropping this ends them once the work that they have is done.
+struct Threads {
+    trimmer: Trimmer,
+    committer: JoinHandle<()>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store of a directory, or makes one in an empty or missing directory.
+    pub fn open(
+        path: impl AsRef<Path>,
+        config: Config,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let engine = |source| OpenError::Engine { path: path.to_owned(), source };
+        let directory = Directory::claim(path)?;
+        let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
+        let trimmer = Trimmer::start(link.clone(), clock).map_err(|error| engine(error.into()))?;
+        let threads = Mutex::new(Some(Threads { trimmer, committer }));
+        Ok(Self { shared: Arc::new(Shared { link, threads }) })
+    }
+
+    /// Commits what waits, closes the files and ends the threads. Whoever still holds a clone is told that the store is
+    /// closed.
+    pub async fn close(self) {
+        let threads = self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Threads { trimmer, committer }) = threads else { return };
+        let commands = self.shared.link.commands.clone();
+        drop(self);
+        let closed = tokio::task::spawn_blocking(move || {
+            trimmer.stop();
+            // A committer that is gone has closed its files.
+            drop(commands.blocking_send(Command::Close));
+            committer.join()
+        });
+        if !matches!(closed.await, Ok(Ok(()))) {
+            tracing::error!("the committer did not end well");
+        }
+    }
+
+    /// Whether the store takes writes. One that is closed does not.
+    pub fn health(&self) -> Health {
+        self.shared.link.health.get()
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.shared.link
+    }
+
+    /// The open database, after a moment if it is just being reopened.
+    pub(crate) async fn tables(&self) -> Result<Arc<Tables>, StoreError> {
+        if let Some(tables) = &*self.shared.link.tables.borrow() {
+            return Ok(tables.clone());
+        }
+        let mut tables = self.shared.link.tables.clone();
+        let opened = tokio::time::timeout(REOPEN_PATIENCE, tables.wait_for(Option::is_some)).await;
+        match opened.map_err(StoreError::unavailable)?.map_err(closed)?.clone() {
+            Some(tables) => Ok(tables),
+            None => Err(StoreError::unavailable("the database is being reopened")),
+        }
+    }
+
+    /// Runs a read that takes more than a look: pages and lists may touch many blocks on disk, and would hold up every
+    /// other task of the thread.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Tables) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let tables = self.tables().await?;
+        tokio::task::spawn_blocking(move || read(&tables)).await.map_err(StoreError::unavailable)?
+    }
+
+    /// Runs a transaction and waits until it is durable. When the queue is full, it waits for its turn first.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (command, outcome) = committer::job(work);
+        self.shared.link.commands.send(command).await.map_err(closed)?;
+        outcome.await.map_err(closed)?
+    }
+}
+
+/// What is said when the other side of a channel is gone, whatever the channel.
+pub(crate) fn closed<E>(_: E) -> StoreError {
+    StoreError::unavailable("the store is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{ChatId, UserId};
+    use ports::{ChatReader, MessageReader, RandomIds, SystemClock, UserReader};
+
+    use super::*;
+    use crate::keys;
+    use crate::tables::Table;
+
+    #[tokio::test]
+    async fn a_row_that_does_not_decode_is_an_error_that_names_its_table() {
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let (user_id, chat_id) = (UserId::from_bytes([1; 16]), ChatId::from_bytes([2; 16]));
+        let spoil = store.write(move |tx| {
+            tx.put_new(Table::Users, &keys::user(user_id), vec![0xff; 3]);
+            tx.put_new(Table::Members, &keys::member(chat_id, user_id), vec![0xff; 3]);
+            tx.put_new(Table::Heads, &keys::chat(chat_id), vec![]);
+            Ok(())
+        });
+        spoil.await.unwrap();
+
+        let table = |error: Option<StoreError>| match error {
+            Some(StoreError::Corrupt { table, .. }) => table,
+            other => panic!("expected a corrupt row, got {other:?}"),
+        };
+        assert_eq!(table(store.users(&[user_id]).await.err()), "users");
+        assert_eq!(table(store.members(chat_id).await.err()), "members");
+        assert_eq!(table(store.head(chat_id).await.err()), "heads");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_fails_leaves_nothing_and_spoils_nobody_elses() {
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let put = |key: &'static [u8], fail: bool| {
+            store.write(move |tx| {
+                tx.put(Table::Meta, key, &1u64);
+                if fail { Err(StoreError::unavailable("half-way")) } else { Ok(()) }
+            })
+        };
+        let (first, failed, last) = tokio::join!(put(b"first", false), put(b"failed", true), put(b"last", false));
+        assert!(first.is_ok() && last.is_ok());
+        assert_eq!(failed.unwrap_err().to_string(), "the store is unavailable");
+        let tables = store.tables().await.unwrap();
+        let kept = [&b"first"[..], b"failed", b"last"].map(|key| tables.get::<u64>(Table::Meta, key).unwrap());
+        assert_eq!(kept, [Some(1), None, Some(1)]);
+        drop(tables);
+        store.close().await;
+    }
+}

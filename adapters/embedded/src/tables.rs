@@ -1,0 +1,246 @@
+use std::ops::RangeBounds;
+use std::path::Path;
+
+use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Slice, Snapshot};
+use ports::StoreError;
+
+use crate::Config;
+use crate::error::{read_failed, unreadable};
+use crate::records::Stored;
+
+/// The tables, each a keyspace of the engine. [`keys`](crate::keys) makes their keys, [`records`](crate::records) their
+/// rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Table {
+    /// Name -> number. Where the log begins.
+    Meta,
+    /// User -> user.
+    Users,
+    /// Phone number or external subject -> user id.
+    UserKeys,
+    /// Chat -> chat.
+    Chats,
+    /// Pair of users -> chat id.
+    DirectChats,
+    /// Chat, user -> member.
+    Members,
+    /// User, chat -> member: the same rows by user.
+    Memberships,
+    /// User, chat -> watermarks.
+    Watermarks,
+    /// Chat -> head.
+    Heads,
+    /// Chat, sequence -> message.
+    Messages,
+    /// Message -> chat and sequence.
+    MessagePlaces,
+    /// Chat, sender, client message id -> receipt and fingerprint.
+    SendKeys,
+    /// Offset -> event.
+    Log,
+    /// Consumer group -> offset of the next event to process.
+    Consumers,
+    /// Session -> session.
+    Sessions,
+    /// User, device -> session id.
+    Devices,
+    /// Digest of a phone number -> one-time code.
+    Codes,
+    /// User, idempotency key -> REST request.
+    Requests,
+    /// Moment, row -> nothing: what to purge when.
+    Expiries,
+}
+
+impl Table {
+    pub(crate) const ALL: [Self; 19] = [
+        Self::Meta,
+        Self::Users,
+        Self::UserKeys,
+        Self::Chats,
+        Self::DirectChats,
+        Self::Members,
+        Self::Memberships,
+        Self::Watermarks,
+        Self::Heads,
+        Self::Messages,
+        Self::MessagePlaces,
+        Self::SendKeys,
+        Self::Log,
+        Self::Consumers,
+        Self::Sessions,
+        Self::Devices,
+        Self::Codes,
+        Self::Requests,
+        Self::Expiries,
+    ];
+
+    /// The name on disk and in errors.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Users => "users",
+            Self::UserKeys => "user_keys",
+            Self::Chats => "chats",
+            Self::DirectChats => "direct_chats",
+            Self::Members => "members",
+            Self::Memberships => "memberships",
+            Self::Watermarks => "watermarks",
+            Self::Heads => "heads",
+            Self::Messages => "messages",
+            Self::MessagePlaces => "message_places",
+            Self::SendKeys => "send_keys",
+            Self::Log => "log",
+            Self::Consumers => "consumers",
+            Self::Sessions => "sessions",
+            Self::Devices => "devices",
+            Self::Codes => "codes",
+            Self::Requests => "requests",
+            Self::Expiries => "expiries",
+        }
+    }
+
+    /// How the engine keeps the table. Fixed when a store is made.
+    fn options(self) -> KeyspaceCreateOptions {
+        let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        match self {
+            // Looked up by every send and nearly always absent, so its filters stay in memory on every level.
+            Self::SendKeys => options.filter_block_pinning_policy(PinningPolicy::all(true)),
+            // Only ever read in order.
+            Self::Log | Self::Expiries => options.filter_policy(FilterPolicy::disabled()),
+            // Looked up by keys that are nearly always there, so filters on the last level would save nothing.
+            Self::Heads | Self::Chats | Self::Users | Self::Messages => options.expect_point_read_hits(true),
+            _ => options
+                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0)))),
+        }
+    }
+}
+
+/// Writes of one table that are kept in memory before they are flushed.
+const MEMTABLE_BYTES: u64 = 8 << 20;
+
+/// Tables waiting to be flushed, and flushed ones waiting to be merged, above which commits wait for the workers. The
+/// engine has bounds of its own above these, where it sleeps without looking whether its workers are still alive; ours
+/// keep the committer from ever getting there.
+const SEALED_MAX: usize = 2;
+const UNMERGED_MAX: usize = 20;
+
+/// The open database.
+pub(crate) struct Tables {
+    database: Database,
+    keyspaces: Vec<Keyspace>,
+}
+
+impl Tables {
+    pub(crate) fn open(path: &Path, config: &Config) -> fjall::Result<Self> {
+        let database = Database::builder(path)
+            .cache_size(config.cache_bytes)
+            .max_journaling_size(config.journal_bytes_max)
+            .worker_threads(config.workers)
+            .open()?;
+        let keyspaces = Table::ALL
+            .iter()
+            .map(|table| database.keyspace(table.name(), || table.options()))
+            .collect::<fjall::Result<_>>()?;
+        Ok(Self { database, keyspaces })
+    }
+
+    fn keyspace(&self, table: Table) -> &Keyspace {
+        &self.keyspaces[table as usize]
+    }
+
+    /// One row as it is now.
+    pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+        self.keyspace(table).get(key).map_err(|error| read_failed(table, error))
+    }
+
+    /// One row as it is now.
+    pub(crate) fn get<V: Stored>(&self, table: Table, key: &[u8]) -> Result<Option<V>, StoreError> {
+        decode(table, self.get_bytes(table, key)?)
+    }
+
+    /// All tables as of one commit: rows that were written together are seen together.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { tables: self, snapshot: self.database.snapshot() }
+    }
+
+    pub(crate) fn batch(&self, capacity: usize) -> Batch<'_> {
+        let batch = OwnedWriteBatch::with_capacity(self.database.clone(), capacity);
+        Batch { tables: self, batch: batch.durability(Some(PersistMode::SyncData)) }
+    }
+
+    /// Whether the workers are so far behind that a commit has to wait for them.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.keyspaces
+            .iter()
+            .any(|keyspace| keyspace.sealed_memtable_count() >= SEALED_MAX || keyspace.l0_table_count() >= UNMERGED_MAX)
+    }
+
+    /// Whether the engine still takes writes. It refuses them for good after a failure, of a worker too.
+    pub(crate) fn check(&self) -> fjall::Result<()> {
+        self.database.persist(PersistMode::Buffer)
+    }
+}
+
+/// All tables as of one commit.
+pub(crate) struct View<'a> {
+    tables: &'a Tables,
+    snapshot: Snapshot,
+}
+
+impl View<'_> {
+    pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+        self.snapshot.get(self.tables.keyspace(table), key).map_err(|error| read_failed(table, error))
+    }
+
+    pub(crate) fn get<V: Stored>(&self, table: Table, key: &[u8]) -> Result<Option<V>, StoreError> {
+        decode(table, self.get_bytes(table, key)?)
+    }
+
+    /// The rows of a range of keys, in their order.
+    pub(crate) fn range<K: AsRef<[u8]>>(
+        &self,
+        table: Table,
+        range: impl RangeBounds<K>,
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> {
+        let rows = self.snapshot.range(self.tables.keyspace(table), range);
+        rows.map(move |row| row.into_inner().map_err(|error| read_failed(table, error)))
+    }
+
+    /// The rows of all keys that begin with `prefix`, in their order.
+    pub(crate) fn prefix<'a>(
+        &'a self,
+        table: Table,
+        prefix: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<'a> {
+        let rows = self.snapshot.prefix(self.tables.keyspace(table), prefix);
+        rows.map(move |row| row.into_inner().map_err(|error| read_failed(table, error)))
+    }
+}
+
+/// Writes that become durable and visible together.
+pub(crate) struct Batch<'a> {
+    tables: &'a Tables,
+    batch: OwnedWriteBatch,
+}
+
+impl Batch<'_> {
+    pub(crate) fn write(&mut self, table: Table, key: Slice, row: Option<Slice>) {
+        let keyspace = self.tables.keyspace(table);
+        match row {
+            Some(row) => self.batch.insert(keyspace, key, row),
+            None => self.batch.remove(keyspace, key),
+        }
+    }
+
+    /// Appends the batch to the journal, syncs it, and only then shows it to readers.
+    pub(crate) fn commit(self) -> fjall::Result<()> {
+        self.batch.commit()
+    }
+}
+
+/// Decodes a row that may be there.
+pub(crate) fn decode<V: Stored>(table: Table, row: Option<Slice>) -> Result<Option<V>, StoreError> {
+    row.map(|row| V::decode(&row).map_err(|error| unreadable(table, error))).transpose()
+}

@@ -1,0 +1,84 @@
+use async_trait::async_trait;
+use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
+
+use crate::EmbeddedStore;
+use crate::error::unreadable;
+use crate::keys;
+use crate::tables::Table;
+
+#[async_trait]
+impl UserReader for EmbeddedStore {
+    async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
+        let user_ids = user_ids.to_vec();
+        self.read(move |tables| {
+            let view = tables.view();
+            user_ids.iter().map(|user_id| view.get(Table::Users, &keys::user(*user_id))).collect()
+        })
+        .await
+    }
+
+    async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
+        let user_keys: Vec<_> =
+            phone_numbers.iter().map(|number| keys::sign_in(&UserKey::Phone(number.clone()))).collect();
+        self.read(move |tables| {
+            let view = tables.view();
+            let user = |key: &Vec<u8>| match view.get::<UserId>(Table::UserKeys, key)? {
+                Some(user_id) => view.get(Table::Users, &keys::user(user_id)),
+                None => Ok(None),
+            };
+            user_keys.iter().map(user).collect()
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl UserWriter for EmbeddedStore {
+    async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
+        self.write(move |tx| {
+            let row_key = keys::sign_in(&key);
+            if let Some(user_id) = tx.get::<UserId>(Table::UserKeys, &row_key)? {
+                let user = tx.get(Table::Users, &keys::user(user_id))?;
+                let user = user.ok_or_else(|| unreadable(Table::Users, format!("{user_id} has a key and no row")))?;
+                return Ok((user, false));
+            }
+            let user = User {
+                user_id: new.user_id,
+                phone_number: match key {
+                    UserKey::Phone(number) => Some(number),
+                    UserKey::External { .. } => None,
+                },
+                display_name: new.display_name,
+                presence_visibility: PresenceVisibility::default(),
+                created_at: new.created_at,
+                updated_at: new.created_at,
+            };
+            tx.put(Table::UserKeys, &row_key, &user.user_id);
+            tx.put(Table::Users, &keys::user(user.user_id), &user);
+            Ok((user, true))
+        })
+        .await
+    }
+
+    async fn update(
+        &self,
+        user_id: UserId,
+        display_name: Option<DisplayName>,
+        presence_visibility: Option<PresenceVisibility>,
+        now: Timestamp,
+    ) -> Result<Option<User>, StoreError> {
+        self.write(move |tx| {
+            let Some(user) = tx.get::<User>(Table::Users, &keys::user(user_id))? else { return Ok(None) };
+            let user = User {
+                display_name: display_name.unwrap_or(user.display_name),
+                presence_visibility: presence_visibility.unwrap_or(user.presence_visibility),
+                updated_at: now,
+                ..user
+            };
+            tx.put(Table::Users, &keys::user(user_id), &user);
+            Ok(Some(user))
+        })
+        .await
+    }
+}

@@ -1,0 +1,47 @@
+use async_trait::async_trait;
+use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use ports::{StoreError, WatermarkStore};
+
+use crate::EmbeddedStore;
+use crate::keys;
+use crate::messages::last_sequence;
+use crate::tables::Table;
+
+#[async_trait]
+impl WatermarkStore for EmbeddedStore {
+    async fn advance(
+        &self,
+        user_id: UserId,
+        chat_id: ChatId,
+        kind: WatermarkKind,
+        to: Sequence,
+    ) -> Result<Advance, StoreError> {
+        self.write(move |tx| {
+            if tx.get_bytes(Table::Members, &keys::member(chat_id, user_id))?.is_none() {
+                let chat = tx.get_bytes(Table::Chats, &keys::chat(chat_id))?;
+                return Ok(if chat.is_some() { Advance::NotAMember } else { Advance::ChatNotFound });
+            }
+            let key = keys::membership(user_id, chat_id);
+            let watermarks: Watermarks = tx.get(Table::Watermarks, &key)?.unwrap_or_default();
+            let head = match tx.sequence(chat_id)? {
+                Some(head) => head,
+                None => last_sequence(&tx.committed(), chat_id)?,
+            };
+            let advance = watermarks.advance(kind, to, head);
+            if let Advance::Moved(moved) = advance {
+                tx.put(Table::Watermarks, &key, &moved);
+            }
+            Ok(advance)
+        })
+        .await
+    }
+
+    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
+        let keys: Vec<_> = of.iter().map(|(user_id, chat_id)| keys::membership(*user_id, *chat_id)).collect();
+        self.read(move |tables| {
+            let view = tables.view();
+            keys.iter().map(|key| Ok(view.get(Table::Watermarks, key)?.unwrap_or_default())).collect()
+        })
+        .await
+    }
+}

@@ -1,0 +1,238 @@
+//! Whatever is done to them, the embedded store and the memory store answer alike.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    ChatCommand, ChatId, ClientMessageId, ContentType, DeviceId, DirectPair, MessageId, PendingCode, RefreshAttempt,
+    Role, Sequence, Session, SessionId, Timestamp, Ttl, UserId, WatermarkKind,
+};
+use memory::{MemoryStore, SequentialIds};
+use ports::{
+    ChatReader, ChatWriter, Clock, CodeStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage,
+    PageBounds, RequestKey, RequestStore, SessionStore, StoredResponse, SystemClock, WatermarkStore,
+};
+use proptest::prelude::*;
+use ulid::Ulid;
+use uuid::Uuid;
+
+use crate::fixtures::open;
+
+/// What may be done, in small numbers so that operations meet.
+#[derive(Clone, Debug)]
+enum Operation {
+    CreateGroup { chat: u8, owner: u8, member: u8 },
+    CreateDirect { one: u8, other: u8 },
+    Append(Vec<(u8, u8, u8, bool)>),
+    Apply { chat: u8, actor: u8, command: u8, target: u8 },
+    Advance { user: u8, chat: u8, read: bool, to: u64 },
+    SignIn { user: u8, device: u8 },
+    Refresh { session: u8, device: u8, presented: u8, successor: u8 },
+    Revoke { user: u8, sessions: Vec<u8> },
+    IssueCode { phone: u8, digest: u8 },
+    TryCode { phone: u8, digest: u8 },
+    Begin { user: u8, key: u8, fingerprint: u8 },
+    Finish { user: u8, key: u8 },
+    Restart,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let few = || 0u8..3;
+    prop_oneof![
+        2 => (few(), few(), few()).prop_map(|(chat, owner, member)| CreateGroup { chat, owner, member }),
+        1 => (few(), few()).prop_map(|(one, other)| CreateDirect { one, other }),
+        6 => proptest::collection::vec((0u8..6, few(), 0u8..20, any::<bool>()), 1..8).prop_map(Append),
+        4 => (0u8..6, few(), 0u8..6, few())
+            .prop_map(|(chat, actor, command, target)| Apply { chat, actor, command, target }),
+        3 => (few(), 0u8..6, any::<bool>(), 0u64..10)
+            .prop_map(|(user, chat, read, to)| Advance { user, chat, read, to }),
+        2 => (few(), few()).prop_map(|(user, device)| SignIn { user, device }),
+        2 => (0u8..20, few(), few(), few())
+            .prop_map(|(session, device, presented, successor)| Refresh { session, device, presented, successor }),
+        1 => (few(), proptest::collection::vec(0u8..20, 0..3)).prop_map(|(user, sessions)| Revoke { user, sessions }),
+        1 => (few(), few()).prop_map(|(phone, digest)| IssueCode { phone, digest }),
+        3 => (few(), few()).prop_map(|(phone, digest)| TryCode { phone, digest }),
+        2 => (few(), few(), few()).prop_map(|(user, key, fingerprint)| Begin { user, key, fingerprint }),
+        1 => (few(), few()).prop_map(|(user, key)| Finish { user, key }),
+        1 => Just(Restart),
+    ]
+}
+
+fn user(n: u8) -> UserId {
+    UserId::from_bytes([n; 16])
+}
+
+fn chat(n: u8) -> ChatId {
+    ChatId::from_bytes([n; 16])
+}
+
+fn session_id(n: u8) -> SessionId {
+    SessionId::from_bytes([n; 16])
+}
+
+fn device(n: u8) -> DeviceId {
+    DeviceId::from_bytes([n; 16])
+}
+
+fn request(user_: u8, key: u8) -> RequestKey {
+    RequestKey { user_id: user(user_), key: Uuid::from_bytes([key; 16]) }
+}
+
+/// Does one operation and says what came of it.
+async fn perform<S>(store: &S, operation: &Operation, step: u8, now: Timestamp) -> String
+where
+    S: ChatWriter + MessageWriter + WatermarkStore + SessionStore + CodeStore + RequestStore,
+{
+    match operation.clone() {
+        Operation::CreateGroup { chat: chat_id, owner, member } => {
+            let members = if member == owner { vec![] } else { vec![user(member)] };
+            let name = "group".to_owned().try_into().unwrap();
+            let group = NewGroup { chat_id: chat(chat_id), name, created_by: user(owner), members, created_at: now };
+            format!("{:?}", store.create_group(group).await.unwrap())
+        }
+        Operation::CreateDirect { one, other } => match DirectPair::new(user(one), user(other)) {
+            Some(pair) => {
+                // Each of the three pairs has an id of its own, behind those of the groups.
+                let chat_id = chat(2 + one + other);
+                let direct = NewDirectChat { chat_id, pair, created_by: user(one), created_at: now };
+                format!("{:?}", store.create_direct(direct).await.unwrap())
+            }
+            None => String::new(),
+        },
+        Operation::Append(sends) => {
+            let send = |(index, (chat_id, sender, id, other)): (usize, (u8, u8, u8, bool))| NewMessage {
+                chat_id: chat(chat_id),
+                sender_id: user(sender),
+                client_message_id: ClientMessageId::from_bytes([id; 16]),
+                message_id: MessageId::from_bytes([[step; 8], [index as u8; 8]].concat().try_into().unwrap()),
+                content: if other { "other" } else { "content" }.to_owned().try_into().unwrap(),
+                content_type: if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted },
+                ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
+                created_at: now,
+                origin_connection_id: None,
+            };
+            format!("{:?}", store.append(sends.into_iter().enumerate().map(send).collect()).await.unwrap())
+        }
+        Operation::Apply { chat: chat_id, actor, command, target } => {
+            let user_id = user(target);
+            let command = match command {
+                0 => ChatCommand::AddMember { user_id, role: Role::Member },
+                1 => ChatCommand::RemoveMember { user_id },
+                2 => ChatCommand::ChangeRole { user_id, role: Role::Owner },
+                3 => ChatCommand::Leave,
+                4 => ChatCommand::Mute { until: Some(now) },
+                _ => ChatCommand::Rename("renamed".to_owned().try_into().unwrap()),
+            };
+            format!("{:?}", store.apply(chat(chat_id), user(actor), command, now).await.unwrap())
+        }
+        Operation::Advance { user: user_id, chat: chat_id, read, to } => {
+            let kind = if read { WatermarkKind::Read } else { WatermarkKind::Delivered };
+            format!("{:?}", store.advance(user(user_id), chat(chat_id), kind, Sequence(to)).await.unwrap())
+        }
+        Operation::SignIn { user: user_id, device: device_id } => {
+            let session = Session {
+                session_id: session_id(step),
+                user_id: user(user_id),
+                device_id: device(device_id),
+                created_at: now,
+                last_active_at: now,
+                expires_at: now + Duration::from_secs(3600),
+                current: [0; 32],
+                spent: None,
+            };
+            format!("{:?}", store.create(session).await.unwrap())
+        }
+        Operation::Refresh { session, device: device_id, presented, successor } => {
+            let attempt = RefreshAttempt {
+                presented: [presented; 32],
+                device_id: device(device_id),
+                successor: [successor; 32],
+                now,
+                expires_at: now + Duration::from_secs(7200),
+            };
+            format!("{:?}", store.refresh(session_id(session), attempt).await.unwrap())
+        }
+        Operation::Revoke { user: user_id, sessions } => {
+            let sessions: Vec<_> = sessions.into_iter().map(session_id).collect();
+            format!("{:?}", store.revoke(user(user_id), &sessions).await.unwrap())
+        }
+        Operation::IssueCode { phone, digest } => {
+            let expires_at = now + Duration::from_secs(60);
+            let code = PendingCode { digest: [digest; 32], expires_at, tries_left: 5 };
+            format!("{:?}", store.issue([phone; 32], code).await.unwrap())
+        }
+        Operation::TryCode { phone, digest } => {
+            format!("{:?}", store.attempt([phone; 32], [digest; 32], now).await.unwrap())
+        }
+        Operation::Begin { user: user_id, key, fingerprint } => {
+            let reserve = Ulid::from_parts(0, u128::from(step));
+            format!("{:?}", store.begin(request(user_id, key), [fingerprint; 32], reserve, now).await.unwrap())
+        }
+        Operation::Finish { user: user_id, key } => {
+            let response = StoredResponse { status: 201, body: vec![step] };
+            format!("{:?}", store.finish(request(user_id, key), response).await.unwrap())
+        }
+        Operation::Restart => String::new(),
+    }
+}
+
+/// Everything that can be read, in words.
+async fn read_all<S>(store: &S, now: Timestamp) -> Vec<String>
+where
+    S: ChatReader + MessageReader + WatermarkStore + SessionStore,
+{
+    let chats: Vec<_> = (0..6).map(chat).collect();
+    let watermarks: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
+    let mut read = vec![
+        format!("{:?}", store.chats(&chats).await.unwrap()),
+        format!("{:?}", store.heads(&chats).await.unwrap()),
+        format!("{:?}", store.watermarks(&watermarks).await.unwrap()),
+    ];
+    for chat_id in chats {
+        read.push(format!("{:?}", store.members(chat_id).await.unwrap()));
+        let bounds = PageBounds { count: 7, bytes: 40 };
+        read.push(format!("{:?}", store.after(chat_id, Sequence(1), bounds, now).await.unwrap()));
+        read.push(format!("{:?}", store.before(chat_id, Sequence(5), 3, now).await.unwrap()));
+    }
+    for n in 0..3 {
+        read.push(format!("{:?}", store.memberships(user(n)).await.unwrap()));
+        read.push(format!("{:?}", store.sessions(user(n), now).await.unwrap()));
+    }
+    read
+}
+
+async fn compare(path: &Path, operations: &[Operation]) -> Result<(), TestCaseError> {
+    let memory = MemoryStore::new(Arc::new(SequentialIds::default()));
+    let mut embedded = open(path);
+    let start = SystemClock.now();
+    let mut now = start;
+    for (step, operation) in operations.iter().enumerate() {
+        now = now + Duration::from_secs(1);
+        if let Operation::Restart = operation {
+            embedded.close().await;
+            embedded = open(path);
+        }
+        let expected = perform(&memory, operation, step as u8, now).await;
+        let answered = perform(&embedded, operation, step as u8, now).await;
+        prop_assert_eq!(answered, expected, "step {} of {:?}", step, operation);
+    }
+    for at in [start, now, now + Duration::from_secs(3600)] {
+        for (read, expected) in read_all(&embedded, at).await.into_iter().zip(read_all(&memory, at).await) {
+            prop_assert_eq!(read, expected);
+        }
+    }
+    embedded.close().await;
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn the_embedded_store_answers_like_the_memory_store(operations in proptest::collection::vec(operation(), 1..60)) {
+        let directory = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(compare(directory.path(), &operations))?;
+    }
+}

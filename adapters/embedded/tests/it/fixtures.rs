@@ -1,0 +1,35 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::{ChatId, ClientMessageId, Content, ContentType, UserId};
+use ports::{Clock, Ids, NewGroup, NewMessage, RandomIds, SystemClock};
+use tidings_embedded::{Config, EmbeddedStore};
+use uuid::Uuid;
+
+pub(crate) fn open(path: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(path, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+}
+
+pub(crate) fn group(owner: UserId, members: &[UserId]) -> NewGroup {
+    NewGroup {
+        chat_id: RandomIds.ulid().into(),
+        name: "group".to_owned().try_into().unwrap(),
+        created_by: owner,
+        members: members.to_vec(),
+        created_at: SystemClock.now(),
+    }
+}
+
+pub(crate) fn message(chat_id: ChatId, sender_id: UserId, text: &str) -> NewMessage {
+    NewMessage {
+        chat_id,
+        sender_id,
+        client_message_id: ClientMessageId::from(Uuid::new_v4()),
+        message_id: RandomIds.ulid().into(),
+        content: Content::try_from(text.to_owned()).unwrap(),
+        content_type: ContentType::Text,
+        ttl: None,
+        created_at: SystemClock.now(),
+        origin_connection_id: None,
+    }
+}

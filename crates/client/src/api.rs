@@ -1,0 +1,416 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
+use protocol::frame::SendMessageAck;
+use protocol::rest::{
+    AddMember, Around, ChangeRole, ChatDetails, CreateChat, Data, Failure, History, Inbox, Lookup, LookupResults,
+    MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, Receipts, RefreshTokens, RenameChat,
+    RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed, UpdateMe, User, VerifyOtp, WsTicket,
+};
+use reqwest::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::tokens::HeldTokens;
+use crate::{ApiError, BaseUrlError};
+
+/// The REST API, as one device of one user calls it. Clones share the tokens, which are renewed before they expire and
+/// when they are refused.
+#[derive(Clone)]
+pub struct Api {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    http: reqwest::Client,
+    /// Without a slash at its end.
+    base_url: String,
+    device_id: DeviceId,
+    tokens: Mutex<Option<HeldTokens>>,
+    /// Held during a renewal: a refresh token is good once, so two renewals at a time would revoke the session.
+    renewal: tokio::sync::Mutex<()>,
+}
+
+/// Which part of a chat's messages to read; without bounds the newest.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HistoryRange {
+    /// Only messages below this.
+    pub before: Option<Sequence>,
+    /// Only messages above this, oldest first.
+    pub after: Option<Sequence>,
+    /// So many at the most; the server has a default.
+    pub limit: Option<usize>,
+}
+
+impl Api {
+    /// How long a call may take.
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    /// No answer of the API comes near.
+    const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+    pub(crate) fn new(
+        base_url: &str,
+        device_id: DeviceId,
+        http: Option<reqwest::Client>,
+    ) -> Result<Self, BaseUrlError> {
+        let url = reqwest::Url::parse(base_url).map_err(|_| BaseUrlError::Unreadable(base_url.to_owned()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(BaseUrlError::Scheme(base_url.to_owned()));
+        }
+        let http = match http {
+            Some(http) => http,
+            None => reqwest::Client::builder().timeout(Self::TIMEOUT).build().map_err(BaseUrlError::Setup)?,
+        };
+        let shared = Shared {
+            http,
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            device_id,
+            tokens: Mutex::new(None),
+            renewal: tokio::sync::Mutex::new(()),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Where the server is, without a slash at the end.
+    pub fn base_url(&self) -> &str {
+        &self.shared.base_url
+    }
+
+    /// The device that this is.
+    pub fn device_id(&self) -> DeviceId {
+        self.shared.device_id
+    }
+}
+
+/// Signing in and staying so.
+impl Api {
+    /// Asks for a one-time code.
+    pub async fn request_otp(&self, phone_number: &str) -> Result<OtpRequested, ApiError> {
+        self.open(Method::POST, "/auth/request-otp", &RequestOtp { phone_number: phone_number.into() }).await
+    }
+
+    /// Signs in with a one-time code. `display_name` is for a new user; a known one keeps theirs.
+    pub async fn verify_otp(
+        &self,
+        phone_number: &str,
+        otp: &str,
+        display_name: Option<&str>,
+    ) -> Result<SignedIn, ApiError> {
+        let body = VerifyOtp {
+            phone_number: phone_number.into(),
+            otp: otp.into(),
+            device_id: self.shared.device_id,
+            display_name: display_name.map(str::to_owned),
+        };
+        let signed_in: SignedIn = self.open(Method::POST, "/auth/verify-otp", &body).await?;
+        *self.tokens() = Some(HeldTokens::new(signed_in.tokens.clone(), Instant::now()));
+        Ok(signed_in)
+    }
+
+    /// Takes up a session with tokens that were kept from an earlier run.
+    pub fn resume(&self, tokens: protocol::rest::Tokens) {
+        *self.tokens() = Some(HeldTokens::new(tokens, Instant::now()));
+    }
+
+    /// Ends the session.
+    pub async fn logout(&self) -> Result<(), ApiError> {
+        self.command(Method::POST, "/auth/logout", NO_BODY).await?;
+        *self.tokens() = None;
+        Ok(())
+    }
+
+    /// A ticket for one WebSocket handshake.
+    pub async fn ws_ticket(&self) -> Result<WsTicket, ApiError> {
+        self.call(Method::POST, "/auth/ws-ticket", NO_BODY).await
+    }
+
+    /// An access token that is good for a while yet.
+    pub async fn access_token(&self) -> Result<String, ApiError> {
+        let held = self.tokens().clone().ok_or(ApiError::NotSignedIn)?;
+        if Instant::now() < held.renew_at {
+            return Ok(held.access_token);
+        }
+        self.renew(&held.access_token).await
+    }
+
+    /// When the tokens are to be renewed.
+    pub(crate) fn renew_at(&self) -> Option<Instant> {
+        self.tokens().as_ref().map(|held| held.renew_at)
+    }
+
+    /// Replaces the access token `stale`, unless somebody else has meanwhile.
+    pub(crate) async fn renew(&self, stale: &str) -> Result<String, ApiError> {
+        let _one_at_a_time = self.shared.renewal.lock().await;
+        let held = self.tokens().clone().ok_or(ApiError::NotSignedIn)?;
+        if held.access_token != stale {
+            return Ok(held.access_token);
+        }
+        let body =
+            RefreshTokens { refresh_token: held.refresh_token.as_str().into(), device_id: self.shared.device_id };
+        let TokensRefreshed { tokens } = self.open(Method::POST, "/auth/refresh", &body).await?;
+        let renewed = HeldTokens::new(tokens, Instant::now());
+        let access_token = renewed.access_token.clone();
+        *self.tokens() = Some(renewed);
+        Ok(access_token)
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, Option<HeldTokens>> {
+        // Nothing panics while it holds the lock, and a whole value is always there.
+        self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Users and sessions.
+impl Api {
+    /// The user who is signed in.
+    pub async fn me(&self) -> Result<Me, ApiError> {
+        self.get("/users/me").await
+    }
+
+    /// Changes the user's own name or visibility.
+    pub async fn update_me(&self, update: &UpdateMe) -> Result<Me, ApiError> {
+        self.call(Method::PATCH, "/users/me", Some(update)).await
+    }
+
+    /// Another user.
+    pub async fn user(&self, user_id: UserId) -> Result<User, ApiError> {
+        self.get(&format!("/users/{user_id}")).await
+    }
+
+    /// Who has these phone numbers, in their order.
+    pub async fn look_up_users(&self, phone_numbers: &Lookup) -> Result<LookupResults, ApiError> {
+        self.call(Method::POST, "/users/lookup", Some(phone_numbers)).await
+    }
+
+    /// The devices the user is signed in on.
+    pub async fn sessions(&self) -> Result<Sessions, ApiError> {
+        self.get("/sessions").await
+    }
+
+    /// Ends one of the user's sessions.
+    pub async fn revoke_session(&self, session_id: SessionId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/sessions/{session_id}"), NO_BODY).await
+    }
+
+    /// Ends all of the user's sessions but this one.
+    pub async fn revoke_other_sessions(&self) -> Result<Revoked, ApiError> {
+        self.call(Method::DELETE, "/sessions", NO_BODY).await
+    }
+}
+
+/// Chats and their members.
+impl Api {
+    /// Makes a chat; a direct chat that exists already is returned instead.
+    pub async fn create_chat(&self, chat: &CreateChat) -> Result<ChatDetails, ApiError> {
+        self.call(Method::POST, "/chats", Some(chat)).await
+    }
+
+    /// A page of the inbox, newest activity first, from the start or from the cursor of the page before.
+    pub async fn chats(&self, cursor: Option<&str>) -> Result<Paged<Inbox>, ApiError> {
+        let path = match cursor {
+            None => "/chats?limit=100".to_owned(),
+            Some(cursor) => format!("/chats?limit=100&cursor={cursor}"),
+        };
+        self.read(Method::GET, &path, NO_BODY).await
+    }
+
+    /// One chat with its members and the user's watermarks.
+    pub async fn chat(&self, chat_id: ChatId) -> Result<ChatDetails, ApiError> {
+        self.get(&format!("/chats/{chat_id}")).await
+    }
+
+    /// Renames a group.
+    pub async fn rename_chat(&self, chat_id: ChatId, name: &str) -> Result<ChatDetails, ApiError> {
+        self.call(Method::PATCH, &format!("/chats/{chat_id}"), Some(&RenameChat { name: name.to_owned() })).await
+    }
+
+    /// Adds a member to a group.
+    pub async fn add_member(&self, chat_id: ChatId, member: &AddMember) -> Result<Member, ApiError> {
+        self.call(Method::POST, &format!("/chats/{chat_id}/members"), Some(member)).await
+    }
+
+    /// Changes a member's role; `owner` hands the group over.
+    pub async fn change_role(&self, chat_id: ChatId, user_id: UserId, role: Role) -> Result<Member, ApiError> {
+        self.call(Method::PATCH, &format!("/chats/{chat_id}/members/{user_id}"), Some(&ChangeRole { role })).await
+    }
+
+    /// Removes a member from a group.
+    pub async fn remove_member(&self, chat_id: ChatId, user_id: UserId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/chats/{chat_id}/members/{user_id}"), NO_BODY).await
+    }
+
+    /// Leaves a group.
+    pub async fn leave(&self, chat_id: ChatId) -> Result<(), ApiError> {
+        self.command(Method::POST, &format!("/chats/{chat_id}/leave"), NO_BODY).await
+    }
+
+    /// Mutes a chat for this user.
+    pub async fn mute(&self, chat_id: ChatId, mute: &Mute) -> Result<Muted, ApiError> {
+        self.call(Method::POST, &format!("/chats/{chat_id}/mute"), Some(mute)).await
+    }
+
+    /// Ends a mute.
+    pub async fn unmute(&self, chat_id: ChatId) -> Result<Muted, ApiError> {
+        self.call(Method::POST, &format!("/chats/{chat_id}/unmute"), NO_BODY).await
+    }
+}
+
+/// Messages.
+impl Api {
+    /// Sends a message over HTTP. The same `client_message_id` on every try makes one message.
+    pub async fn send(&self, chat_id: ChatId, message: &SendMessage) -> Result<SendMessageAck, ApiError> {
+        self.call(Method::POST, &format!("/chats/{chat_id}/messages"), Some(message)).await
+    }
+
+    /// A page of a chat's messages.
+    pub async fn history(&self, chat_id: ChatId, range: HistoryRange) -> Result<History<'static>, ApiError> {
+        let bounds = [("before", range.before.map(|s| s.0)), ("after", range.after.map(|s| s.0))];
+        let limit = [("limit", range.limit.map(|n| n as u64))];
+        let query: Vec<String> = bounds
+            .into_iter()
+            .chain(limit)
+            .filter_map(|(name, value)| value.map(|value| format!("{name}={value}")))
+            .collect();
+        self.get(&format!("/chats/{chat_id}/messages?{}", query.join("&"))).await
+    }
+
+    /// The messages around one.
+    pub async fn around(&self, chat_id: ChatId, sequence: Sequence) -> Result<Around<'static>, ApiError> {
+        self.get(&format!("/chats/{chat_id}/messages/around/{sequence}")).await
+    }
+
+    /// One message by its id.
+    pub async fn message(&self, message_id: MessageId) -> Result<Message<'static>, ApiError> {
+        self.get(&format!("/messages/{message_id}")).await
+    }
+
+    /// Says that everything up to `sequence` has been read.
+    pub async fn mark_read(&self, chat_id: ChatId, sequence: Sequence) -> Result<MarkedRead, ApiError> {
+        let body = MarkRead { last_read_sequence: sequence };
+        self.call(Method::POST, &format!("/chats/{chat_id}/read"), Some(&body)).await
+    }
+
+    /// How many have got and read a message.
+    pub async fn receipts(&self, chat_id: ChatId, sequence: Sequence) -> Result<Receipts, ApiError> {
+        self.get(&format!("/chats/{chat_id}/receipts?sequence={sequence}")).await
+    }
+}
+
+const NO_BODY: Option<&()> = None;
+
+impl Api {
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        self.call(Method::GET, path, NO_BODY).await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ApiError> {
+        self.read(method, path, body).await.map(|Data { data }| data)
+    }
+
+    /// Makes a call and reads its whole answer.
+    async fn read<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ApiError> {
+        parse(self.authorized(method, path, body).await?).await
+    }
+
+    /// Makes a call whose answer is empty.
+    async fn command(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<(), ApiError> {
+        let response = self.authorized(method, path, body).await?;
+        if response.status().is_success() { Ok(()) } else { Err(refusal(response).await) }
+    }
+
+    /// Makes a call without a token.
+    async fn open<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let response = self.request(method, path, Some(body), None).await?;
+        parse(response).await.map(|Data { data }| data)
+    }
+
+    /// Makes a call, and a second time with a new token if the first was refused for its token.
+    async fn authorized(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Response, ApiError> {
+        let token = self.access_token().await?;
+        let response = self.request(method.clone(), path, body, Some(&token)).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let token = self.renew(&token).await?;
+        self.request(method, path, body, Some(&token)).await
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        token: Option<&str>,
+    ) -> Result<Response, ApiError> {
+        let mut request = self.shared.http.request(method, format!("{}/api/v1{path}", self.shared.base_url));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        request.send().await.map_err(ApiError::Transport)
+    }
+}
+
+async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, ApiError> {
+    if !response.status().is_success() {
+        return Err(refusal(response).await);
+    }
+    let status = response.status().as_u16();
+    let body = body(response).await?;
+    serde_json::from_slice(&body).map_err(|source| ApiError::Unreadable { status, source })
+}
+
+async fn refusal(response: Response) -> ApiError {
+    let status = response.status().as_u16();
+    match body(response).await {
+        Err(error) => error,
+        Ok(body) => match serde_json::from_slice(&body) {
+            Ok(Failure { error }) => ApiError::Refused { status, error: error.body },
+            Err(source) => ApiError::Unreadable { status, source },
+        },
+    }
+}
+
+async fn body(mut response: Response) -> Result<Vec<u8>, ApiError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(ApiError::Transport)? {
+        if body.len() + chunk.len() > Api::ANSWER_BYTES_MAX {
+            return Err(ApiError::TooLong(Api::ANSWER_BYTES_MAX));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("base_url", &self.shared.base_url)
+            .field("device_id", &self.shared.device_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,6 +1,7 @@
 //! `tidings`: the whole service, and the tools to operate it, in one binary.
 
 mod doctor;
+mod load;
 mod serve;
 
 use std::process::ExitCode;
@@ -29,12 +30,15 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Checks the configuration and everything the service stands on, in plain words.
     Doctor(doctor::DoctorArgs),
+    /// Puts a server under load and prints what it did, what it lost, and how fast it was.
+    Load(load::LoadArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Doctor(arguments) => block_on(doctor::run(arguments)),
+        Command::Load(arguments) => block_on(load::run(arguments)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -1,0 +1,94 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::sleep_until;
+
+use super::measure::Window;
+use super::report::ServerFigures;
+use super::target::Target;
+
+/// A server under load and the means to watch it.
+pub(super) struct Bench {
+    target: Target,
+    warmup: Duration,
+    time: Duration,
+    /// What the times in messages are counted from.
+    pub(super) epoch: Instant,
+    /// Drawn on a terminal only.
+    pub(super) progress: ProgressBar,
+    done: Arc<AtomicU64>,
+}
+
+/// What was seen of a window from outside.
+pub(super) struct Observed {
+    pub(super) server: Option<ServerFigures>,
+    /// Things done in each second.
+    pub(super) timeline: Vec<u64>,
+}
+
+impl Bench {
+    const SAMPLE: Duration = Duration::from_secs(1);
+
+    pub(super) fn new(target: Target, warmup: Duration, time: Duration) -> Self {
+        let progress = ProgressBar::new_spinner().with_style(
+            ProgressStyle::with_template("{spinner} {msg} {pos} ({elapsed})").expect("the template is valid"),
+        );
+        Self { target, warmup, time, epoch: Instant::now(), progress, done: Arc::default() }
+    }
+
+    pub(super) fn base_url(&self) -> &str {
+        self.target.base_url()
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(super) fn into_target(self) -> Target {
+        self.progress.finish_and_clear();
+        self.target
+    }
+
+    /// A counter of things done, for the timeline.
+    pub(super) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+
+    /// The window that begins now, with its warm-up.
+    pub(super) fn window(&self) -> Window {
+        let from = Instant::now() + self.warmup;
+        Window { from, until: from + self.time }
+    }
+
+    /// Watches the server and the counter until the window is over.
+    pub(super) async fn observe(&self, window: Window) -> Observed {
+        self.progress.set_message("warming up");
+        sleep_until(window.from.into()).await;
+        self.progress.set_message("measuring");
+        let cpu_before = self.target.cpu_seconds();
+        let mut timeline = Vec::new();
+        let mut done = self.done.load(Ordering::Relaxed);
+        let mut at = window.from;
+        while at < window.until {
+            at = (at + Self::SAMPLE).min(window.until);
+            sleep_until(at.into()).await;
+            let now = self.done.load(Ordering::Relaxed);
+            timeline.push(now - done);
+            done = now;
+            self.progress.set_position(done);
+        }
+        let server = self.server_since(cpu_before);
+        self.progress.set_message("checking");
+        Observed { server, timeline }
+    }
+
+    /// What the server has used since it had used so much.
+    pub(super) fn server_since(&self, cpu_before: Option<f64>) -> Option<ServerFigures> {
+        Some(ServerFigures {
+            cpu_seconds: self.target.cpu_seconds()? - cpu_before?,
+            memory_kib: self.target.memory_kib()?,
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! `tidings load`: the workloads that our figures are measured with, and the checks that make them count.
+//!
+//! Each workload of `workloads` prepares its users and chats, opens a [`Window`](measure::Window), lets real WebSocket
+//! clients work in it, and checks every sequence they saw. A figure without these checks would be a guess: a load that has
+//! lost, doubled or reordered a message fails.
+
+mod bench;
+mod html;
+mod measure;
+mod order;
+mod peer;
+mod report;
+mod stamp;
+mod target;
+mod users;
+mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use serde::Serialize;
+
+use bench::Bench;
+use report::StoreFigures;
+use target::Target;
+
+#[derive(Args)]
+pub(crate) struct LoadArgs {
+    /// What is done to the server.
+    #[arg(long, short, value_enum, default_value_t = Workload::Pairs)]
+    workload: Workload,
+    /// A running server, with --dev and its limits off; without this, one is started from this binary and measured too.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Allows a server that is not on this machine.
+    #[arg(long, requires = "url")]
+    allow_remote: bool,
+    /// Where a server that is started here keeps its data: a disk like the one it would have in earnest.
+    #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "url")]
+    data_dir: PathBuf,
+    /// How long is measured [default: 60 for idle, else 10]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
+    /// How long the load runs before that.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    warmup: u64,
+    /// Users: pairs x 2, senders, idle connections… [default: as the workload is defined]
+    #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    users: Option<u32>,
+    /// Members of the group of `group`, its sender among them.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    members: u32,
+    /// Messages a second in `group`, operations a second in `mixed` [default: group as fast as they are delivered, mixed 1000]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rate: Option<u32>,
+    /// Messages in each chat of `catch-up` (1000) or in the chat of `history` (20000).
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    messages: Option<u32>,
+    /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
+    #[arg(long)]
+    beside_hot_chat: bool,
+    /// Also measures the store alone, and the disk alone, at the same number of sends in flight.
+    #[arg(long)]
+    store_limit: bool,
+    /// Prints the report as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Writes the report as a page with plots.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// What is done to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Workload {
+    /// 100 direct chats, one message in flight in each.
+    Pairs,
+    /// The same with 16 in flight.
+    PairsDeep,
+    /// One group whose members are all online, one sender.
+    Group,
+    /// Connections that only stay: what each costs in memory.
+    Idle,
+    /// Clients that come back to 1000 missed messages, one at a time and all at once.
+    CatchUp,
+    /// 2000 users who connect at once.
+    Storm,
+    /// 256 senders into one chat.
+    HotChat,
+    /// 1000 users who write, read, look and come and go, beside a chat that is watched.
+    Mixed,
+    /// Pages of a long chat, near its head and deep in it.
+    History,
+}
+
+/// Exits 0 if nothing was lost, doubled or reordered, else 1.
+pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
+    raise_file_limit();
+    let target = match &arguments.url {
+        Some(url) => Target::running(url, arguments.allow_remote)?,
+        None => Target::start(&arguments.data_dir).await?,
+    };
+    let seconds = arguments.seconds.unwrap_or(if arguments.workload == Workload::Idle { 60 } else { 10 });
+    let bench = Bench::new(target, Duration::from_secs(arguments.warmup), Duration::from_secs(seconds));
+    let mut report = workloads::run(&bench, &arguments).await?;
+    bench.into_target().stop().await?;
+    if arguments.store_limit {
+        report.store = Some(store_limit(&arguments.data_dir, report.in_flight).await?);
+    }
+    if let Some(path) = &arguments.html {
+        std::fs::write(path, html::page(&report)).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(if report.integrity.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn store_limit(parent: &Path, in_flight: usize) -> anyhow::Result<StoreFigures> {
+    let directory = tempfile::Builder::new().prefix("tidings-load-").tempdir_in(parent)?;
+    let limit = embedded::store_limit(directory.path(), in_flight, Duration::from_secs(5)).await?;
+    Ok(StoreFigures {
+        in_flight: limit.in_flight,
+        store_sends_per_second: limit.store_sends_per_second,
+        raw_sends_per_second: limit.raw_sends_per_second,
+    })
+}
+
+/// Thousands of connections need as many files. Where the limit cannot be raised, connecting says so soon enough.
+fn raise_file_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::debug!(%error, "the limit of open files stays");
+    }
+}
+
+/// The default number of users, or the given one.
+impl LoadArgs {
+    fn users_or(&self, default: u32) -> usize {
+        self.users.unwrap_or(default) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_names_its_workload_as_the_command_does() {
+        for workload in Workload::value_variants() {
+            let name = workload.to_possible_value().unwrap();
+            assert_eq!(serde_json::to_value(workload).unwrap(), name.get_name());
+        }
+    }
+}

@@ -1,0 +1,191 @@
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use client::{Client, Credential, RawConnection};
+use domain::{ChatId, ClientMessageId, ContentType, Sequence, UserId};
+use protocol::client::Ended;
+use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame, Sync};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+
+use super::order::Order;
+use super::stamp::Stamp;
+
+/// A user made for a load.
+#[derive(Clone, Debug)]
+pub(super) struct LoadUser {
+    pub(super) client: Client,
+    pub(super) user_id: UserId,
+}
+
+/// One connection of a load. It reads of each frame what a load needs, and no more: hundreds share a core.
+pub(super) struct Peer {
+    connection: RawConnection,
+    epoch: Instant,
+    unacked: u64,
+}
+
+/// What a load needs of a frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// Of the send with this number.
+    Ack { number: u64, sequence: u64 },
+    /// Of the send with this number.
+    Refused { number: u64 },
+    /// A message of this load.
+    Message { sequence: u64, stamp: Stamp },
+    /// Nothing that matters.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, rename = "type")]
+    frame_type: Cow<'a, str>,
+    #[serde(borrow)]
+    request_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct AckPart {
+    sequence: u64,
+}
+
+#[derive(Deserialize)]
+struct MessagePart<'a> {
+    sequence: u64,
+    #[serde(borrow)]
+    content: Cow<'a, str>,
+}
+
+impl Peer {
+    /// Messages after which a receiver acknowledges, as clients do.
+    const ACK_BATCH: u64 = 10;
+    const BEAT: Duration = Duration::from_secs(4);
+    const GREETING_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Connects and waits until the connection is established.
+    pub(super) async fn connect(user: &LoadUser, epoch: Instant) -> anyhow::Result<Self> {
+        let api = user.client.api();
+        let token = api.access_token().await?;
+        let mut connection = RawConnection::connect(api.base_url(), api.device_id(), Credential::Token(&token)).await?;
+        let first = timeout(Self::GREETING_TIMEOUT, connection.next()).await.context("the server does not greet")?;
+        match first.map_err(lost)?.frame {
+            ServerFrame::ConnectionEstablished(_) => Ok(Self { connection, epoch, unacked: 0 }),
+            other => bail!("the first frame is {other:?}"),
+        }
+    }
+
+    /// A timer for [`beat`](Self::beat).
+    pub(super) fn beats() -> Interval {
+        let mut beats = interval(Self::BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        beats
+    }
+
+    /// Says that the connection is alive.
+    pub(super) fn beat(&mut self) -> anyhow::Result<()> {
+        self.say(None, ClientFrame::Heartbeat)
+    }
+
+    /// Sends a message of this number now, and returns when that is.
+    pub(super) fn send(&mut self, chat_id: ChatId, number: u64) -> anyhow::Result<Instant> {
+        let sent_at = Instant::now();
+        let message = SendMessage {
+            client_message_id: ClientMessageId::from_bytes(rand::random()),
+            chat_id,
+            content: Stamp { number, sent_at }.content(self.epoch),
+            content_type: ContentType::Text,
+            ttl: None,
+        };
+        self.say(RequestId::new(number.to_string()), ClientFrame::SendMessage(message))?;
+        Ok(sent_at)
+    }
+
+    /// Takes note of a message, and acknowledges it with others.
+    pub(super) fn acknowledge(&mut self, chat_id: ChatId, order: &Order) -> anyhow::Result<()> {
+        self.unacked += 1;
+        if self.unacked < Self::ACK_BATCH {
+            return Ok(());
+        }
+        self.unacked = 0;
+        self.say(None, ClientFrame::Ack { chat_id, sequence: Sequence(order.contiguous()) })
+    }
+
+    /// The next frame. Cancelling it loses nothing.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Heard> {
+        let text = self.connection.next_text().await.map_err(lost)?;
+        Heard::read(&text, self.epoch).with_context(|| format!("a frame cannot be read: {text}"))
+    }
+
+    /// Asks for everything after `after`, page by page, and hands each sequence to `see`. Returns the head.
+    pub(super) async fn sync(
+        &mut self,
+        chat_id: ChatId,
+        mut after: u64,
+        mut see: impl FnMut(u64),
+    ) -> anyhow::Result<u64> {
+        loop {
+            let sync = Sync { chat_id, after: Sequence(after), limit: domain::limits::SYNC_PAGE_MAX };
+            self.say(RequestId::new("sync"), ClientFrame::SyncRequest(sync))?;
+            let page = loop {
+                match self.connection.next().await.map_err(lost)?.frame {
+                    ServerFrame::SyncResponse(page) => break page,
+                    ServerFrame::Error(error) => bail!("a sync was refused: {}: {}", error.code, error.message),
+                    // Pushes that come meanwhile are in the pages, too.
+                    _ => {}
+                }
+            };
+            page.messages.iter().for_each(|message| see(message.sequence.0));
+            match (page.has_more, page.next_sequence) {
+                (true, Some(next)) if next.0 > after + 1 => after = next.0 - 1,
+                (true, _) => bail!("a page of a sync leads nowhere"),
+                (false, _) => return Ok(page.head_sequence.0),
+            }
+        }
+    }
+
+    /// Asks for what the order still lacks, if anything.
+    pub(super) async fn heal(&mut self, chat_id: ChatId, order: &mut Order, head: u64) -> anyhow::Result<()> {
+        if !order.is_complete(head) {
+            self.sync(chat_id, order.contiguous(), |sequence| order.synced(sequence)).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn close(mut self) {
+        self.connection.close().await;
+    }
+
+    fn say(&mut self, request_id: Option<RequestId>, frame: ClientFrame) -> anyhow::Result<()> {
+        Ok(self.connection.send(Inbound { request_id, frame }.encode())?)
+    }
+}
+
+impl Heard {
+    fn read(text: &str, epoch: Instant) -> Option<Self> {
+        let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
+        let payload = envelope.payload.get();
+        let number = || envelope.request_id.as_deref().and_then(|id| id.parse().ok());
+        Some(match &*envelope.frame_type {
+            "send_message_ack" => {
+                let AckPart { sequence } = serde_json::from_str(payload).ok()?;
+                Self::Ack { number: number()?, sequence }
+            }
+            "message" => {
+                let MessagePart { sequence, content } = serde_json::from_str(payload).ok()?;
+                Stamp::read(&content, epoch).map_or(Self::Other, |stamp| Self::Message { sequence, stamp })
+            }
+            "error" => number().map_or(Self::Other, |number| Self::Refused { number }),
+            _ => Self::Other,
+        })
+    }
+}
+
+fn lost(ended: Ended) -> anyhow::Error {
+    anyhow::anyhow!("a connection ended: {ended:?}")
+}

@@ -1,0 +1,192 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Workload;
+use super::measure::Latencies;
+use super::order::Integrity;
+
+/// What a load has shown.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) workload: Workload,
+    /// How it was set up, in words.
+    pub(super) setup: String,
+    pub(super) durability: &'static str,
+    pub(super) seconds: f64,
+    /// Sends in flight in all chats together.
+    pub(super) in_flight: usize,
+    pub(super) figures: Vec<Figure>,
+    pub(super) latencies: Vec<LatencyRow>,
+    /// Things done in each second of the window.
+    pub(super) timeline: Vec<u64>,
+    pub(super) integrity: Integrity,
+    pub(super) server: Option<ServerFigures>,
+    pub(super) store: Option<StoreFigures>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct LatencyRow {
+    pub(super) name: String,
+    pub(super) count: u64,
+    /// Share of all, and milliseconds within which it was done.
+    pub(super) quantiles: Vec<(f64, f64)>,
+}
+
+/// What the server has used in the window.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct ServerFigures {
+    pub(super) cpu_seconds: f64,
+    pub(super) memory_kib: u64,
+}
+
+/// What the store alone and the disk alone do with as many sends in flight.
+#[derive(Debug, Serialize)]
+pub(super) struct StoreFigures {
+    pub(super) in_flight: usize,
+    pub(super) store_sends_per_second: f64,
+    pub(super) raw_sends_per_second: f64,
+}
+
+/// The class of the embedded store, which every server of ours has.
+const DURABILITY: &str = "D2: fsynced before the ack";
+const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
+
+impl Report {
+    pub(super) fn new(workload: Workload, setup: String, seconds: f64) -> Self {
+        Self {
+            workload,
+            setup,
+            durability: DURABILITY,
+            seconds,
+            in_flight: 1,
+            figures: Vec::new(),
+            latencies: Vec::new(),
+            timeline: Vec::new(),
+            integrity: Integrity::default(),
+            server: None,
+            store: None,
+        }
+    }
+
+    pub(super) fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+        self.figures.push(Figure { name: name.into(), value, unit });
+    }
+
+    /// So many things in the time of the window, and for what the server has used.
+    pub(super) fn rate(&mut self, name: &str, count: u64, unit: &'static str) {
+        self.figure(name, count as f64 / self.seconds, unit);
+        if let Some(server) = self.server
+            && server.cpu_seconds > 0.0
+        {
+            self.figure(format!("{name} per server core-second"), count as f64 / server.cpu_seconds, unit);
+        }
+    }
+
+    pub(super) fn latency(&mut self, name: impl Into<String>, latencies: &Latencies) {
+        let quantile = |q| (q, latencies.quantile(q).as_secs_f64() * 1e3);
+        let quantiles = QUANTILES.into_iter().map(quantile).collect();
+        self.latencies.push(LatencyRow { name: name.into(), count: latencies.count(), quantiles });
+    }
+}
+
+impl LatencyRow {
+    pub(super) fn milliseconds(&self, quantile: f64) -> f64 {
+        self.quantiles.iter().find(|(q, _)| *q == quantile).map_or(0.0, |(_, milliseconds)| *milliseconds)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.setup)?;
+        writeln!(f, "{}, measured for {:.1} s\n", self.durability, self.seconds)?;
+        for Figure { name, value, unit } in &self.figures {
+            writeln!(f, "{name:<44} {:>12} {unit}", grouped(*value))?;
+        }
+        if !self.latencies.is_empty() {
+            writeln!(f, "\n{:<28} {:>10} {:>9} {:>9} {:>9}", "ms", "count", "p50", "p95", "p99")?;
+        }
+        for row in &self.latencies {
+            let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| row.milliseconds(quantile));
+            writeln!(f, "{:<28} {:>10} {p50:>9.2} {p95:>9.2} {p99:>9.2}", row.name, row.count)?;
+        }
+        if let Some(server) = &self.server {
+            let memory = server.memory_kib as f64 / 1024.0;
+            writeln!(f, "\nserver: {:.2} CPU seconds, {memory:.0} MiB", server.cpu_seconds)?;
+        }
+        if let Some(store) = &self.store {
+            writeln!(f, "\nwith {} sends in flight, in the same directory:", store.in_flight)?;
+            writeln!(f, "{:<44} {:>12} sends/s", "the store alone", grouped(store.store_sends_per_second))?;
+            writeln!(f, "{:<44} {:>12} sends/s", "append and fdatasync alone", grouped(store.raw_sends_per_second))?;
+        }
+        let Integrity { lost, doubled, reordered } = self.integrity;
+        writeln!(f, "\nlost {lost}, doubled {doubled}, reordered {reordered}")
+    }
+}
+
+/// A number for reading: whole and in groups of three, or with two decimals if it is small.
+pub(super) fn grouped(value: f64) -> String {
+    if value.abs() < 100.0 {
+        return format!("{value:.2}");
+    }
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_for_reading() {
+        for (value, text) in
+            [(0.0, "0.00"), (99.5, "99.50"), (100.0, "100"), (1234567.8, "1,234,568"), (-1000.0, "-1,000")]
+        {
+            assert_eq!(grouped(value), text);
+        }
+    }
+
+    #[test]
+    fn a_report_for_people() {
+        let mut latencies = Latencies::default();
+        (1..=100).for_each(|n| latencies.record(Duration::from_millis(n)));
+        let mut report = Report::new(Workload::Pairs, "100 direct chats, 1 in flight in each".to_owned(), 10.0);
+        report.server = Some(ServerFigures { cpu_seconds: 5.0, memory_kib: 40 * 1024 });
+        report.rate("messages delivered", 50_000, "msg/s");
+        report.latency("send to ack", &latencies);
+        report.integrity.lost = 1;
+        expect![[r#"
+            100 direct chats, 1 in flight in each
+            D2: fsynced before the ack, measured for 10.0 s
+
+            messages delivered                                  5,000 msg/s
+            messages delivered per server core-second          10,000 msg/s
+
+            ms                                count       p50       p95       p99
+            send to ack                         100     50.17     95.23     99.33
+
+            server: 5.00 CPU seconds, 40 MiB
+
+            lost 1, doubled 0, reordered 0
+        "#]]
+        .assert_eq(&report.to_string());
+    }
+}

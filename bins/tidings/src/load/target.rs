@@ -1,0 +1,165 @@
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// Every limit of a server that would get in the way of a load.
+const LIMITS: [&str; 12] = [
+    "OTP_REQUEST_PER_PHONE",
+    "OTP_REQUEST_PER_IP",
+    "OTP_VERIFY",
+    "REFRESH",
+    "REST_READ",
+    "REST_WRITE",
+    "CONNECTIONS_LIVE",
+    "CONNECTIONS_NEW",
+    "SEND_PER_CHAT",
+    "SEND_PER_USER",
+    "SYNC",
+    "TYPING",
+];
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Clock ticks of `/proc/<pid>/stat` in a second, on every Linux we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The server under load.
+pub(super) enum Target {
+    /// Somebody else's. What it costs is not known.
+    Running { base_url: String },
+    /// Our own, from this very binary, with an empty store that goes away with it.
+    Own(Box<OwnServer>),
+}
+
+pub(super) struct OwnServer {
+    base_url: String,
+    child: Child,
+    pid: u32,
+    directory: TempDir,
+}
+
+impl Target {
+    /// The server at `url`, which must be on this machine unless `allow_remote`.
+    pub(super) fn running(url: &str, allow_remote: bool) -> anyhow::Result<Self> {
+        let parsed = reqwest::Url::parse(url).with_context(|| format!("`{url}` is not a URL"))?;
+        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        ensure!(
+            is_loopback || allow_remote,
+            "`{host}` is not this machine; a load can bring down a service (--allow-remote if it is meant)"
+        );
+        Ok(Self::Running { base_url: url.trim_end_matches('/').to_owned() })
+    }
+
+    /// Starts a server with an empty store in a directory of its own under `parent`.
+    pub(super) async fn start(parent: &Path) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("tidings-load-")
+            .tempdir_in(parent)
+            .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
+        let log = std::fs::File::create(directory.path().join("server.log"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+            .arg(directory.path().join("data"))
+            .env("TIDINGS_LOG__LEVEL", "warn")
+            .envs(LIMITS.map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true);
+        let mut child = command.spawn().context("cannot start a server")?;
+        let stdout = child.stdout.take().context("the server has no standard output")?;
+        let base_url = match timeout(START_TIMEOUT, address(stdout)).await {
+            Ok(Some(base_url)) => base_url,
+            _ => {
+                let log = std::fs::read_to_string(directory.path().join("server.log")).unwrap_or_default();
+                bail!("the server did not start:\n{log}");
+            }
+        };
+        let pid = child.id().context("the server has ended already")?;
+        Ok(Self::Own(Box::new(OwnServer { base_url, child, pid, directory })))
+    }
+
+    pub(super) fn base_url(&self) -> &str {
+        match self {
+            Self::Running { base_url } => base_url,
+            Self::Own(server) => &server.base_url,
+        }
+    }
+
+    /// CPU seconds that the server has used, if it is ours.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        let Self::Own(server) = self else { return None };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid)).ok()?;
+        cpu_seconds(&stat)
+    }
+
+    /// Memory that the server holds, in KiB, if it is ours.
+    pub(super) fn memory_kib(&self) -> Option<u64> {
+        let Self::Own(server) = self else { return None };
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Stops our own server in order, and removes what it stored.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        let Self::Own(server) = self else { return Ok(()) };
+        let OwnServer { mut child, pid, directory, .. } = *server;
+        kill(Pid::from_raw(pid as i32), Signal::SIGTERM).context("cannot stop the server")?;
+        let status = timeout(STOP_TIMEOUT, child.wait()).await.context("the server did not stop")??;
+        directory.close().context("cannot remove what the server stored")?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+}
+
+/// Waits for the line that tells the address.
+async fn address(stdout: tokio::process::ChildStdout) -> Option<String> {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        if let Some(base_url) = line.strip_prefix("listening on ") {
+            return Some(base_url.to_owned());
+        }
+    }
+    None
+}
+
+/// User and system time in the text of `/proc/<pid>/stat`. The process name may hold anything, so fields are counted
+/// from behind it.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut times = fields.split(' ').skip(11).map(|field| field.parse::<f64>().ok());
+    Some((times.next()?? + times.next()??) / TICKS_PER_SECOND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_is_refused_unless_it_is_meant() {
+        for url in ["http://127.0.0.1:8080", "http://localhost:1", "http://[::1]:8080"] {
+            assert!(Target::running(url, false).is_ok(), "{url}");
+        }
+        assert!(Target::running("http://192.0.2.1:8080", false).is_err());
+        assert!(Target::running("http://127.0.0.1.example.org", false).is_err());
+        assert!(Target::running("http://192.0.2.1:8080", true).is_ok());
+        assert!(Target::running("here", true).is_err());
+    }
+
+    #[test]
+    fn cpu_time_is_read_behind_any_process_name() {
+        let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20";
+        assert_eq!(cpu_seconds(stat), Some(2.0));
+        assert_eq!(cpu_seconds("12 (a"), None);
+    }
+}

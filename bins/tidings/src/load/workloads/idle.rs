@@ -1,0 +1,48 @@
+use anyhow::Context;
+use tokio::task::JoinSet;
+use tokio::time::sleep_until;
+
+use super::super::bench::{Bench, Observed};
+use super::super::measure::{Tally, Window};
+use super::super::peer::Peer;
+use super::super::report::Report;
+use super::super::users::sign_up;
+use super::super::{LoadArgs, Workload};
+use super::{connect_all, join};
+
+/// Connections that are ready and do nothing: what each costs the server in memory.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+    let users = sign_up(bench.base_url(), arguments.users_or(5000), &bench.progress).await?;
+    let before = bench.target().memory_kib().context("the memory of a server is known only if it is started here")?;
+    let peers = connect_all(bench, &users).await?;
+    let window = bench.window();
+    let mut tasks = JoinSet::new();
+    for peer in peers {
+        tasks.spawn(stay(peer, window));
+    }
+    let Observed { server, .. } = bench.observe(window).await;
+    let after = bench.target().memory_kib().context("the server has ended")?;
+    join(tasks).await?;
+    let setup = format!("{} idle connections", users.len());
+    let mut report = Report::new(Workload::Idle, setup, window.seconds());
+    report.server = server;
+    report.figure("server memory per connection", after.saturating_sub(before) as f64 / users.len() as f64, "KiB");
+    report.figure("server memory before", before as f64 / 1024.0, "MiB");
+    report.figure("server memory after", after as f64 / 1024.0, "MiB");
+    Ok(report)
+}
+
+async fn stay(mut peer: Peer, window: Window) -> anyhow::Result<Tally> {
+    let mut beats = Peer::beats();
+    loop {
+        tokio::select! {
+            heard = peer.next() => {
+                heard?;
+            }
+            _ = beats.tick() => peer.beat()?,
+            () = sleep_until(window.until.into()) => break,
+        }
+    }
+    peer.close().await;
+    Ok(Tally::default())
+}

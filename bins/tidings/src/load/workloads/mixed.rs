@@ -1,0 +1,203 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use client::HistoryRange;
+use domain::{ChatId, Sequence};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use super::super::bench::{Bench, Observed};
+use super::super::measure::{Latencies, Window};
+use super::super::peer::{Heard, LoadUser, Peer};
+use super::super::report::Report;
+use super::super::users::{LoadChat, group, pair_up, sign_up};
+use super::super::{LoadArgs, Workload};
+use super::hot_chat::HotChat;
+use super::pairs::Pair;
+use super::{connect_all, join};
+
+/// Members of each group.
+const GROUP_MEMBERS: usize = 10;
+/// Senders of the hot chat beside.
+const HOT_SENDERS: usize = 256;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a user does, and how often of a hundred times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Deed {
+    Send,
+    MarkRead,
+    OpenInbox,
+    ReadHistory,
+    Reconnect,
+}
+
+const DEEDS: [(Deed, &str, u32); 5] = [
+    (Deed::Send, "send to ack", 60),
+    (Deed::MarkRead, "mark read", 15),
+    (Deed::OpenInbox, "open the inbox", 10),
+    (Deed::ReadHistory, "read a page", 10),
+    (Deed::Reconnect, "reconnect", 5),
+];
+
+/// Users who do what users do, beside a quiet chat whose latency is watched.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+    let count = arguments.users_or(1000).max(2 * GROUP_MEMBERS);
+    let rate = arguments.rate.unwrap_or(1000);
+    let users = sign_up(bench.base_url(), count, &bench.progress).await?;
+    let control = sign_up(bench.base_url(), 2, &bench.progress).await?;
+    let control_chat = pair_up(&control).await?[0];
+    let chats = make_chats(&users).await?;
+    let hot_chat = match arguments.beside_hot_chat {
+        true => {
+            let senders = sign_up(bench.base_url(), HOT_SENDERS, &bench.progress).await?;
+            Some(HotChat::prepare(bench, &senders).await?)
+        }
+        false => None,
+    };
+    let peers = connect_all(bench, &users).await?;
+    let mut control_peers = connect_all(bench, &control).await?.into_iter();
+
+    let window = bench.window();
+    let pause = Duration::from_secs(1) * count as u32 / rate;
+    let mut tasks = JoinSet::new();
+    for ((user, peer), chat) in users.iter().zip(peers).zip(chats) {
+        let user = MixedUser { user: user.clone(), peer: Some(peer), chat, epoch: bench.epoch };
+        tasks.spawn(user.work(window, pause, bench.counter()));
+    }
+    let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, &Arc::default()));
+    let mut control_tasks = JoinSet::new();
+    if let (Some(sender), Some(receiver)) = (control_peers.next(), control_peers.next()) {
+        control_tasks.spawn(Pair::new(sender, receiver, control_chat, 1).work(window, Arc::default()));
+    }
+    let Observed { server, timeline } = bench.observe(window).await;
+    let control = join(control_tasks).await?;
+    let mut deeds: BTreeMap<Deed, Latencies> = BTreeMap::new();
+    while let Some(done) = tasks.join_next().await {
+        for (deed, latencies) in done?? {
+            deeds.entry(deed).or_default().merge(&latencies);
+        }
+    }
+    let beside = if hot_tasks.is_some() { ", beside a hot chat" } else { "" };
+    let setup = format!("{count} users, {rate} deeds a second{beside}");
+    let mut report = Report::new(Workload::Mixed, setup, window.seconds());
+    report.server = server;
+    report.timeline = timeline;
+    report.integrity = control.integrity;
+    if let Some(hot_tasks) = hot_tasks {
+        let hot = join(hot_tasks).await?;
+        report.integrity += hot.integrity;
+        report.figure("hot chat, messages acknowledged", hot.acks.count() as f64 / window.seconds(), "msg/s");
+    }
+    report.rate("deeds", deeds.values().map(Latencies::count).sum(), "deeds/s");
+    report.latency("control chat, to delivery", &control.deliveries);
+    for (deed, name, _) in DEEDS {
+        report.latency(name, deeds.entry(deed).or_default());
+    }
+    Ok(report)
+}
+
+/// A chat for each user, in their order: seven of ten write to one other, three in a group.
+async fn make_chats(users: &[LoadUser]) -> anyhow::Result<Vec<LoadChat>> {
+    let in_pairs = users.len() * 7 / 10 / 2 * 2;
+    let (paired, grouped) = users.split_at(in_pairs);
+    let mut chats: Vec<LoadChat> = pair_up(paired).await?.into_iter().flat_map(|chat| [chat, chat]).collect();
+    for members in grouped.chunks(GROUP_MEMBERS) {
+        let chat = group(&members[0], &members[1..]).await?;
+        chats.extend(std::iter::repeat_n(chat, members.len()));
+    }
+    Ok(chats)
+}
+
+struct MixedUser {
+    user: LoadUser,
+    /// Absent only while the user reconnects.
+    peer: Option<Peer>,
+    chat: LoadChat,
+    epoch: Instant,
+}
+
+impl MixedUser {
+    /// Does something every `pause`, and listens in between.
+    async fn work(
+        mut self,
+        window: Window,
+        pause: Duration,
+        done: Arc<AtomicU64>,
+    ) -> anyhow::Result<BTreeMap<Deed, Latencies>> {
+        let mut deeds: BTreeMap<Deed, Latencies> = BTreeMap::new();
+        let mut turns = interval(pause);
+        turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut beats = Peer::beats();
+        let mut number = 0;
+        // Everybody begins at another moment, or all would do everything together.
+        turns.reset_after(pause.mul_f64(rand::random()));
+        while !window.is_over() {
+            let Some(peer) = &mut self.peer else { anyhow::bail!("the user is not connected") };
+            tokio::select! {
+                heard = peer.next() => {
+                heard?;
+            }
+                _ = beats.tick() => peer.beat()?,
+                _ = turns.tick() => {
+                    let deed = draw();
+                    let begun = Instant::now();
+                    number += 1;
+                    self.act(deed, number).await?;
+                    if (window.from..window.until).contains(&Instant::now()) {
+                        deeds.entry(deed).or_default().record(begun.elapsed());
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        if let Some(peer) = self.peer {
+            peer.close().await;
+        }
+        Ok(deeds)
+    }
+
+    async fn act(&mut self, deed: Deed, number: u64) -> anyhow::Result<()> {
+        let Some(peer) = &mut self.peer else { return Ok(()) };
+        let (api, chat_id): (_, ChatId) = (self.user.client.api(), self.chat.chat_id);
+        match deed {
+            Deed::Send => {
+                peer.send(chat_id, number)?;
+                timeout(ANSWER_TIMEOUT, answer(peer, number)).await?
+            }
+            Deed::MarkRead => api.mark_read(chat_id, Sequence(self.chat.head)).await.map(drop).map_err(Into::into),
+            Deed::OpenInbox => api.chats(None).await.map(drop).map_err(Into::into),
+            Deed::ReadHistory => api.history(chat_id, HistoryRange::default()).await.map(drop).map_err(Into::into),
+            Deed::Reconnect => {
+                if let Some(peer) = self.peer.take() {
+                    peer.close().await;
+                }
+                self.peer = Some(Peer::connect(&self.user, self.epoch).await?);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Waits for the answer to a send.
+async fn answer(peer: &mut Peer, sent: u64) -> anyhow::Result<()> {
+    loop {
+        match peer.next().await? {
+            Heard::Ack { number, .. } | Heard::Refused { number } if number == sent => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+fn draw() -> Deed {
+    let mut drawn = rand::random_range(0..100);
+    for (deed, _, share) in DEEDS {
+        if drawn < share {
+            return deed;
+        }
+        drawn -= share;
+    }
+    Deed::Send
+}

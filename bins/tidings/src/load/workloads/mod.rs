@@ -1,0 +1,53 @@
+//! One file per workload: what it prepares, what it does in the window, and what it reports.
+
+mod catch_up;
+mod group;
+mod history;
+mod hot_chat;
+mod idle;
+mod mixed;
+mod pairs;
+mod storm;
+
+use std::time::Instant;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::task::JoinSet;
+
+use super::bench::Bench;
+use super::measure::Tally;
+use super::peer::{LoadUser, Peer};
+use super::report::Report;
+use super::users::PARALLEL;
+use super::{LoadArgs, Workload};
+
+/// Runs a workload to its end.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+    match arguments.workload {
+        Workload::Pairs => pairs::run(bench, arguments, 1).await,
+        Workload::PairsDeep => pairs::run(bench, arguments, 16).await,
+        Workload::Group => group::run(bench, arguments).await,
+        Workload::Idle => idle::run(bench, arguments).await,
+        Workload::CatchUp => catch_up::run(bench, arguments).await,
+        Workload::Storm => storm::run(bench, arguments).await,
+        Workload::HotChat => hot_chat::run(bench, arguments).await,
+        Workload::Mixed => mixed::run(bench, arguments).await,
+        Workload::History => history::run(bench, arguments).await,
+    }
+}
+
+/// Connects everybody, in their order.
+async fn connect_all(bench: &Bench, users: &[LoadUser]) -> anyhow::Result<Vec<Peer>> {
+    bench.progress.set_message("connecting");
+    let epoch: Instant = bench.epoch;
+    stream::iter(users).map(|user| Peer::connect(user, epoch)).buffered(PARALLEL).try_collect().await
+}
+
+/// Waits for every task and adds up what they have seen.
+async fn join(mut tasks: JoinSet<anyhow::Result<Tally>>) -> anyhow::Result<Tally> {
+    let mut total = Tally::default();
+    while let Some(tally) = tasks.join_next().await {
+        total.merge(&tally??);
+    }
+    Ok(total)
+}

@@ -1,0 +1,41 @@
+use std::time::Instant;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::super::bench::Bench;
+use super::super::measure::Latencies;
+use super::super::peer::Peer;
+use super::super::report::Report;
+use super::super::users::sign_up;
+use super::super::{LoadArgs, Workload};
+
+/// Handshakes under way at once.
+const PARALLEL: usize = 256;
+
+/// Users who connect all at once, until the last of them can receive.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+    let users = sign_up(bench.base_url(), arguments.users_or(2000), &bench.progress).await?;
+    bench.progress.set_message("connecting");
+    let cpu_before = bench.target().cpu_seconds();
+    let started = Instant::now();
+    let connected: Vec<(Peer, Instant, Instant)> = stream::iter(&users)
+        .map(|user| async {
+            let begun = Instant::now();
+            Peer::connect(user, bench.epoch).await.map(|peer| (peer, begun, Instant::now()))
+        })
+        .buffer_unordered(PARALLEL)
+        .try_collect()
+        .await?;
+    let took = started.elapsed();
+    let mut latencies = Latencies::default();
+    for (peer, begun, ready) in connected {
+        latencies.record(ready - begun);
+        peer.close().await;
+    }
+    let setup = format!("{} users who connect, {PARALLEL} at a time", users.len());
+    let mut report = Report::new(Workload::Storm, setup, took.as_secs_f64());
+    report.server = bench.server_since(cpu_before);
+    report.rate("connections", latencies.count(), "connections/s");
+    report.latency("handshake to established", &latencies);
+    Ok(report)
+}

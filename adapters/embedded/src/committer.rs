@@ -37,10 +37,15 @@ pub(crate) enum Command {
 
 /// One transaction and whoever waits for it.
 pub(crate) trait Job: Send {
-    fn run(&mut self, tx: &mut Tx<'_>);
-    /// Answers, after the commit that the job was part of succeeded or failed.
-    fn answer(self: Box<Self>, committed: Result<(), &str>);
+    /// Runs the transaction; its outcome is answered when the commit is done.
+    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> Answer;
+
+    /// Answers that the transaction was not run.
+    fn refuse(self: Box<Self>, reason: &str);
 }
+
+/// Answers a transaction that was run, once the commit that it is part of has succeeded or failed for a reason.
+type Answer = Box<dyn FnOnce(Result<(), &str>)>;
 
 /// A transaction, and where its outcome will be.
 pub(crate) fn job<T, F>(work: F) -> (Command, oneshot::Receiver<Result<T, StoreError>>)
@@ -49,38 +54,32 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
 {
     let (waiter, outcome) = oneshot::channel();
-    (Command::Run(Box::new(Transaction { work: Some(work), result: None, waiter })), outcome)
+    (Command::Run(Box::new(Transaction { work, waiter })), outcome)
 }
 
 struct Transaction<T, F> {
-    work: Option<F>,
-    result: Option<Result<T, StoreError>>,
+    work: F,
     waiter: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T, F> Job for Transaction<T, F>
 where
-    T: Send,
+    T: Send + 'static,
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
 {
-    fn run(&mut self, tx: &mut Tx<'_>) {
-        let Some(work) = self.work.take() else { return };
+    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> Answer {
+        let Self { work, waiter } = *self;
         let result = work(tx);
         match result {
             Ok(_) => tx.keep(),
             Err(_) => tx.discard(),
         }
-        self.result = Some(result);
+        // A caller that has gone away finds out by retrying, here and below.
+        Box::new(|committed| drop(waiter.send(committed.map_err(StoreError::unavailable).and(result))))
     }
 
-    fn answer(self: Box<Self>, committed: Result<(), &str>) {
-        let outcome = match (committed, self.result) {
-            (Ok(()), Some(result)) => result,
-            (Ok(()), None) => Err(StoreError::unavailable("the transaction was not run")),
-            (Err(reason), _) => Err(StoreError::unavailable(reason)),
-        };
-        // A caller that has gone away finds out by retrying.
-        drop(self.waiter.send(outcome));
+    fn refuse(self: Box<Self>, reason: &str) {
+        drop(self.waiter.send(Err(StoreError::unavailable(reason))));
     }
 }
 
@@ -104,6 +103,17 @@ pub(crate) fn start(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
 ) -> Result<(Link, JoinHandle<()>), BoxError> {
+    let (link, committer) = open(directory, config, clock, ids)?;
+    let thread = thread::Builder::new().name("committer".to_owned()).spawn(|| committer.run())?;
+    Ok((link, thread))
+}
+
+fn open(
+    directory: Directory,
+    config: Config,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> Result<(Link, Committer), BoxError> {
     let tables = Tables::open(&directory.database(), &config)?;
     let (commands_in, commands) = mpsc::channel(config.queue_len_max);
     let (log_end, log_end_out) = watch::channel(end_of_log(&tables)?);
@@ -131,8 +141,7 @@ pub(crate) fn start(
         places_saved_at: Instant::now(),
         closing: false,
     };
-    let thread = thread::Builder::new().name("committer".to_owned()).spawn(|| committer.run())?;
-    Ok((link, thread))
+    Ok((link, committer))
 }
 
 /// The one thread that writes.
@@ -173,21 +182,18 @@ impl Committer {
         let Some(tables) = self.tables.borrow().clone() else { return Err("the database is closed".to_owned()) };
         let offset = *self.log_end.borrow();
         let mut tx = Tx::new(&tables, &mut self.heads, &*self.ids, self.clock.now(), offset);
-        let mut jobs = vec![];
+        let mut answers = vec![];
         let mut next = Some(first);
         while let Some(command) = next.take() {
             match command {
-                Command::Run(mut job) => {
-                    job.run(&mut tx);
-                    jobs.push(job);
-                }
+                Command::Run(job) => answers.push(job.run(&mut tx)),
                 Command::Tick => {}
                 Command::Close => {
                     self.closing = true;
                     break;
                 }
             }
-            if jobs.len() < self.config.batch_jobs_max && tx.bytes() < self.config.batch_bytes_max {
+            if answers.len() < self.config.batch_jobs_max && tx.bytes() < self.config.batch_bytes_max {
                 next = self.commands.try_recv().ok();
             }
         }
@@ -204,8 +210,8 @@ impl Committer {
             Ok(events) => {
                 let end = offset + events.len() as u64;
                 self.tail.push(end, events);
-                for job in jobs {
-                    job.answer(Ok(()));
+                for answer in answers {
+                    answer(Ok(()));
                 }
                 self.log_end.send_if_modified(|known| std::mem::replace(known, end) != end);
                 if places_due {
@@ -217,8 +223,8 @@ impl Committer {
             Err(error) => {
                 counter!("tidings_store_commit_errors_total").increment(1);
                 let reason = error.to_string();
-                for job in jobs {
-                    job.answer(Err(&reason));
+                for answer in answers {
+                    answer(Err(&reason));
                 }
                 Err(reason)
             }
@@ -252,7 +258,7 @@ impl Committer {
         let until = Instant::now() + pause;
         while !self.closing && Instant::now() < until {
             match self.commands.try_recv() {
-                Ok(Command::Run(job)) => job.answer(Err(reason)),
+                Ok(Command::Run(job)) => job.refuse(reason),
                 Ok(Command::Tick) => {}
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => self.closing = true,
                 Err(TryRecvError::Empty) => thread::sleep(POLL),
@@ -300,5 +306,77 @@ fn close(mut tables: Arc<Tables>) {
             Err(shared) => tables = shared,
         }
         thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::{RandomIds, SystemClock};
+
+    use super::*;
+    use crate::Health;
+
+    fn committer(directory: &tempfile::TempDir) -> (Link, Committer) {
+        let claimed = Directory::claim(directory.path()).unwrap();
+        open(claimed, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+    }
+
+    fn put(key: &'static [u8], value: u64) -> (Command, oneshot::Receiver<Result<(), StoreError>>) {
+        job(move |tx| {
+            tx.put(Table::Meta, key, &value);
+            Ok(())
+        })
+    }
+
+    fn get(link: &Link, key: &[u8]) -> Option<u64> {
+        link.tables.borrow().as_ref().expect("the database is open").get(Table::Meta, key).unwrap()
+    }
+
+    #[test]
+    fn jobs_that_wait_are_committed_together_up_to_the_bound() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, mut committer) = committer(&directory);
+        committer.config.batch_jobs_max = 2;
+        let (first, mut first_outcome) = put(b"first", 1);
+        let (second, mut second_outcome) = put(b"second", 2);
+        let (third, mut third_outcome) = put(b"third", 3);
+        link.commands.try_send(second).ok().unwrap();
+        link.commands.try_send(third).ok().unwrap();
+        committer.commit(first).unwrap();
+        first_outcome.try_recv().unwrap().unwrap();
+        second_outcome.try_recv().unwrap().unwrap();
+        assert!(third_outcome.try_recv().is_err());
+        assert_eq!([get(&link, b"first"), get(&link, b"second"), get(&link, b"third")], [Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn recovery_refuses_what_comes_in_the_meantime_and_reopens_with_everything_committed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, mut committer) = committer(&directory);
+        committer.commit(put(b"before", 1).0).unwrap();
+        let before = Arc::downgrade(link.tables.borrow().as_ref().unwrap());
+        let (refused, mut outcome) = put(b"refused", 2);
+        link.commands.try_send(refused).ok().unwrap();
+
+        committer.recover("the disk is on fire".to_owned());
+        match outcome.try_recv().unwrap() {
+            Err(StoreError::Unavailable(reason)) => assert_eq!(reason.to_string(), "the disk is on fire"),
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+        assert_eq!(link.health.get(), Health::Ok);
+        assert!(before.upgrade().is_none(), "the old database is closed");
+        assert_eq!((get(&link, b"before"), get(&link, b"refused")), (Some(1), None));
+        committer.commit(put(b"after", 3).0).unwrap();
+        assert_eq!(get(&link, b"after"), Some(3));
+    }
+
+    #[test]
+    fn a_store_that_is_told_to_close_gives_up_recovering() {
+        let directory = tempfile::tempdir().unwrap();
+        let (link, mut committer) = committer(&directory);
+        link.commands.try_send(Command::Close).ok().unwrap();
+        committer.recover("the disk is on fire".to_owned());
+        assert!(committer.closing);
+        assert!(matches!(link.health.get(), Health::Failing { reason, .. } if reason == "the disk is on fire"));
     }
 }

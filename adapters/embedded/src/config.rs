@@ -3,10 +3,10 @@
 pub struct Config {
     /// Memory for blocks read from disk.
     pub cache_bytes: u64,
-    /// Sealed write-ahead journals on disk above which tables are flushed so that the oldest can go; at least 64 MiB.
-    /// It bounds how much a restart has to replay.
+    /// Sealed write-ahead journals on disk above which tables are flushed so that the oldest can go. It bounds how much
+    /// a restart has to replay. Less than 64 MiB counts as that.
     pub journal_bytes_max: u64,
-    /// Threads that flush and compact.
+    /// Threads that flush and compact; at least one.
     pub workers: usize,
     /// Jobs that may wait for the committer. When it is full, writers wait for room.
     pub queue_len_max: usize,

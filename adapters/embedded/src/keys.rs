@@ -1,8 +1,9 @@
 //! The keys of the tables. Numbers are big-endian, so that their order is the order of the keys.
 //!
-//! A ulid begins with its time, and ids made at about the same time begin alike. Keys of chats and users turn it around
-//! and begin with its random part: the engine compares keys by their first four bytes as long as those differ, and only
-//! then follows a pointer to the rest. Nothing rests on the order of chats or of users.
+//! A ulid begins with its time, and ids made at about the same time begin alike. Keys that begin with a chat or a user
+//! turn its id around and begin with its random part: the engine compares keys by their first four bytes as long as those
+//! differ, and only then follows a pointer to the rest. What is listed, the members of a chat and the chats of a user,
+//! stays in the order of ids.
 
 use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, Sequence, SessionId, Timestamp, UserId};
 use ports::{BoxError, PhoneKey, RequestKey, UserKey};
@@ -38,16 +39,16 @@ pub(crate) fn send(chat_id: ChatId, sender_id: UserId, client_message_id: Client
 }
 
 pub(crate) fn member(chat_id: ChatId, user_id: UserId) -> [u8; 32] {
-    join(chat(chat_id), user(user_id))
+    join(chat(chat_id), user_id.to_bytes())
 }
 
 pub(crate) fn membership(user_id: UserId, chat_id: ChatId) -> [u8; 32] {
-    join(user(user_id), chat(chat_id))
+    join(user(user_id), chat_id.to_bytes())
 }
 
 /// The chat of a [`membership`] key.
 pub(crate) fn parse_membership(key: &[u8]) -> Result<ChatId, BoxError> {
-    split::<16, 16>(key).map(|(_, chat_id)| parse_chat(chat_id))
+    split::<16, 16>(key).map(|(_, chat_id)| ChatId::from_bytes(chat_id))
 }
 
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
@@ -163,6 +164,20 @@ mod tests {
         let keys = [place(1, 1), place(1, 255), place(1, 256), place(2, 1)].map(message);
         assert!(keys.is_sorted());
         assert_eq!(parse_message(&keys[2]).unwrap(), place(1, 256));
+    }
+
+    #[test]
+    fn members_of_a_chat_and_chats_of_a_user_are_in_the_order_of_ids() {
+        let ids = [[0, 9], [1, 5], [2, 1]].map(|[first, last]| {
+            let mut id = [0; 16];
+            (id[0], id[15]) = (first, last);
+            id
+        });
+        let (chat_id, user_id) = (ChatId::from_bytes([7; 16]), UserId::from_bytes([8; 16]));
+        assert!(ids.map(|id| member(chat_id, UserId::from_bytes(id))).is_sorted());
+        let memberships = ids.map(|id| membership(user_id, ChatId::from_bytes(id)));
+        assert!(memberships.is_sorted());
+        assert_eq!(parse_membership(&memberships[1]).unwrap(), ChatId::from_bytes(ids[1]));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use ports::{
     Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
 };
 
+use tracing::error;
+
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
@@ -16,19 +18,32 @@ use crate::tx::Tx;
 #[async_trait]
 impl MessageWriter for EmbeddedStore {
     async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
-        self.write(move |tx| batch.iter().map(|new| append(tx, new)).collect()).await
+        self.write(move |tx| batch.into_iter().map(|new| judge(tx, new)).collect()).await
     }
 }
 
-fn append(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Appended, StoreError> {
-    let &NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, .. } = new;
+/// Appends one send of a batch. A row that does not decode refuses this send alone: all that a send reads it reads before
+/// it writes, so nothing of it is left, and the others go on.
+fn judge(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
+    let chat_id = new.chat_id;
+    match append(tx, new) {
+        Err(failure @ StoreError::Corrupt { .. }) => {
+            error!(error = &failure as &dyn std::error::Error, %chat_id, "a send met a damaged row");
+            Ok(Appended::Refused(SendRefusal::Unreadable))
+        }
+        outcome => outcome,
+    }
+}
+
+fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
+    let NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, origin_connection_id, .. } = new;
     if tx.get_bytes(Table::Members, &keys::member(chat_id, sender_id))?.is_none() {
         let chat = tx.get_bytes(Table::Chats, &keys::chat(chat_id))?;
         let refusal = if chat.is_some() { SendRefusal::NotAMember } else { SendRefusal::ChatNotFound };
         return Ok(Appended::Refused(refusal));
     }
     let send_key = keys::send(chat_id, sender_id, client_message_id);
-    let fingerprint = fingerprint(new);
+    let fingerprint = fingerprint(&new);
     if let Some(known) = tx.get::<SendKey>(Table::SendKeys, &send_key)?
         // A key is void after its time, whether or not the trimmer has been there.
         && created_at.since(known.receipt.created_at) < RETENTION
@@ -51,7 +66,7 @@ fn append(tx: &mut Tx<'_>, new: &NewMessage) -> Result<Appended, StoreError> {
     if let Some(expires_at) = message.expires_at {
         tx.expire(expires_at, Expiring::Message(place));
     }
-    tx.log_event(message_event(message, new.origin_connection_id));
+    tx.log_event(message_event(message, origin_connection_id));
     Ok(Appended::New(receipt))
 }
 

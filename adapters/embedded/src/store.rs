@@ -117,8 +117,11 @@ pub(crate) fn closed<E>(_: E) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, UserId};
-    use ports::{ChatReader, MessageReader, RandomIds, SystemClock, UserReader};
+    use domain::{ChatId, ClientMessageId, ContentType, Sequence, UserId};
+    use ports::{
+        Appended, ChatReader, ChatWriter, MessageReader, MessageWriter, NewGroup, NewMessage, RandomIds, SendRefusal,
+        SystemClock, UserReader,
+    };
 
     use super::*;
     use crate::keys;
@@ -146,6 +149,51 @@ mod tests {
         assert_eq!(table(store.users(&[user_id]).await.err()), "users");
         assert_eq!(table(store.members(chat_id).await.err()), "members");
         assert_eq!(table(store.head(chat_id).await.err()), "heads");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_damaged_chat_refuses_its_own_sends_and_no_others_of_the_batch() {
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let user_id = UserId::from_bytes([1; 16]);
+        let group = |n| NewGroup {
+            chat_id: ChatId::from_bytes([n; 16]),
+            name: "group".to_owned().try_into().unwrap(),
+            created_by: user_id,
+            members: vec![],
+            created_at: SystemClock.now(),
+        };
+        let damaged = store.create_group(group(1)).await.unwrap().chat().chat_id;
+        let sound = store.create_group(group(2)).await.unwrap().chat().chat_id;
+        store
+            .write(move |tx| {
+                tx.put_new(Table::Heads, &keys::chat(damaged), vec![]);
+                Ok(())
+            })
+            .await
+            .unwrap();
+        // A restart, because the committer remembers the heads it has written.
+        store.close().await;
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let message = |chat_id| NewMessage {
+            chat_id,
+            sender_id: user_id,
+            client_message_id: ClientMessageId::from_bytes([3; 16]),
+            message_id: RandomIds.ulid().into(),
+            content: "hello".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: SystemClock.now(),
+            origin_connection_id: None,
+        };
+        let outcomes = store.append(vec![message(damaged), message(sound)]).await.unwrap();
+        assert_eq!(outcomes[0], Appended::Refused(SendRefusal::Unreadable));
+        assert!(matches!(outcomes[1], Appended::New(receipt) if receipt.sequence == Sequence(1)), "{outcomes:?}");
         store.close().await;
     }
 

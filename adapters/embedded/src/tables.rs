@@ -1,7 +1,7 @@
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, PinningPolicy};
+use fjall::config::{FilterPolicy, PinningPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Slice, Snapshot};
 use ports::StoreError;
 
@@ -111,11 +111,13 @@ impl Table {
             Self::Log | Self::Expiries => options.filter_policy(FilterPolicy::disabled()),
             // Looked up by keys that are nearly always there, so filters on the last level would save nothing.
             Self::Heads | Self::Chats | Self::Users | Self::Messages => options.expect_point_read_hits(true),
-            _ => options
-                .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0)))),
+            _ => options,
         }
     }
 }
+
+/// The least that the engine takes for a bound on its journals.
+const JOURNAL_BYTES_MIN: u64 = 64 << 20;
 
 /// Writes of one table that are kept in memory before they are flushed.
 const MEMTABLE_BYTES: u64 = 8 << 20;
@@ -136,8 +138,8 @@ impl Tables {
     pub(crate) fn open(path: &Path, config: &Config) -> fjall::Result<Self> {
         let database = Database::builder(path)
             .cache_size(config.cache_bytes)
-            .max_journaling_size(config.journal_bytes_max)
-            .worker_threads(config.workers)
+            .max_journaling_size(config.journal_bytes_max.max(JOURNAL_BYTES_MIN))
+            .worker_threads(config.workers.max(1))
             .open()?;
         let keyspaces = Table::ALL
             .iter()
@@ -243,4 +245,19 @@ impl Batch<'_> {
 /// Decodes a row that may be there.
 pub(crate) fn decode<V: Stored>(table: Table, row: Option<Slice>) -> Result<Option<V>, StoreError> {
     row.map(|row| V::decode(&row).map_err(|error| unreadable(table, error))).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_table_is_found_under_its_own_number_and_name() {
+        for (number, table) in Table::ALL.into_iter().enumerate() {
+            assert_eq!(table as usize, number, "{table:?}");
+        }
+        assert_eq!(Table::ALL.map(Table::name).into_iter().collect::<BTreeSet<_>>().len(), Table::ALL.len());
+    }
 }

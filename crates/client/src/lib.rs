@@ -6,6 +6,7 @@
 //! [`RawConnection`] is the socket alone, for whoever wants to say every frame themselves.
 //!
 //! ```no_run
+//! # extern crate tidings_client as client;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use client::{Client, ClientEvent};
 //!

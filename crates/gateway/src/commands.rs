@@ -170,6 +170,7 @@ fn ingest_error(failure: IngestError) -> ErrorBody {
         IngestError::NotAMember => ErrorCode::NotAMember,
         IngestError::IdempotencyKeyReused => ErrorCode::IdempotencyKeyReused,
         IngestError::CounterMissing => ErrorCode::CounterMissing,
+        IngestError::Unreadable => ErrorCode::InternalError,
         IngestError::AboveHead { .. } => ErrorCode::InvalidSequence,
         IngestError::Busy => ErrorCode::ServerBusy,
         IngestError::Unavailable { .. } => ErrorCode::ServiceUnavailable,

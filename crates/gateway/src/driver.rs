@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::error::Error as _;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use bytes::Bytes;
 use domain::Timestamp;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{Sink, SinkExt, Stream};
+use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use metrics::counter;
 use protocol::frame::{ConnectionEstablished, ServerFrame};
 use protocol::{CloseReason, Connection, Output, PROTOCOL_VERSION, Pressure};
@@ -204,14 +204,21 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes the last answers and the close frame, if the client still takes them.
+    /// Writes the last answers and the close frame, if the client still takes them, and waits for the client's own.
     async fn close(&mut self, reason: CloseReason) {
         let close = CloseFrame { code: reason.code(), reason: Utf8Bytes::from_static(reason.as_str()) };
         let goodbye = async {
             while let Some(frame) = self.answers.pop_front() {
                 self.socket.feed(text(frame)).await?;
             }
-            self.socket.send(Message::Close(Some(close))).await
+            self.socket.send(Message::Close(Some(close))).await?;
+            // A socket that is dropped with bytes unread is reset, and a reset can overtake the goodbye on its way.
+            while let Some(Ok(_)) = self.socket.next().await {}
+            if reason == CloseReason::FrameTooLarge {
+                // The rest of the frame cannot be read, so the client has all of its time to read the goodbye.
+                pending::<()>().await;
+            }
+            Ok::<_, axum::Error>(())
         };
         // A client that is gone, or does not read, has no use for a goodbye.
         drop(tokio::time::timeout(CLOSE_GRACE, goodbye).await);

@@ -146,5 +146,8 @@ impl Ingest for Ingester {
 
 fn unavailable(failure: StoreError) -> IngestError {
     error!(error = &failure as &dyn std::error::Error, "the store did not answer");
-    IngestError::Unavailable { retry_after: RETRY_AFTER }
+    match failure {
+        StoreError::Unavailable(_) => IngestError::Unavailable { retry_after: RETRY_AFTER },
+        StoreError::Corrupt { .. } => IngestError::Unreadable,
+    }
 }

@@ -68,6 +68,7 @@ fn outcome_of(outcome: Appended) -> Result<Sent, IngestError> {
         Appended::Refused(SendRefusal::NotAMember) => Err(IngestError::NotAMember),
         Appended::Refused(SendRefusal::KeyReused) => Err(IngestError::IdempotencyKeyReused),
         Appended::Refused(SendRefusal::CounterMissing) => Err(IngestError::CounterMissing),
+        Appended::Refused(SendRefusal::Unreadable) => Err(IngestError::Unreadable),
     }
 }
 
@@ -85,6 +86,7 @@ pub(crate) fn answer(reply: oneshot::Sender<Result<Sent, IngestError>>, outcome:
         Err(IngestError::NotAMember) => "not_a_member",
         Err(IngestError::IdempotencyKeyReused) => "key_reused",
         Err(IngestError::CounterMissing) => "counter_missing",
+        Err(IngestError::Unreadable) => "unreadable",
         Err(IngestError::AboveHead { .. }) => "above_head",
         Err(IngestError::Busy) => "busy",
         Err(IngestError::Unavailable { .. }) => "unavailable",

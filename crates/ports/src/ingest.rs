@@ -64,6 +64,9 @@ pub enum IngestError {
     /// The chat's head row is gone.
     #[error("this chat cannot take messages until an operator has repaired it")]
     CounterMissing,
+    /// A record of the chat is damaged; trying again does not help.
+    #[error("this chat cannot be used until an operator has looked at it")]
+    Unreadable,
     /// A sequence above the chat's head.
     #[error("sequence is above the head of the chat, {head}")]
     AboveHead {

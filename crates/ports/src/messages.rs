@@ -30,14 +30,14 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// The message that the send becomes at its place in the chat.
-    pub fn at(&self, sequence: Sequence) -> Message {
+    pub fn at(self, sequence: Sequence) -> Message {
         Message {
             message_id: self.message_id,
             chat_id: self.chat_id,
             sequence,
             sender_id: self.sender_id,
             client_message_id: self.client_message_id,
-            content: self.content.clone(),
+            content: self.content,
             content_type: self.content_type,
             created_at: self.created_at,
             expires_at: self.ttl.map(|ttl| self.created_at + ttl.as_duration()),
@@ -78,6 +78,8 @@ pub enum SendRefusal {
     KeyReused,
     /// The chat has no head row: a correctness incident that an operator repairs.
     CounterMissing,
+    /// A row of the chat does not decode: an operator has to look. The other chats of the batch do not suffer for it.
+    Unreadable,
 }
 
 /// Writes messages: the commit.

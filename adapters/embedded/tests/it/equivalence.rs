@@ -228,9 +228,9 @@ async fn compare(path: &Path, operations: &[Operation]) -> Result<(), TestCaseEr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn the_embedded_store_answers_like_the_memory_store(operations in proptest::collection::vec(operation(), 1..60)) {
+    fn the_embedded_store_answers_like_the_memory_store(operations in proptest::collection::vec(operation(), 1..50)) {
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(compare(directory.path(), &operations))?;

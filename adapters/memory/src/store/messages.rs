@@ -39,7 +39,7 @@ impl State {
             return Appended::Refused(SendRefusal::CounterMissing);
         };
 
-        let message = send.at(head.sequence.next());
+        let message = send.clone().at(head.sequence.next());
         let receipt =
             Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
         let NewMessage { content, content_type, ttl, origin_connection_id, .. } = send;

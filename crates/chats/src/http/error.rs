@@ -95,6 +95,7 @@ impl From<IngestError> for ApiError {
             IngestError::NotAMember => Self::new(ErrorCode::NotAMember, error),
             IngestError::IdempotencyKeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error),
             IngestError::CounterMissing => Self::new(ErrorCode::CounterMissing, error),
+            IngestError::Unreadable => Self::new(ErrorCode::InternalError, error),
             IngestError::AboveHead { head } => Self::above_head(head),
             IngestError::Busy => Self::retry(ErrorCode::ServerBusy, error, STORE_RETRY_AFTER),
             IngestError::Unavailable { retry_after } => Self::retry(ErrorCode::ServiceUnavailable, error, retry_after),

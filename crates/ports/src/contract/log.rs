@@ -44,7 +44,7 @@ pub async fn every_commit_leaves_its_events_once_in_order(stores: Stores) {
         changed_by,
     };
     let persisted = |send: &NewMessage, sequence| EventBody::MessagePersisted {
-        message: send.at(Sequence(sequence)),
+        message: send.clone().at(Sequence(sequence)),
         origin_connection_id: send.origin_connection_id,
     };
     let created = group.opening().events;

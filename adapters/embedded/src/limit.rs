@@ -30,8 +30,8 @@ pub struct StoreLimit {
     pub store_sends_per_second: f64,
     /// The longest that a send of those took.
     pub longest_send: Duration,
-    /// As many bytes as those sends leave in the journal, appended to a file and synced `in_flight` sends at a time: what
-    /// the disk alone allows.
+    /// As many bytes as those sends leave in the journal, appended to a growing file and synced `in_flight` sends at a
+    /// time. Not an upper bound where syncs dominate: the store's journal is laid out in advance and does not grow.
     pub raw_sends_per_second: f64,
 }
 

@@ -173,6 +173,10 @@ impl Driver {
                 Poll::Pending => {}
             }
         }
+        if !open {
+            // Nothing is left to wait for but the commands under way, each of which has a deadline.
+            return Poll::Pending;
+        }
         // The timer is left where it is when the time to wait for moves away, and looked at anew when it fires: frames
         // come far more often than timeouts.
         if self.timer.deadline() > self.connection.poll_timeout().into() {

@@ -56,10 +56,10 @@ async fn admit(
     headers: &HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Refusal> {
-    let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
     let Query(parameters) = parameters.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
     let device_id = device(&parameters, headers)?;
     let principal = authenticate(gateway, &parameters, headers, device_id).await?;
+    let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
 
     let limits = &gateway.config.limits;
     if let Some(quota) = limits.connections_new {

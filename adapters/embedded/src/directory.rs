@@ -48,7 +48,7 @@ pub enum OpenError {
         found: String,
     },
     /// Another process has it open.
-    #[error("the store in `{}` is in use by another process", .0.display())]
+    #[error("the store in `{}` is in use by another process; stop that one or name another directory", .0.display())]
     InUse(PathBuf),
     /// The engine cannot open it.
     #[error("the store in `{}` cannot be opened", .path.display())]
@@ -258,7 +258,10 @@ mod tests {
     fn a_second_opener_is_told_which_directory_is_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let held = Directory::claim(dir.path()).unwrap();
-        let expected = format!("the store in `{}` is in use by another process", dir.path().display());
+        let expected = format!(
+            "the store in `{}` is in use by another process; stop that one or name another directory",
+            dir.path().display()
+        );
         assert_eq!(refusal(dir.path()), expected);
         drop(held);
         drop(Directory::claim(dir.path()).unwrap());

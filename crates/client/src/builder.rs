@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use domain::DeviceId;
+use domain::{ChatId, DeviceId, Sequence};
 use protocol::client::SendBounds;
 use protocol::rest::Tokens;
 use uuid::Uuid;
@@ -15,6 +15,7 @@ pub struct Client {
     api: Api,
     send_bounds: SendBounds,
     reconnect_pause: Duration,
+    positions: Vec<(ChatId, Sequence)>,
 }
 
 /// What a [`Client`] is made of.
@@ -26,6 +27,7 @@ pub struct ClientBuilder {
     http: Option<reqwest::Client>,
     send_bounds: SendBounds,
     reconnect_pause: Duration,
+    positions: Vec<(ChatId, Sequence)>,
 }
 
 impl Client {
@@ -38,6 +40,7 @@ impl Client {
             http: None,
             send_bounds: SendBounds::default(),
             reconnect_pause: Duration::from_secs(1),
+            positions: Vec::new(),
         }
     }
 
@@ -49,12 +52,13 @@ impl Client {
     /// Connects and stays so until [`ClientHandle::close`] is called, the [`Events`] are dropped or the user is signed out.
     ///
     /// It returns at once; [`Connected`](crate::ClientEvent::Connected) comes as an event. Every chat of the user is
-    /// followed from the place up to which the server knows it delivered. Needs a Tokio runtime.
+    /// followed: from its place among the [`positions`](ClientBuilder::positions), or else from the place up to which the
+    /// user has received it on any device. Needs a Tokio runtime.
     pub fn connect(&self) -> Result<(ClientHandle, Events), ApiError> {
         if self.api.renew_at().is_none() {
             return Err(ApiError::NotSignedIn);
         }
-        Ok(driver::spawn(self.api.clone(), self.send_bounds, self.reconnect_pause))
+        Ok(driver::spawn(self.api.clone(), self.send_bounds, self.reconnect_pause, &self.positions))
     }
 }
 
@@ -85,6 +89,12 @@ impl ClientBuilder {
         Self { reconnect_pause, ..self }
     }
 
+    /// How far this device has come in each chat: the last sequence of which it has stored the messages. A device that
+    /// keeps messages gives these when it starts, or it misses what the user's other devices received meanwhile.
+    pub fn positions(self, positions: impl IntoIterator<Item = (ChatId, Sequence)>) -> Self {
+        Self { positions: positions.into_iter().collect(), ..self }
+    }
+
     /// The client; nothing is sent yet.
     pub fn build(self) -> Result<Client, BaseUrlError> {
         let device_id = self.device_id.unwrap_or_else(|| Uuid::new_v4().into());
@@ -92,7 +102,8 @@ impl ClientBuilder {
         if let Some(tokens) = self.tokens {
             api.resume(tokens);
         }
-        Ok(Client { api, send_bounds: self.send_bounds, reconnect_pause: self.reconnect_pause })
+        let Self { send_bounds, reconnect_pause, positions, .. } = self;
+        Ok(Client { api, send_bounds, reconnect_pause, positions })
     }
 }
 

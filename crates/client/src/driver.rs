@@ -34,18 +34,28 @@ const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Starts the task of a session.
-pub(crate) fn spawn(api: Api, send_bounds: SendBounds, reconnect_pause: Duration) -> (ClientHandle, Events) {
+pub(crate) fn spawn(
+    api: Api,
+    send_bounds: SendBounds,
+    reconnect_pause: Duration,
+    positions: &[(ChatId, Sequence)],
+) -> (ClientHandle, Events) {
     let (commands, command_receiver) = mpsc::channel(COMMANDS_LEN_MAX);
     let (events, event_receiver) = mpsc::channel(EVENTS_LEN_MAX);
     let taken = Arc::new(Taken::default());
     let now = Instant::now();
+    let mut session = ClientSession::new(now, send_bounds, rand::random()).with_reconnect_pause(reconnect_pause);
+    for (chat_id, sequence) in positions {
+        session.track(now, *chat_id, *sequence);
+    }
     let driver = Driver {
         api,
-        session: ClientSession::new(now, send_bounds, rand::random()).with_reconnect_pause(reconnect_pause),
+        session,
         link: Link::Down,
         token: String::new(),
         renewal_paused_until: now,
         errands: VecDeque::new(),
+        listing: Listing::Idle,
         running: FuturesUnordered::new(),
         events,
         untold: VecDeque::new(),
@@ -68,6 +78,7 @@ struct Driver {
     token: String,
     renewal_paused_until: Instant,
     errands: VecDeque<Errand>,
+    listing: Listing,
     running: FuturesUnordered<BoxFuture<'static, Report>>,
     events: mpsc::Sender<ClientEvent>,
     /// Events that have no room in the channel yet.
@@ -79,6 +90,15 @@ struct Driver {
     stored: u64,
     outcomes: HashMap<ClientMessageId, oneshot::Sender<Result<SendMessageAck, SendError>>>,
     closers: Vec<oneshot::Sender<()>>,
+}
+
+/// A list of chats is good for the connection it was asked for on, and for later ones it is made anew.
+#[derive(PartialEq)]
+enum Listing {
+    Idle,
+    UnderWay,
+    /// Under way for a connection that is over.
+    Outdated,
 }
 
 enum Link {
@@ -140,7 +160,13 @@ impl Driver {
                     }
                 }
                 Output::RefreshToken => self.errands.push_front(Errand::Renew { stale: self.token.clone() }),
-                Output::ListChats => self.errands.push_back(Errand::ListChats),
+                Output::ListChats => match self.listing {
+                    Listing::Idle => {
+                        self.listing = Listing::UnderWay;
+                        self.errands.push_back(Errand::ListChats);
+                    }
+                    Listing::UnderWay | Listing::Outdated => self.listing = Listing::Outdated,
+                },
                 Output::LookUp(chat_id) => self.errands.push_back(Errand::LookUp(chat_id)),
                 Output::Event(event) => self.handle_event(event),
             }
@@ -236,7 +262,16 @@ impl Driver {
         match report {
             Report::Renewed(Ok(())) => self.session.handle_token_refreshed(now),
             Report::Renewed(Err(failure)) => self.session.handle_refresh_failed(now, failure),
-            Report::Chats(chats) => chats.into_iter().for_each(|chat_id| self.session.discover(chat_id)),
+            Report::Chats(_) if self.listing == Listing::Outdated => {
+                self.listing = Listing::UnderWay;
+                self.errands.push_back(Errand::ListChats);
+            }
+            Report::Chats(chats) => {
+                self.listing = Listing::Idle;
+                for chat in chats {
+                    self.session.list(now, chat.chat_id, chat.my_delivered_sequence, chat.head_sequence);
+                }
+            }
             Report::Watermark(chat_id, Ok(watermark)) => self.session.track(now, chat_id, watermark),
             Report::Watermark(chat_id, Err(failure)) => self.session.handle_look_up_failed(now, chat_id, failure),
         }

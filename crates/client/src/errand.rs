@@ -3,6 +3,7 @@ use std::time::Duration;
 use domain::{ChatId, Sequence};
 use futures_util::future::BoxFuture;
 use protocol::client::{LookUpFailure, RefreshFailure};
+use protocol::rest::ChatSummary;
 use tokio::time::sleep;
 
 use crate::{Api, ApiError};
@@ -22,7 +23,7 @@ pub(crate) enum Errand {
 /// What an errand has brought.
 pub(crate) enum Report {
     Renewed(Result<(), RefreshFailure>),
-    Chats(Vec<ChatId>),
+    Chats(Vec<ChatSummary>),
     Watermark(ChatId, Result<Sequence, LookUpFailure>),
 }
 
@@ -48,7 +49,7 @@ fn renewed(outcome: Result<String, ApiError>) -> Result<(), RefreshFailure> {
 
 async fn look_up(api: &Api, chat_id: ChatId) -> Result<Sequence, LookUpFailure> {
     match api.chat(chat_id).await {
-        Ok(chat) => Ok(chat.my_delivered_sequence),
+        Ok(chat) => Ok(chat.summary.my_delivered_sequence),
         Err(error) => {
             tracing::debug!(%chat_id, %error, "chat was not looked up");
             Err(if is_final(&error) { LookUpFailure::Gone } else { LookUpFailure::Unreachable })
@@ -58,7 +59,7 @@ async fn look_up(api: &Api, chat_id: ChatId) -> Result<Sequence, LookUpFailure> 
 
 /// Tries until it succeeds: without the list, chats that are new since the last connection stay unknown. Nobody is listed
 /// for a session that is over.
-async fn list_chats(api: &Api) -> Vec<ChatId> {
+async fn list_chats(api: &Api) -> Vec<ChatSummary> {
     let mut pause = Duration::from_secs(1);
     loop {
         match try_list_chats(api).await {
@@ -71,12 +72,12 @@ async fn list_chats(api: &Api) -> Vec<ChatId> {
     }
 }
 
-async fn try_list_chats(api: &Api) -> Result<Vec<ChatId>, ApiError> {
+async fn try_list_chats(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
     let mut chats = Vec::new();
     let mut cursor = None;
     loop {
         let page = api.chats(cursor.as_deref()).await?;
-        chats.extend(page.data.chats.iter().map(|chat| chat.chat_id));
+        chats.extend(page.data.chats);
         cursor = page.pagination.next_cursor;
         if cursor.is_none() {
             return Ok(chats);

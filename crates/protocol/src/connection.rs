@@ -470,7 +470,7 @@ mod tests {
             driver.text(0, TYPING);
             driver.connection.handle_failure(driver.start, None, error.clone());
         }
-        assert_eq!(driver.outputs().split_off(300), ["closing rate_limited", "close 4029"]);
+        assert_eq!(driver.outputs().split_off(1), ["closing rate_limited", "close 4029"]);
     }
 
     proptest! {

@@ -143,8 +143,8 @@ fn raise_file_limit() {
     }
 }
 
-/// The default number of users, or the given one.
 impl LoadArgs {
+    /// The number of users asked for, or that of the workload's definition.
     fn users_or(&self, default: u32) -> usize {
         self.users.unwrap_or(default) as usize
     }

@@ -7,7 +7,6 @@ use domain::{ChatId, ClientMessageId, ContentType, Sequence, UserId};
 use protocol::client::Ended;
 use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame, Sync};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use super::order::Order;
@@ -41,25 +40,21 @@ pub(super) enum Heard {
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct Frame<'a> {
     #[serde(borrow, rename = "type")]
     frame_type: Cow<'a, str>,
     #[serde(borrow)]
     request_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    payload: &'a RawValue,
+    payload: Payload<'a>,
 }
 
+/// The fields of acks and messages that matter, all in one: a frame is read in a single pass.
 #[derive(Deserialize)]
-struct AckPart {
-    sequence: u64,
-}
-
-#[derive(Deserialize)]
-struct MessagePart<'a> {
-    sequence: u64,
+struct Payload<'a> {
+    sequence: Option<u64>,
     #[serde(borrow)]
-    content: Cow<'a, str>,
+    content: Option<Cow<'a, str>>,
 }
 
 impl Peer {
@@ -168,16 +163,12 @@ impl Peer {
 
 impl Heard {
     fn read(text: &str, epoch: Instant) -> Option<Self> {
-        let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
-        let payload = envelope.payload.get();
-        let number = || envelope.request_id.as_deref().and_then(|id| id.parse().ok());
-        Some(match &*envelope.frame_type {
-            "send_message_ack" => {
-                let AckPart { sequence } = serde_json::from_str(payload).ok()?;
-                Self::Ack { number: number()?, sequence }
-            }
+        let Frame { frame_type, request_id, payload } = serde_json::from_str(text).ok()?;
+        let number = || request_id.as_deref().and_then(|id| id.parse().ok());
+        Some(match &*frame_type {
+            "send_message_ack" => Self::Ack { number: number()?, sequence: payload.sequence? },
             "message" => {
-                let MessagePart { sequence, content } = serde_json::from_str(payload).ok()?;
+                let (sequence, content) = (payload.sequence?, payload.content?);
                 Stamp::read(&content, epoch).map_or(Self::Other, |stamp| Self::Message { sequence, stamp })
             }
             "error" => number().map_or(Self::Other, |number| Self::Refused { number }),
@@ -188,4 +179,37 @@ impl Heard {
 
 fn lost(ended: Ended) -> anyhow::Error {
     anyhow::anyhow!("a connection ended: {ended:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_frame_a_load_reads_what_it_needs() {
+        let epoch = Instant::now();
+        let stamp = Stamp { number: 7, sent_at: epoch + Duration::from_millis(5) };
+        let content = stamp.content(epoch);
+        let cases = [
+            (
+                r#"{"type":"send_message_ack","request_id":"7","payload":{"chat_id":"c","sequence":3,"deduplicated":false}}"#.to_owned(),
+                Some(Heard::Ack { number: 7, sequence: 3 }),
+            ),
+            (
+                format!(r#"{{"type":"message","payload":{{"sequence":4,"content":"{}"}}}}"#, content.as_str()),
+                Some(Heard::Message { sequence: 4, stamp }),
+            ),
+            (r#"{"type":"message","payload":{"sequence":4,"content":"hello"}}"#.to_owned(), Some(Heard::Other)),
+            (
+                r#"{"type":"error","request_id":"7","payload":{"code":"SERVER_BUSY"}}"#.to_owned(),
+                Some(Heard::Refused { number: 7 }),
+            ),
+            (r#"{"type":"resync","payload":{"reason":"slow_consumer"}}"#.to_owned(), Some(Heard::Other)),
+            (r#"{"type":"message","payload":{"sequence":4}}"#.to_owned(), None),
+            ("{".to_owned(), None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Heard::read(&text, epoch), expected, "{text}");
+        }
+    }
 }

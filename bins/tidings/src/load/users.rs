@@ -64,5 +64,5 @@ pub(super) async fn pair_up(users: &[LoadUser]) -> anyhow::Result<Vec<LoadChat>>
 
 async fn create(user: &LoadUser, chat: CreateChat) -> anyhow::Result<LoadChat> {
     let chat = user.client.api().create_chat(&chat).await.context("cannot make a chat")?;
-    Ok(LoadChat { chat_id: chat.summary.chat_id, head: chat.head_sequence.0 })
+    Ok(LoadChat { chat_id: chat.summary.chat_id, head: chat.summary.head_sequence.0 })
 }

@@ -69,6 +69,9 @@ impl ChatView {
                 role: me.role,
                 muted_until: me.muted_until.filter(|until| *until > now),
             },
+            head_sequence: head.sequence,
+            my_read_sequence: my_watermarks.read,
+            my_delivered_sequence: my_watermarks.delivered,
         })
     }
 
@@ -79,9 +82,6 @@ impl ChatView {
         Ok(rest::ChatDetails {
             summary: self.summary(api, &users, api.now()).await?,
             members: self.members.iter().filter_map(named).collect(),
-            head_sequence: self.head.sequence,
-            my_read_sequence: self.my_watermarks.read,
-            my_delivered_sequence: self.my_watermarks.delivered,
         })
     }
 }

@@ -50,6 +50,9 @@ async fn a_chat_shows_its_last_message_and_who_is_in_it() {
                 "last_message_at": now,
                 "unread_count": 1,
                 "my_membership": { "role": "member", "muted_until": null },
+                "head_sequence": 1,
+                "my_read_sequence": 0,
+                "my_delivered_sequence": 0,
             }] },
             "pagination": { "next_cursor": null, "has_more": false },
         })

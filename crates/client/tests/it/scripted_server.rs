@@ -202,9 +202,6 @@ async fn chats() -> Json<Value> {
 async fn chat(Path(chat_id): Path<String>) -> Json<Value> {
     let mut details = summary(&chat_id);
     details["members"] = json!([]);
-    details["head_sequence"] = json!(0);
-    details["my_read_sequence"] = json!(0);
-    details["my_delivered_sequence"] = json!(0);
     Json(json!({ "data": details }))
 }
 
@@ -212,6 +209,7 @@ fn summary(chat_id: &str) -> Value {
     json!({
         "chat_id": chat_id, "type": "direct", "name": null, "member_count": 2, "other_participants": [],
         "created_at": "2026-01-30T14:30:00.000Z", "last_message": null, "last_message_at": null, "unread_count": 0,
-        "my_membership": { "role": "member", "muted_until": null }
+        "my_membership": { "role": "member", "muted_until": null },
+        "head_sequence": 1, "my_read_sequence": 0, "my_delivered_sequence": 0
     })
 }

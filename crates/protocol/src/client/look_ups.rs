@@ -29,8 +29,9 @@ impl LookUps {
         is_new
     }
 
-    pub(super) fn end(&mut self, chat_id: ChatId) {
-        self.chats.remove(&chat_id);
+    /// The chat is known now. Tells whether somebody wanted to know.
+    pub(super) fn end(&mut self, chat_id: ChatId) -> bool {
+        self.chats.remove(&chat_id).is_some()
     }
 
     /// The chat could not be looked up this time.

@@ -177,8 +177,23 @@ impl ClientSession {
         self.pump(now);
     }
 
+    /// Takes note of a chat of the user's as a list shows it that was asked for on this connection. One that is not
+    /// tracked is from now on, and is synced unless nothing was missed: the head is where the user is, and no push came
+    /// while the chat was unknown.
+    pub fn list(&mut self, now: Instant, chat_id: ChatId, watermark: Sequence, head: Sequence) {
+        if self.chats.contains_key(&chat_id) {
+            return;
+        }
+        self.chats.insert(chat_id, Chat::at(watermark));
+        let was_heard_of = self.look_ups.end(chat_id);
+        if was_heard_of || head > watermark {
+            self.syncs.want(chat_id);
+            self.pump(now);
+        }
+    }
+
     /// Takes note of a chat of the user's; one that is not tracked is looked up.
-    pub fn discover(&mut self, chat_id: ChatId) {
+    fn discover(&mut self, chat_id: ChatId) {
         if !self.chats.contains_key(&chat_id) && self.look_ups.begin(chat_id) {
             self.outputs.push_back(Output::LookUp(chat_id));
         }
@@ -272,7 +287,9 @@ impl ClientSession {
     /// A chat could not be looked up.
     pub fn handle_look_up_failed(&mut self, now: Instant, chat_id: ChatId, failure: LookUpFailure) {
         match failure {
-            LookUpFailure::Gone => self.look_ups.end(chat_id),
+            LookUpFailure::Gone => {
+                self.look_ups.end(chat_id);
+            }
             LookUpFailure::Unreachable => self.look_ups.postpone(now, chat_id, &mut self.random),
         }
     }

@@ -168,7 +168,7 @@ impl Inbound {
     /// Parses the text of a frame. Whatever the text, this returns.
     pub fn parse(text: &str) -> Result<Self, FrameError> {
         let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| FrameError {
-            request_id: None,
+            request_id: read_request_id(text),
             error: invalid(format!("frame is unreadable: {error}")),
         })?;
         let request_id = envelope.request_id;
@@ -308,6 +308,15 @@ fn read_users(payload: &str) -> Result<Vec<UserId>, ErrorBody> {
     Ok(user_ids)
 }
 
+/// The request id of a frame whose envelope is wrong in another place.
+fn read_request_id(text: &str) -> Option<RequestId> {
+    #[derive(Deserialize)]
+    struct Named {
+        request_id: Option<RequestId>,
+    }
+    serde_json::from_str::<Named>(text).ok()?.request_id
+}
+
 fn invalid(message: String) -> ErrorBody {
     ErrorBody::new(ErrorCode::InvalidMessage, message)
 }
@@ -344,6 +353,8 @@ mod tests {
             ("[]".to_owned(), "INVALID_MESSAGE", false),
             (r#"{"payload":{}}"#.to_owned(), "INVALID_MESSAGE", false),
             (r#"{"type":5}"#.to_owned(), "INVALID_MESSAGE", false),
+            (r#"{"type":5,"request_id":"r1"}"#.to_owned(), "INVALID_MESSAGE", true),
+            (r#"{"request_id":"r1","payload":{}}"#.to_owned(), "INVALID_MESSAGE", true),
             (send(r#","content":"hi""#).replace(r#""request_id":"r1","#, ""), "INVALID_MESSAGE", false),
             (send(r#","content":"hi""#).replace("r1", &"r".repeat(65)), "INVALID_MESSAGE", false),
             (send(r#","content":"hi""#).replace("2f1e8a04", "zzzz"), "INVALID_MESSAGE", true),

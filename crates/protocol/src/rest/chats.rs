@@ -52,6 +52,13 @@ pub struct ChatSummary {
     /// Messages above my read watermark that I did not send.
     pub unread_count: u64,
     pub my_membership: MyMembership,
+    // In the inbox too, so that a client learns from one list where it stands in every chat.
+    #[schema(value_type = u64)]
+    pub head_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub my_read_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub my_delivered_sequence: Sequence,
 }
 
 /// The start of a chat's last message.
@@ -96,12 +103,6 @@ pub struct ChatDetails {
     #[serde(flatten)]
     pub summary: ChatSummary,
     pub members: Vec<Member>,
-    #[schema(value_type = u64)]
-    pub head_sequence: Sequence,
-    #[schema(value_type = u64)]
-    pub my_read_sequence: Sequence,
-    #[schema(value_type = u64)]
-    pub my_delivered_sequence: Sequence,
 }
 
 /// A member of a chat.

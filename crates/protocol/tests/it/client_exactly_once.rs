@@ -200,7 +200,11 @@ impl World {
                 Output::Transmit(text) => self.from_client.push_back(Inbound::parse(&text).unwrap()),
                 Output::Event(event) => self.check(event),
                 Output::Disconnect => self.cut(),
-                Output::ListChats => (0..CHATS).for_each(|n| self.session.discover(chat_id(n))),
+                Output::ListChats => {
+                    for (chat_id, rows) in &self.rows {
+                        self.session.list(self.now, *chat_id, Sequence::ZERO, Sequence(rows.len() as u64));
+                    }
+                }
                 Output::LookUp(chat_id) => self.session.track(self.now, chat_id, Sequence::ZERO),
                 Output::RefreshToken => panic!("no token was refused"),
             }

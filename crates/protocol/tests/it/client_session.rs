@@ -239,6 +239,15 @@ fn g7_a_stale_page_leaves_the_hole_and_asks_again() {
 }
 
 #[test]
+fn a_resync_during_a_sync_asks_again_since_the_answer_may_be_older() {
+    let mut client = Client::established(0);
+    assert_eq!(client.push(2), ["> sync y1 after 0"]);
+    assert_eq!(client.hear(None, ServerFrame::Resync(Resync { reason: String::new() })), ["list chats"]);
+    assert_eq!(client.page("y1", &[1, 2], None, 2), ["message 1", "message 2", "> sync y2 after 2"]);
+    assert_eq!(client.page("y2", &[3], None, 3), ["message 3"]);
+}
+
+#[test]
 fn g8_the_ack_takes_the_place_of_the_push_that_the_sender_does_not_get() {
     let mut client = Client::established(0);
     assert_eq!(client.send("mine").unwrap(), ["> send s0 mine"]);
@@ -517,17 +526,35 @@ fn an_unknown_chat_is_looked_up_once_and_tracked_from_there() {
     assert_eq!(client.timeout(), ["look up 2"]);
     client.session.track(client.now, chat(2), Sequence(7));
     assert_eq!(client.outputs(), ["> sync y1 after 7"], "which brings what the push had");
-    client.session.discover(chat(2));
-    assert_eq!(client.outputs(), [""; 0]);
+    client.session.list(client.now, chat(2), Sequence(7), Sequence(9));
+    assert_eq!(client.outputs(), [""; 0], "a chat that is tracked keeps its place");
+}
+
+#[test]
+fn a_listed_chat_is_synced_only_if_something_was_missed() {
+    let mut client = Client::established(0);
+    client.session.list(client.now, chat(2), Sequence(7), Sequence(7));
+    assert_eq!(client.outputs(), [""; 0], "nothing is missing");
+    client.session.list(client.now, chat(3), Sequence(7), Sequence(9));
+    assert_eq!(client.outputs(), ["> sync y1 after 7"]);
+}
+
+#[test]
+fn a_listed_chat_is_synced_if_a_push_came_while_it_was_unknown() {
+    let mut client = Client::established(0);
+    let created = ChatUpdated { chat_id: chat(2), change: ChatChangeKind::Created, user_id: None };
+    assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created)), ["chat updated", "look up 2"]);
+    client.session.list(client.now, chat(2), Sequence(7), Sequence(7));
+    assert_eq!(client.outputs(), ["> sync y1 after 7"]);
 }
 
 #[test]
 fn a_chat_that_is_gone_is_not_asked_for_again_until_it_is_heard_of() {
     let mut client = Client::established(0);
-    client.session.discover(chat(2));
-    client.session.handle_look_up_failed(client.now, chat(2), LookUpFailure::Gone);
-    client.outputs();
     let created = ChatUpdated { chat_id: chat(2), change: ChatChangeKind::Created, user_id: None };
+    assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created.clone())), ["chat updated", "look up 2"]);
+    client.session.handle_look_up_failed(client.now, chat(2), LookUpFailure::Gone);
+    assert_eq!(client.outputs(), [""; 0]);
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created)), ["chat updated", "look up 2"]);
 }
 

@@ -20,6 +20,8 @@ use super::{connect_all, join};
 
 /// Members of each group.
 const GROUP_MEMBERS: usize = 10;
+/// The control chat is quiet: a message now and then.
+const CONTROL_PACE: Duration = Duration::from_millis(50);
 /// Senders of the hot chat beside.
 const HOT_SENDERS: usize = 256;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -70,7 +72,8 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, &Arc::default()));
     let mut control_tasks = JoinSet::new();
     if let (Some(sender), Some(receiver)) = (control_peers.next(), control_peers.next()) {
-        control_tasks.spawn(Pair::new(sender, receiver, control_chat, 1).work(window, Arc::default()));
+        let control = Pair::new(sender, receiver, control_chat, 1).paced(CONTROL_PACE);
+        control_tasks.spawn(control.work(window, Arc::default()));
     }
     let Observed { server, timeline } = bench.observe(window).await;
     let control = join(control_tasks).await?;

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
@@ -49,6 +49,8 @@ pub(super) struct Pair {
     receiver: Peer,
     chat: LoadChat,
     depth: usize,
+    /// Time between sends, at the least.
+    pace: Duration,
     order: Order,
     outstanding: VecDeque<Outstanding>,
     next_number: u64,
@@ -70,6 +72,7 @@ impl Pair {
             receiver,
             chat,
             depth,
+            pace: Duration::ZERO,
             order: Order::after(chat.head),
             outstanding: VecDeque::new(),
             next_number: 0,
@@ -77,16 +80,23 @@ impl Pair {
         }
     }
 
+    /// The same with a pause between its sends.
+    pub(super) fn paced(self, pace: Duration) -> Self {
+        Self { pace, ..self }
+    }
+
     /// Sends and receives in the window, then waits for what is under way and checks it.
     pub(super) async fn work(mut self, window: Window, done: Arc<AtomicU64>) -> anyhow::Result<Tally> {
         let mut beats = Peer::beats();
+        let mut due = Instant::now();
         loop {
             let over = window.is_over();
             if over && self.outstanding.is_empty() {
                 break;
             }
-            while !over && self.outstanding.len() < self.depth {
+            while !over && self.outstanding.len() < self.depth && due <= Instant::now() {
                 self.send()?;
+                due += self.pace;
             }
             tokio::select! {
                 heard = self.sender.next() => self.handle_sender(heard?, &window),
@@ -99,6 +109,7 @@ impl Pair {
                     self.sender.beat()?;
                     self.receiver.beat()?;
                 }
+                () = sleep_until(due.into()), if !over && self.outstanding.len() < self.depth => {}
                 () = sleep_until(window.deadline().into()), if over => break,
             }
             self.settle();

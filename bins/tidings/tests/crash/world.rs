@@ -1,0 +1,55 @@
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use domain::ChatId;
+use protocol::frame::{MessageBody, SendMessageAck};
+use tokio::sync::watch;
+
+use crate::audit::Row;
+use crate::ledger::{Ledger, id_of};
+
+/// What all tasks share.
+pub(crate) struct World {
+    state: Mutex<State>,
+    /// Whether new sends are made. Those that are made go on until they are answered.
+    pub(crate) sending: watch::Sender<bool>,
+    /// Changes with every answer and every event.
+    pub(crate) progress: watch::Sender<()>,
+}
+
+pub(crate) struct State {
+    pub(crate) ledger: Ledger,
+    /// What each device of the SDK has been told, chat by chat.
+    pub(crate) heard: Vec<BTreeMap<ChatId, Vec<Row>>>,
+}
+
+impl World {
+    /// A world in which nothing has been sent, with so many listeners.
+    pub(crate) fn new(listeners: usize) -> Self {
+        Self {
+            state: Mutex::new(State { ledger: Ledger::default(), heard: vec![BTreeMap::new(); listeners] }),
+            sending: watch::channel(false).0,
+            progress: watch::channel(()).0,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a task that panics ends the test")
+    }
+
+    pub(crate) fn acked(&self, ack: &SendMessageAck) {
+        self.lock().ledger.acked(ack);
+        self.progress.send_replace(());
+    }
+
+    /// The next message of a chat comes next: none is left out, none comes twice.
+    pub(crate) fn heard(&self, listener: usize, message: &MessageBody<'_>) {
+        let mut state = self.lock();
+        state.ledger.check(message);
+        let rows = state.heard[listener].entry(message.chat_id).or_default();
+        assert_eq!(message.sequence.0, rows.len() as u64 + 1, "listener {listener} was told {message:?}");
+        rows.push((message.message_id, id_of(&message.content)));
+        drop(state);
+        self.progress.send_replace(());
+    }
+}

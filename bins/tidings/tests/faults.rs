@@ -1,0 +1,347 @@
+//! A disk that fails under a running server: sends are refused, reads go on, nothing false is acknowledged, and the
+//! server recovers by itself when the disk does.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+
+#[path = "it/server.rs"]
+mod server;
+#[path = "shim/mod.rs"]
+mod shim;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use domain::limits::CONTENT_BYTES_MAX;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::server::{Answer, Device, PATIENCE, Socket, TestServer};
+use crate::shim::{Fault, Shim};
+
+/// The length of an id that begins a content.
+const UUID_LEN: usize = 36;
+/// More long messages than a small disk holds.
+const LONG_SENDS_MAX: usize = 10_000;
+/// Space on the small disk that is free again after a failure.
+const RESERVED_BYTES: usize = 40 << 20;
+
+#[tokio::test]
+async fn a_disk_without_space_refuses_sends_and_recovers_by_itself() {
+    fail_and_heal(Fault::Enospc, "No space left on device").await;
+}
+
+#[tokio::test]
+async fn a_failed_fsync_refuses_sends_and_recovers_by_itself() {
+    fail_and_heal(Fault::EioSync, "Input/output error").await;
+}
+
+#[tokio::test]
+async fn a_torn_write_refuses_sends_and_recovers_by_itself() {
+    fail_and_heal(Fault::Torn, "Input/output error").await;
+}
+
+#[tokio::test]
+async fn g1_death_while_the_disk_fails_keeps_every_ack() {
+    for fault in [Fault::Enospc, Fault::EioSync, Fault::Torn] {
+        let shim = Shim::build();
+        let mut server = shim.start().await;
+        let mut chat = Chat::new(&server).await;
+        chat.send_some(5).await;
+        shim.fail(fault, &server);
+        chat.send_refused(3).await;
+        assert!(shim.hits() > 0, "{fault:?} was met");
+        server.kill().await;
+        shim.heal();
+        server.restart().await;
+        chat.reconnect().await;
+        chat.retry_refused().await;
+        chat.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_again_and_again_never_makes_a_false_ack() {
+    let shim = Shim::build();
+    let mut server = shim.start().await;
+    let mut chat = Chat::new(&server).await;
+    for fault in [Fault::Torn, Fault::EioSync, Fault::Enospc, Fault::EioSync, Fault::Torn, Fault::Torn] {
+        shim.fail(fault, &server);
+        chat.send_refused(3).await;
+        shim.heal();
+        until_ready(&server).await;
+        chat.send_some(3).await;
+    }
+    chat.retry_refused().await;
+    chat.check().await;
+    server.kill().await;
+    server.restart().await;
+    chat.check().await;
+}
+
+async fn fail_and_heal(fault: Fault, reason: &str) {
+    let shim = Shim::build();
+    let mut server = shim.start().await;
+    let mut chat = Chat::new(&server).await;
+    chat.send_some(5).await;
+
+    shim.fail(fault, &server);
+    chat.send_refused(3).await;
+    assert!(shim.hits() > 0, "the fault was met");
+    check_failing(&server, reason).await;
+    chat.check().await;
+
+    shim.heal();
+    until_ready(&server).await;
+    chat.check_recovered(&mut server).await;
+}
+
+/// The same with a file system that the store has really filled, in its journal, its tables or wherever it wrote last.
+#[tokio::test]
+async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
+    let mut server = TestServer::start().await;
+    // An empty file system over the data directory: the server begins anew on it.
+    server.stop().await;
+    let Some(small) = SmallDisk::mount(&server.data_dir()) else {
+        eprintln!("a file system cannot be mounted here; a disk without space is tried with injected faults only");
+        return;
+    };
+    server.restart().await;
+    small.reserve();
+    let mut chat = Chat::new(&server).await;
+    chat.send_until_refused().await;
+    check_failing(&server, "No space left on device").await;
+    chat.check().await;
+
+    small.make_room();
+    until_ready(&server).await;
+    chat.check_recovered(&mut server).await;
+}
+
+/// The server is alive, and says soon that it is not ready, and why.
+async fn check_failing(server: &TestServer, reason: &str) {
+    let says =
+        |ready: &Answer| ready.body["dependencies"]["store"]["reason"].as_str().is_some_and(|r| r.contains(reason));
+    let ready = readiness(server, says).await;
+    assert_eq!(ready.status, 503, "{ready:?}");
+    assert_eq!(ready.body["status"], "unready");
+    let store = &ready.body["dependencies"]["store"];
+    assert_eq!(store["status"], "failing");
+    assert!(store["since"].is_string(), "{store}");
+    assert_eq!(server.call(Method::GET, "/healthz", None).await.status, 200);
+}
+
+async fn until_ready(server: &TestServer) {
+    readiness(server, |ready| ready.status == 200).await;
+}
+
+/// What `/readyz` answers, once it answers what is expected.
+async fn readiness(server: &TestServer, expected: impl Fn(&Answer) -> bool) -> Answer {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let ready = server.call(Method::GET, "/readyz", None).await;
+        if expected(&ready) {
+            return ready;
+        }
+        assert!(Instant::now() < deadline, "the server still says {ready:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A chat of two, and what is known of it.
+struct Chat {
+    ann: Device,
+    bob: Device,
+    socket: Socket,
+    chat_id: String,
+    /// Every acknowledged send by its sequence: content and message id.
+    acked: BTreeMap<u64, (Uuid, String)>,
+    refused: Vec<Uuid>,
+}
+
+impl Chat {
+    async fn new(server: &TestServer) -> Self {
+        let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+        let chat_id = ann.direct_chat(&bob).await;
+        let socket = ann.connect().await;
+        Self { ann, bob, socket, chat_id, acked: BTreeMap::new(), refused: Vec::new() }
+    }
+
+    async fn reconnect(&mut self) {
+        self.socket = self.ann.connect().await;
+    }
+
+    async fn send(&mut self, id: Uuid) -> Value {
+        let payload = json!({ "client_message_id": id, "chat_id": self.chat_id, "content": id });
+        self.socket.ask("send_message", payload).await
+    }
+
+    /// Sends that are acknowledged.
+    async fn send_some(&mut self, count: usize) {
+        for _ in 0..count {
+            let id = Uuid::new_v4();
+            let answer = self.send(id).await;
+            assert_eq!(answer["payload"]["deduplicated"], false, "{answer}");
+            self.note(id, &answer);
+        }
+    }
+
+    /// Sends that are refused for now, over both ways in.
+    async fn send_refused(&mut self, count: usize) {
+        for _ in 0..count {
+            let id = Uuid::new_v4();
+            let answer = self.send(id).await;
+            check_unavailable(&answer["payload"]);
+            self.refused.push(id);
+        }
+        let id = Uuid::new_v4();
+        let body = json!({ "client_message_id": id, "content": id });
+        let answer = self.ann.post(&format!("/chats/{}/messages", self.chat_id), body).await;
+        check_unavailable(&answer.refused(503, "SERVICE_UNAVAILABLE"));
+        self.refused.push(id);
+    }
+
+    /// Sends long messages, many at a time, until the disk takes no more.
+    async fn send_until_refused(&mut self) {
+        while self.refused.is_empty() {
+            assert!(self.acked.len() < LONG_SENDS_MAX, "{LONG_SENDS_MAX} long messages fit on a small disk");
+            let ids: Vec<Uuid> = (0..100).map(|_| Uuid::new_v4()).collect();
+            let frames = ids.iter().map(|id| {
+                // Random to its end, so that the store cannot make it small.
+                let rest: String = (1..CONTENT_BYTES_MAX / UUID_LEN).map(|_| Uuid::new_v4().to_string()).collect();
+                let content = format!("{id}{rest}");
+                let payload = json!({ "client_message_id": id, "chat_id": self.chat_id, "content": content });
+                json!({ "type": "send_message", "request_id": id, "payload": payload })
+            });
+            self.socket.send_all(frames).await;
+            for id in ids {
+                let answer = self.socket.answer(&id.to_string()).await;
+                if answer["type"] == "error" {
+                    check_unavailable(&answer["payload"]);
+                    self.refused.push(id);
+                } else {
+                    self.note(id, &answer);
+                }
+            }
+        }
+    }
+
+    /// What was refused is sent again. It may have been stored after all, and is one message either way.
+    async fn retry_refused(&mut self) {
+        for id in std::mem::take(&mut self.refused) {
+            let first = self.send(id).await;
+            self.note(id, &first);
+            let again = self.send(id).await;
+            assert_eq!(again["payload"]["deduplicated"], true, "{again}");
+            assert_eq!(again["payload"]["sequence"], first["payload"]["sequence"]);
+        }
+    }
+
+    fn note(&mut self, id: Uuid, ack: &Value) {
+        assert_eq!(ack["type"], "send_message_ack", "{ack}");
+        let (sequence, message_id) = place(&ack["payload"]);
+        assert_eq!(self.acked.insert(sequence, (id, message_id)), None, "a sequence is given once");
+    }
+
+    /// Every way to read works, for both, and says the same: every ack is there at its sequence, every sequence up to
+    /// the head is there once, and every send is there once. Only a send that was refused may be there without an ack.
+    async fn check(&mut self) {
+        let (found, head) = self.history().await;
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), (1..=head).collect::<Vec<_>>());
+        let ids: BTreeSet<_> = found.values().map(|(id, _)| id).collect();
+        assert_eq!(ids.len(), found.len(), "every send is there once");
+        for (sequence, row) in &found {
+            let known = self.acked.get(sequence);
+            assert!(known == Some(row) || (known.is_none() && self.refused.contains(&row.0)), "{sequence}: {row:?}");
+        }
+        assert!(self.acked.keys().all(|sequence| found.contains_key(sequence)), "an ack is not kept");
+
+        self.reconnect().await;
+        let newest = head.saturating_sub(10);
+        let question = json!({ "chat_id": self.chat_id, "last_acked_sequence": newest, "limit": 500 });
+        let page = self.socket.ask("sync_request", question).await;
+        let synced: BTreeMap<_, _> = page["payload"]["messages"].as_array().unwrap().iter().map(row).collect();
+        assert_eq!(synced, found.into_iter().filter(|(sequence, _)| *sequence > newest).collect());
+        let inbox = self.bob.get("/chats").await.data(200);
+        assert_eq!(inbox["chats"][0]["chat_id"], self.chat_id.as_str());
+        assert_eq!(inbox["chats"][0]["last_message"]["sequence"], head, "{inbox}");
+    }
+
+    /// All of the chat as REST tells it, and its head.
+    async fn history(&self) -> (BTreeMap<u64, (Uuid, String)>, u64) {
+        let mut found = BTreeMap::new();
+        loop {
+            let after = found.last_key_value().map_or(0, |(sequence, _)| *sequence);
+            let page =
+                self.bob.get(&format!("/chats/{}/messages?after={after}&limit=100", self.chat_id)).await.data(200);
+            let messages = page["messages"].as_array().unwrap();
+            if messages.is_empty() {
+                return (found, page["head_sequence"].as_u64().unwrap());
+            }
+            found.extend(messages.iter().map(row));
+        }
+    }
+
+    /// Refused sends become messages, sending goes on, and the next death takes nothing away.
+    async fn check_recovered(&mut self, server: &mut TestServer) {
+        self.retry_refused().await;
+        self.send_some(5).await;
+        self.check().await;
+        server.kill().await;
+        server.set_env("LD_PRELOAD", "");
+        server.restart().await;
+        self.check().await;
+    }
+}
+
+/// Sequence, the send that the content names, and message id.
+fn row(message: &Value) -> (u64, (Uuid, String)) {
+    let (sequence, message_id) = place(message);
+    (sequence, (message["content"].as_str().unwrap()[..UUID_LEN].parse().unwrap(), message_id))
+}
+
+/// Sequence and message id.
+fn place(message: &Value) -> (u64, String) {
+    (message["sequence"].as_u64().unwrap(), message["message_id"].as_str().unwrap().to_owned())
+}
+
+fn check_unavailable(error: &Value) {
+    assert_eq!(error["code"], "SERVICE_UNAVAILABLE", "{error}");
+    assert!(error["details"]["retry_after_seconds"].as_u64().unwrap() >= 1, "{error}");
+}
+
+/// A file system of its own over a directory, small enough to be filled.
+struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None` if this process may not mount.
+    fn mount(path: &Path) -> Option<Self> {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=80m", "tidings-test"]).arg(path).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| Self { path: path.to_owned() })
+    }
+
+    /// Takes space that [`make_room`](Self::make_room) gives back.
+    fn reserve(&self) {
+        fs::write(self.filler(), vec![1; RESERVED_BYTES]).unwrap();
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path.join("filler")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the server still has its files open, and takes them along when it ends.
+        let unmounted = Command::new("umount").arg("--lazy").arg(&self.path).status();
+        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking(), "it was mounted");
+    }
+}

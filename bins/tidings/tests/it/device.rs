@@ -1,0 +1,176 @@
+use std::time::{Duration, Instant};
+
+use http::header::HeaderMap;
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use uuid::Uuid;
+
+use super::{PATIENCE, Socket};
+
+/// A device on which somebody is signed in.
+#[derive(Clone)]
+pub(crate) struct Device {
+    http: reqwest::Client,
+    base_url: String,
+    pub(crate) phone_number: String,
+    pub(crate) user_id: String,
+    pub(crate) device_id: Uuid,
+    pub(crate) session_id: String,
+    pub(crate) access_token: String,
+    pub(crate) refresh_token: String,
+}
+
+impl Device {
+    pub(super) async fn sign_in(http: reqwest::Client, base_url: &str, phone_number: &str, display_name: &str) -> Self {
+        let device_id = Uuid::new_v4();
+        let post = |path: &str, body: Value| http.post(format!("{base_url}/api/v1{path}")).json(&body);
+        Answer::of(post("/auth/request-otp", json!({ "phone_number": phone_number }))).await.data(200);
+        let mut body = json!({ "phone_number": phone_number, "otp": "000000", "device_id": device_id });
+        if !display_name.is_empty() {
+            body["display_name"] = display_name.into();
+        }
+        let answer = Answer::of(post("/auth/verify-otp", body)).await;
+        assert!(answer.status.is_success(), "{answer:?}");
+        let data = &answer.body["data"];
+        Self {
+            http: http.clone(),
+            base_url: base_url.to_owned(),
+            phone_number: phone_number.to_owned(),
+            user_id: text(&data["user"]["user_id"]),
+            device_id,
+            session_id: text(&data["session"]["session_id"]),
+            access_token: text(&data["tokens"]["access_token"]),
+            refresh_token: text(&data["tokens"]["refresh_token"]),
+        }
+    }
+
+    /// A call without a token, to be completed. The path begins at the root.
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base_url))
+    }
+
+    /// A REST call of this device, to be completed. The path begins after `/api/v1`.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}/api/v1{path}", self.base_url)).bearer_auth(&self.access_token)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::POST, path).json(&body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::PATCH, path).json(&body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::DELETE, path)).await
+    }
+
+    /// The direct chat with another user.
+    pub(crate) async fn direct_chat(&self, other: &Device) -> String {
+        let chat = self.post("/chats", json!({ "type": "direct", "member_ids": [other.user_id] })).await;
+        text(&chat.data(201)["chat_id"])
+    }
+
+    /// A new group of this user and others.
+    pub(crate) async fn group(&self, name: &str, others: &[&Device]) -> String {
+        let member_ids: Vec<_> = others.iter().map(|other| &other.user_id).collect();
+        let chat = self.post("/chats", json!({ "type": "group", "name": name, "member_ids": member_ids })).await;
+        text(&chat.data(201)["chat_id"])
+    }
+
+    /// Sends over HTTP and returns the acknowledgement.
+    pub(crate) async fn send(&self, chat_id: &str, content: &str) -> Value {
+        let body = json!({ "client_message_id": Uuid::new_v4(), "content": content });
+        self.post(&format!("/chats/{chat_id}/messages"), body).await.data(201)
+    }
+
+    /// The request of a handshake with headers.
+    pub(crate) fn handshake(&self) -> Request {
+        let mut request = self.handshake_without_headers("");
+        let headers = request.headers_mut();
+        headers.insert("authorization", format!("Bearer {}", self.access_token).parse().unwrap());
+        headers.insert("x-device-id", self.device_id.to_string().parse().unwrap());
+        request
+    }
+
+    /// The request of a handshake that says everything in its query.
+    pub(crate) fn handshake_without_headers(&self, query: &str) -> Request {
+        let address = self.base_url.strip_prefix("http").expect("it is an HTTP URL");
+        format!("ws{address}/v1/ws{query}").into_client_request().unwrap()
+    }
+
+    /// A connection that is established, as soon as the server takes one.
+    pub(crate) async fn connect_eventually(&self) -> Socket {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Socket::try_open(self.handshake()).await {
+                Ok(socket) => return self.established(socket).await,
+                Err(refusal) => assert!(Instant::now() < deadline, "the handshake is refused: {refusal}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// A connection that is established.
+    pub(crate) async fn connect(&self) -> Socket {
+        self.established(Socket::open(self.handshake()).await).await
+    }
+
+    async fn established(&self, mut socket: Socket) -> Socket {
+        let established = socket.next().await;
+        assert_eq!(established["type"], "connection_established", "{established}");
+        assert_eq!(established["payload"]["user_id"], self.user_id);
+        socket
+    }
+}
+
+/// The answer to a REST call.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// Null if there is none.
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.bytes().await.unwrap();
+        let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
+        Self { status, headers, body }
+    }
+
+    /// What a successful answer brings; the status is what it should be.
+    #[track_caller]
+    pub(crate) fn data(mut self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.body["data"].take()
+    }
+
+    /// Asserts a failure's status and code, and returns the rest of it.
+    #[track_caller]
+    pub(crate) fn refused(mut self, status: u16, code: &str) -> Value {
+        assert_eq!((self.status.as_u16(), &self.body["error"]["code"]), (status, &json!(code)), "{}", self.body);
+        self.body["error"].take()
+    }
+
+    /// The text of a header; empty without it.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// The text that a value is.
+#[track_caller]
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is not a text")).to_owned()
+}

@@ -1,0 +1,20 @@
+//! The contract with clients, tried on the real binary over real sockets.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+
+mod server;
+
+mod delivery;
+mod drain;
+mod expiry;
+mod floods;
+mod frames;
+mod handshake;
+mod idle;
+mod limits;
+mod rest;
+mod restart;
+mod revocation;
+mod sdk;
+mod sends;
+mod slow_consumer;
+mod syncs;

@@ -1,0 +1,158 @@
+use std::time::Duration;
+
+use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
+use domain::{ChatId, ChatType, ContentType, Sequence, UserId};
+use protocol::frame::{MessageBody, SendMessage};
+use protocol::rest::CreateChat;
+use uuid::Uuid;
+
+use crate::server::{PATIENCE, TestServer};
+
+/// A device of the user with that phone number, signed in through the SDK.
+async fn sign_in(server: &TestServer, phone_number: &str) -> (Client, UserId) {
+    let client = Client::builder(server.base_url()).reconnect_pause(Duration::from_millis(20)).build().unwrap();
+    client.api().request_otp(phone_number).await.unwrap();
+    let signed_in = client.api().verify_otp(phone_number, "000000", Some("Somebody")).await.unwrap();
+    (client, signed_in.user.user.user_id)
+}
+
+async fn direct_chat(client: &Client, other: UserId) -> ChatId {
+    let chat = CreateChat { chat_type: ChatType::Direct, name: None, member_ids: vec![other] };
+    client.api().create_chat(&chat).await.unwrap().summary.chat_id
+}
+
+async fn next(events: &mut Events) -> ClientEvent {
+    tokio::time::timeout(PATIENCE, events.next()).await.expect("something happens").expect("the session goes on")
+}
+
+async fn connected(client: &Client) -> (ClientHandle, Events) {
+    let (handle, mut events) = client.connect().unwrap();
+    while !matches!(next(&mut events).await, ClientEvent::Connected { .. }) {}
+    (handle, events)
+}
+
+/// The contents of the next messages; their sequences follow each other from `first`.
+async fn messages(events: &mut Events, first: u64, count: u64) -> Vec<String> {
+    let mut contents = Vec::new();
+    while (contents.len() as u64) < count {
+        if let ClientEvent::Message(MessageBody { sequence, content, .. }) = next(events).await {
+            assert_eq!(sequence.0, first + contents.len() as u64, "in order, each once: {content}");
+            contents.push(content.into_owned());
+        }
+    }
+    contents
+}
+
+fn message(chat_id: ChatId, content: &str) -> SendMessage {
+    SendMessage {
+        client_message_id: Uuid::new_v4().into(),
+        chat_id,
+        content: content.to_owned().try_into().unwrap(),
+        content_type: ContentType::Text,
+        ttl: None,
+    }
+}
+
+fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    range.map(|n| n.to_string()).collect()
+}
+
+#[tokio::test]
+async fn every_device_of_every_member_has_each_message_once_and_in_order() {
+    let server = TestServer::start().await;
+    let (phone, _) = sign_in(&server, "+14155550101").await;
+    let (laptop, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&phone, bob_id).await;
+    let (anns, mut phone_events) = connected(&phone).await;
+    let (anns_other, mut laptop_events) = connected(&laptop).await;
+    let (bobs, mut bob_events) = connected(&bob).await;
+    let senders = [&anns, &bobs, &anns_other];
+    for (n, sender) in (1..=30).zip(senders.into_iter().cycle()) {
+        assert_eq!(sender.send(chat_id, n.to_string()).await.unwrap().sequence.0, n);
+    }
+    for events in [&mut phone_events, &mut laptop_events, &mut bob_events] {
+        assert_eq!(messages(events, 1, 30).await, numbers(1..=30));
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile() {
+    let server = TestServer::start().await;
+    let (phone, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&phone, bob_id).await;
+    let (anns, mut phone_events) = connected(&phone).await;
+    let (bobs, _bob_events) = connected(&bob).await;
+    for n in 1..=20 {
+        bobs.send(chat_id, n.to_string()).await.unwrap();
+    }
+    assert_eq!(messages(&mut phone_events, 1, 20).await, numbers(1..=20));
+    anns.close().await.unwrap();
+    let delivered = phone.api().chat(chat_id).await.unwrap().summary.my_delivered_sequence;
+    assert_eq!(delivered.0, 19, "the last one counts as stored when the application asks for the next");
+
+    let laptop = Client::builder(server.base_url()).positions([(chat_id, Sequence(5))]).build().unwrap();
+    laptop.api().request_otp("+14155550101").await.unwrap();
+    laptop.api().verify_otp("+14155550101", "000000", None).await.unwrap();
+    let (_laptops, mut laptop_events) = connected(&laptop).await;
+    assert_eq!(messages(&mut laptop_events, 6, 15).await, numbers(6..=20));
+}
+
+#[tokio::test]
+async fn sends_queued_while_the_server_is_away_go_out_in_order_when_it_is_back() {
+    let mut server = TestServer::start().await;
+    let (ann, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (handle, mut anns) = connected(&ann).await;
+    let (_bobs_handle, mut bobs) = connected(&bob).await;
+    handle.send(chat_id, "1").await.unwrap();
+
+    server.kill().await;
+    while !matches!(next(&mut anns).await, ClientEvent::Disconnected { .. }) {}
+    let mut acks = Vec::new();
+    for n in 2..=20 {
+        acks.push(handle.submit(message(chat_id, &n.to_string())).await.unwrap());
+    }
+    server.restart().await;
+    for (n, ack) in (2..=20).zip(acks) {
+        let ack = tokio::time::timeout(PATIENCE, ack).await.expect("it is answered").unwrap();
+        assert_eq!(ack.sequence.0, n);
+    }
+    assert_eq!(messages(&mut bobs, 1, 20).await, numbers(1..=20));
+}
+
+#[tokio::test]
+async fn a_session_outlives_its_access_tokens() {
+    let server = TestServer::start_with(&[("TIDINGS_AUTH__ACCESS_TOKEN_TTL_SECONDS", "3")]).await;
+    let (ann, ann_id) = sign_in(&server, "+14155550101").await;
+    let (bob, _) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&bob, ann_id).await;
+    let (handle, mut events) = connected(&bob).await;
+    let (_anns_handle, mut anns) = connected(&ann).await;
+    // Two lives of a token, which each end a connection.
+    let mut pace = tokio::time::interval(Duration::from_millis(350));
+    for n in 1..=20_u64 {
+        pace.tick().await;
+        assert_eq!(handle.send(chat_id, n.to_string()).await.unwrap().sequence.0, n);
+    }
+    assert_eq!(messages(&mut events, 1, 20).await, numbers(1..=20));
+    assert_eq!(messages(&mut anns, 1, 20).await, numbers(1..=20));
+}
+
+#[tokio::test]
+async fn a_session_that_is_revoked_stops_for_good() {
+    let server = TestServer::start().await;
+    let (phone, _) = sign_in(&server, "+14155550101").await;
+    let (lost, _) = sign_in(&server, "+14155550101").await;
+    let (_handle, mut events) = connected(&lost).await;
+    assert_eq!(phone.api().revoke_other_sessions().await.unwrap().revoked_count, 1);
+    loop {
+        if let ClientEvent::Stopped(reason) = next(&mut events).await {
+            assert_eq!(reason, StopReason::SignedOut);
+            break;
+        }
+    }
+    assert_eq!(events.next().await, None);
+}

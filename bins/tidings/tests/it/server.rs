@@ -1,0 +1,267 @@
+//! The real binary, started for one test: its process, and the people and sockets that talk to it.
+#![allow(dead_code, unused_imports, reason = "several test binaries share this file, and each uses its own part of it")]
+
+#[path = "device.rs"]
+mod device;
+#[path = "socket.rs"]
+mod socket;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use reqwest::Method;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) use device::{Answer, Device};
+pub(crate) use socket::{Closed, Socket, sequences};
+
+/// How long anything that should happen at once may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Every limit of the contract.
+const LIMITS: [&str; 12] = [
+    "OTP_REQUEST_PER_PHONE",
+    "OTP_REQUEST_PER_IP",
+    "OTP_VERIFY",
+    "REFRESH",
+    "REST_READ",
+    "REST_WRITE",
+    "CONNECTIONS_LIVE",
+    "CONNECTIONS_NEW",
+    "SEND_PER_CHAT",
+    "SEND_PER_USER",
+    "SYNC",
+    "TYPING",
+];
+
+/// A `tidings serve --dev` of its own, with its own data directory. It ends with the test, and what it logged is printed
+/// if the test fails.
+pub(crate) struct TestServer {
+    directory: TempDir,
+    environment: Vec<(String, String)>,
+    /// Port 0 at the first start, the port it got ever after.
+    address: SocketAddr,
+    child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    http: reqwest::Client,
+    signed_up: AtomicU32,
+}
+
+impl TestServer {
+    /// A server without limits.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// A server without limits, except for what `environment` sets.
+    pub(crate) async fn start_with(environment: &[(&str, &str)]) -> Self {
+        let unlimited = LIMITS.iter().map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0".to_owned()));
+        let set = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self::start_in(unlimited.chain(set).collect()).await
+    }
+
+    /// A server with the limits it is shipped with.
+    pub(crate) async fn start_with_limits() -> Self {
+        Self::start_in(Vec::new()).await
+    }
+
+    async fn start_in(environment: Vec<(String, String)>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let child = spawn(&directory, &environment, address);
+        let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+        let signed_up = AtomicU32::new(0);
+        let mut server = Self { directory, environment, address, child, stdout: None, http, signed_up };
+        server.ready().await;
+        server
+    }
+
+    /// Starts the process again, on the same data and at the same address.
+    pub(crate) async fn restart(&mut self) {
+        self.spawn();
+        self.ready().await;
+    }
+
+    /// Begins to start the process again. It is not ready yet.
+    pub(crate) fn spawn(&mut self) {
+        assert!(self.child.try_wait().unwrap().is_some(), "the process before has ended");
+        self.stdout = None;
+        self.child = spawn(&self.directory, &self.environment, self.address);
+    }
+
+    /// Waits until the process says that it listens.
+    pub(crate) async fn ready(&mut self) {
+        let mut stdout = BufReader::new(self.child.stdout.take().expect("it was spawned and not awaited yet"));
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).map(|_| (line, stdout))
+        });
+        let (line, stdout) = tokio::time::timeout(PATIENCE, reading).await.expect("it starts").unwrap().unwrap();
+        let address = line.trim_end().strip_prefix("listening on http://");
+        self.address = address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("it said {line:?}"));
+        // Kept open: a process whose output nobody takes could not write to it.
+        self.stdout = Some(stdout);
+    }
+
+    /// Sets an environment variable of the process, from its next start on.
+    pub(crate) fn set_env(&mut self, name: &str, value: &str) {
+        self.environment.retain(|(set, _)| set != name);
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Asks the process to end, and waits for it. Tells how it ended and how long it took.
+    pub(crate) async fn stop(&mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        self.signal(Signal::SIGTERM);
+        (self.exited().await, start.elapsed())
+    }
+
+    /// Ends the process where it stands.
+    pub(crate) async fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        assert_eq!(self.exited().await.signal(), Some(Signal::SIGKILL as i32), "nothing else ended it before");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
+    }
+
+    /// Waits for the process to end by itself.
+    pub(crate) async fn exited(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the process does not end");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// The memory of the process that is in RAM.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is running");
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        data_dir(&self.directory)
+    }
+
+    /// Everything that the process has logged, over all its starts.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where `/metrics` is; the process logs it when it is ready.
+    pub(crate) fn admin_url(&self) -> String {
+        let log = self.log();
+        let (_, rest) = log.rsplit_once("admin_address=").expect("it logs where operators look");
+        format!("http://{}", rest.split_whitespace().next().unwrap())
+    }
+
+    pub(crate) async fn metrics(&self) -> String {
+        self.http.get(format!("{}/metrics", self.admin_url())).send().await.unwrap().text().await.unwrap()
+    }
+
+    /// Waits until something is so that no frame tells of.
+    pub(crate) async fn until(&self, so: impl AsyncFn() -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !so().await {
+            assert!(Instant::now() < deadline, "it does not come to be");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Makes a call without a token. The path begins at the root.
+    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let request = self.http.request(method, format!("{}{path}", self.base_url()));
+        Answer::of(if let Some(body) = body { request.json(body) } else { request }).await
+    }
+
+    /// A new user, signed in on one device.
+    pub(crate) async fn sign_up(&self, display_name: &str) -> Device {
+        let n = self.signed_up.fetch_add(1, Ordering::Relaxed);
+        self.sign_in(&format!("+1415{:07}", 2_000_000 + n), display_name).await
+    }
+
+    /// So many new users.
+    pub(crate) async fn sign_up_all<const N: usize>(&self, display_names: [&str; N]) -> [Device; N] {
+        let mut devices = Vec::with_capacity(N);
+        for display_name in display_names {
+            devices.push(self.sign_up(display_name).await);
+        }
+        devices.try_into().unwrap_or_else(|_| unreachable!("there is one for each name"))
+    }
+
+    /// A new device of the user with that phone number.
+    pub(crate) async fn sign_in(&self, phone_number: &str, display_name: &str) -> Device {
+        Device::sign_in(self.http.clone(), &self.base_url(), phone_number, display_name).await
+    }
+
+    /// Another device of the same user.
+    pub(crate) async fn another_device(&self, device: &Device) -> Device {
+        self.sign_in(&device.phone_number, "").await
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        // It may have ended already, and then there is nothing to kill or to wait for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server at {} logged:\n{}", self.address, self.log());
+        }
+    }
+}
+
+fn data_dir(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
+}
+
+fn spawn(directory: &TempDir, environment: &[(String, String)], address: SocketAddr) -> Child {
+    let log = File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    // Whatever the environment of the test says to a server is not meant for this one.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"TIDINGS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+        .args(["serve", "--dev", "--admin-listen", "127.0.0.1:0", "--listen", &address.to_string()])
+        .arg("--data-dir")
+        .arg(data_dir(directory))
+        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    command.spawn().unwrap()
+}

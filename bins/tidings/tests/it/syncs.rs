@@ -1,0 +1,109 @@
+use serde_json::{Value, json};
+
+use crate::server::{Socket, TestServer, sequences};
+
+async fn sync(socket: &mut Socket, payload: Value) -> Value {
+    let mut answer = socket.ask("sync_request", payload).await;
+    assert_eq!(answer["type"], "sync_response", "{answer}");
+    answer["payload"].take()
+}
+
+#[tokio::test]
+async fn g6_pages_bring_every_message_above_the_cursor_in_order() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    let mut sender = ann.connect().await;
+    for n in 1..=7 {
+        sender.send_message(&chat_id, &n.to_string()).await;
+    }
+    let mut socket = bob.connect().await;
+    let mut after = 0;
+    let mut pages = Vec::new();
+    loop {
+        let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": after, "limit": 3 })).await;
+        assert_eq!((&page["chat_id"], &page["head_sequence"]), (&json!(chat_id), &json!(7)));
+        pages.push((sequences(&page), page["has_more"].as_bool().unwrap(), page.get("next_sequence").cloned()));
+        match page["next_sequence"].as_u64() {
+            Some(next) => after = next - 1,
+            None => break,
+        }
+    }
+    let expected =
+        [(vec![1, 2, 3], true, Some(json!(4))), (vec![4, 5, 6], true, Some(json!(7))), (vec![7], false, None)];
+    assert_eq!(pages, expected);
+}
+
+#[tokio::test]
+async fn a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_its_sender_only() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    let mut anns = ann.connect().await;
+    let mut bobs = bob.connect().await;
+    let ack = anns.send_message(&chat_id, "hello").await;
+    let pushed = bobs.next_of("message").await["payload"].take();
+    let mut message = json!({
+        "message_id": ack["message_id"],
+        "chat_id": chat_id,
+        "sequence": 1,
+        "sender_id": ann.user_id,
+        "content": "hello",
+        "content_type": "text/plain",
+        "created_at": ack["created_at"],
+    });
+    assert_eq!(pushed, message);
+    let cursor = json!({ "chat_id": chat_id, "last_acked_sequence": 0 });
+    assert_eq!(sync(&mut bobs, cursor.clone()).await["messages"], json!([message]));
+    message["client_message_id"] = ack["client_message_id"].clone();
+    assert_eq!(sync(&mut anns, cursor).await["messages"], json!([message]));
+}
+
+#[tokio::test]
+async fn a_page_has_100_messages_unless_asked_for_more_and_never_over_500() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let mut socket = ann.connect().await;
+    socket.send_messages(&chat_id, &vec!["x".to_owned(); 510]).await;
+    assert_eq!(socket.answer("510").await["payload"]["sequence"], 510);
+    for (limit, length) in [(None, 100), (Some(200), 200), (Some(500), 500), (Some(501), 500), (Some(i64::MAX), 500)] {
+        let mut cursor = json!({ "chat_id": chat_id, "last_acked_sequence": 0 });
+        if let Some(limit) = limit {
+            cursor["limit"] = json!(limit);
+        }
+        let page = sync(&mut socket, cursor).await;
+        assert_eq!(sequences(&page).len(), length, "{limit:?}");
+        assert_eq!((&page["has_more"], &page["next_sequence"]), (&json!(true), &json!(length + 1)));
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_long_messages_is_cut_by_its_bytes() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let mut socket = ann.connect().await;
+    socket.send_messages(&chat_id, &vec!["x".repeat(4096); 150]).await;
+    socket.answer("150").await;
+    let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": 0, "limit": 500 })).await;
+    let first = sequences(&page);
+    assert_eq!(first.len(), 512 * 1024 / 4096, "a page has 512 KiB of content at the most");
+    let page = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": first.len(), "limit": 500 })).await;
+    assert_eq!(sequences(&page).len(), 150 - first.len());
+    assert_eq!(page["has_more"], false);
+}
+
+#[tokio::test]
+async fn a_cursor_above_the_head_is_refused_with_the_head() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    ann.send(&chat_id, "one").await;
+    let mut socket = ann.connect().await;
+    let at_head = sync(&mut socket, json!({ "chat_id": chat_id, "last_acked_sequence": 1 })).await;
+    assert_eq!(at_head, json!({ "chat_id": chat_id, "messages": [], "has_more": false, "head_sequence": 1 }));
+    let above = socket.ask("sync_request", json!({ "chat_id": chat_id, "last_acked_sequence": 2 })).await;
+    assert_eq!(above["payload"]["code"], "INVALID_SEQUENCE");
+    assert_eq!(above["payload"]["details"], json!({ "head_sequence": 1 }));
+}

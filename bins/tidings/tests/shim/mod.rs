@@ -1,0 +1,94 @@
+//! A disk that fails on demand: `faults.c`, compiled for the test and preloaded into the server.
+#![allow(dead_code, reason = "several test binaries share this file, and each uses its own faults")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::server::TestServer;
+
+/// What happens to writes and syncs of the store's files; `faults.c` says it in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Writes fail for want of space.
+    Enospc,
+    /// Syncs fail.
+    EioSync,
+    /// A write leaves half of its bytes and fails.
+    Torn,
+    /// The process dies in the middle of a write.
+    KillTorn,
+    /// The process dies after the write, before the sync.
+    KillUnsynced,
+    /// The process dies after the sync, before anybody is told.
+    KillSynced,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Enospc => "enospc",
+            Self::EioSync => "eio-sync",
+            Self::Torn => "torn",
+            Self::KillTorn => "kill-torn",
+            Self::KillUnsynced => "kill-unsynced",
+            Self::KillSynced => "kill-synced",
+        }
+    }
+}
+
+pub(crate) struct Shim {
+    directory: TempDir,
+}
+
+impl Shim {
+    /// Compiles the library. A machine without a C compiler cannot say anything about faults, so there the test fails.
+    pub(crate) fn build() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shim/faults.c");
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(directory.path().join("faults.so"))
+            .arg(source)
+            .status();
+        assert!(compiled.expect("a C compiler is installed as `cc`").success(), "faults.c compiles");
+        Self { directory }
+    }
+
+    /// A server without limits on a disk that works until it is told not to.
+    pub(crate) async fn start(&self) -> TestServer {
+        let [library, control, hits] = ["faults.so", "control", "hits"].map(|name| self.path(name));
+        let text = |path: &Path| path.to_str().expect("the path of a temporary directory is text").to_owned();
+        TestServer::start_with(&[
+            ("LD_PRELOAD", &text(&library)),
+            ("FAULTS_CONTROL", &text(&control)),
+            ("FAULTS_HITS", &text(&hits)),
+        ])
+        .await
+    }
+
+    /// From now on the server's disk fails like this.
+    pub(crate) fn fail(&self, fault: Fault, server: &TestServer) {
+        let data_dir = fs::canonicalize(server.data_dir()).unwrap();
+        // Renamed into place: the server never reads half of it.
+        let new = self.path("control.new");
+        fs::write(&new, format!("{} {}", fault.name(), data_dir.display())).unwrap();
+        fs::rename(new, self.path("control")).unwrap();
+    }
+
+    /// From now on the disk works.
+    pub(crate) fn heal(&self) {
+        fs::remove_file(self.path("control")).unwrap();
+    }
+
+    /// How many calls have met a fault.
+    pub(crate) fn hits(&self) -> u64 {
+        fs::metadata(self.path("hits")).map_or(0, |hits| hits.len())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}

@@ -223,6 +223,8 @@ impl Committer {
             Err(error) => {
                 counter!("tidings_store_commit_errors_total").increment(1);
                 let reason = error.to_string();
+                // Noted before anybody is told, so that whoever is told and asks for the reason finds it.
+                self.health.set_failing(self.clock.now(), &reason);
                 for answer in answers {
                     answer(Err(&reason));
                 }

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::serve::ListenerExt;
 use axum::{Router, ServiceExt};
 use ports::{Clock, SystemClock};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -18,6 +18,9 @@ use crate::config::Config;
 
 /// How long a drain may take before what is left is cut off; a whole shutdown takes at most 10 s.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
+/// Connections that may wait to be accepted. When all clients of a server come back at once, those beyond it are not
+/// refused but try again a second later.
+const BACKLOG: u32 = 4096;
 /// How often the age of the signing key is looked at.
 const KEY_CHECK: Duration = Duration::from_secs(3600);
 
@@ -28,8 +31,8 @@ const KEY_CHECK: Duration = Duration::from_secs(3600);
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
     let metrics = admin::install_metrics()?;
     // Bound first: with an address in use the data directory stays untouched.
-    let public = bind("listen", config.listen).await?;
-    let private = bind("admin.listen", config.admin.listen).await?;
+    let public = bind("listen", config.listen)?;
+    let private = bind("admin.listen", config.admin.listen)?;
     let Service { app, hub, keys, store, draining, mut lanes, mut background } = compose(&config).await?;
     background.spawn(async move {
         loop {
@@ -80,9 +83,15 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     Ok(())
 }
 
-async fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
+fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restart takes the address over from connections of the last process that linger.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen()
         .with_context(|| format!("cannot listen on {address} (`{key}`); stop what uses it or choose another address"))
 }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use client::HistoryRange;
 use domain::{ChatId, Sequence};
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Latencies, Window};
+use super::super::measure::{Latencies, Tally, Window};
 use super::super::peer::{Heard, LoadUser, Peer};
 use super::super::report::Report;
 use super::super::users::{LoadChat, group, pair_up, sign_up};
@@ -60,7 +60,6 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         false => None,
     };
     let peers = connect_all(bench, &users).await?;
-    let mut control_peers = connect_all(bench, &control).await?.into_iter();
 
     let window = bench.window();
     let pause = Duration::from_secs(1) * count as u32 / rate;
@@ -70,13 +69,9 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         tasks.spawn(user.work(window, pause, bench.counter()));
     }
     let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, &Arc::default()));
-    let mut control_tasks = JoinSet::new();
-    if let (Some(sender), Some(receiver)) = (control_peers.next(), control_peers.next()) {
-        let control = Pair::new(sender, receiver, control_chat, 1).paced(CONTROL_PACE);
-        control_tasks.spawn(control.work(window, Arc::default()));
-    }
+    let control = watch(control, control_chat, bench.epoch, window);
     let Observed { server, timeline } = bench.observe(window).await;
-    let control = join(control_tasks).await?;
+    let control = control.await??;
     let mut deeds: BTreeMap<Deed, Latencies> = BTreeMap::new();
     while let Some(done) = tasks.join_next().await {
         for (deed, latencies) in done?? {
@@ -100,6 +95,19 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         report.latency(name, deeds.entry(deed).or_default());
     }
     Ok(report)
+}
+
+/// Writes into the control chat from a thread of its own: what is measured is how long the server takes, not how long this
+/// process, busy with the messages of everybody else, takes to look.
+fn watch(users: Vec<LoadUser>, chat: LoadChat, epoch: Instant, window: Window) -> JoinHandle<anyhow::Result<Tally>> {
+    tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let sender = Peer::connect(&users[0], epoch).await?;
+            let receiver = Peer::connect(&users[1], epoch).await?;
+            Pair::new(sender, receiver, chat, 1).paced(CONTROL_PACE).work(window, Arc::default()).await
+        })
+    })
 }
 
 /// A chat for each user, in their order: seven of ten write to one other, three in a group.
@@ -141,8 +149,8 @@ impl MixedUser {
             let Some(peer) = &mut self.peer else { anyhow::bail!("the user is not connected") };
             tokio::select! {
                 heard = peer.next() => {
-                heard?;
-            }
+                    heard?;
+                }
                 _ = beats.tick() => peer.beat()?,
                 _ = turns.tick() => {
                     let deed = draw();

@@ -1,6 +1,6 @@
 //! Durability plane: authorizes, deduplicates, sequences and persists, then acknowledges.
 //!
-//! [`Ingester`] is the port `Ingest` over the stores. Sends wait in [`lane`]s, one batch of a lane under way at a time, so
+//! [`Ingester`] is the port `Ingest` over the stores. Sends wait in lanes, one batch of a lane under way at a time, so
 //! that the commit of one batch is the time in which the next one gathers: the busier the service, the more sends share
 //! one commit. It knows no sockets, and never answers a send before the store has (G1).
 

@@ -16,7 +16,7 @@ pub enum Output {
     Event(ClientEvent),
     /// Get a new access token, then call `handle_token_refreshed` or `handle_refresh_failed`.
     RefreshToken,
-    /// Read the list of the user's chats and [`list`](ClientSession::list) each: some may be new since the last
+    /// Read the list of the user's chats and [`list`](super::ClientSession::list) each: some may be new since the last
     /// connection.
     ListChats,
     /// Read how far this user has come in a chat, then `track` it or call `handle_look_up_failed`.

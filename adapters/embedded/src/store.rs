@@ -67,6 +67,12 @@ impl EmbeddedStore {
         }
     }
 
+    /// Waits until nothing is written any more: the store was closed, or its committer has died.
+    pub async fn closed(&self) {
+        let mut tables = self.shared.link.tables.clone();
+        while tables.changed().await.is_ok() {}
+    }
+
     /// Whether the store takes writes. One that is closed does not.
     pub fn health(&self) -> Health {
         self.shared.link.health.get()
@@ -150,6 +156,18 @@ mod tests {
         assert_eq!(table(store.members(chat_id).await.err()), "members");
         assert_eq!(table(store.head(chat_id).await.err()), "heads");
         store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_store_whose_committer_has_died_refuses_writes_and_says_that_it_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let died = store.write(|_| -> Result<(), _> { panic!("a defect") }).await;
+        assert_eq!(died.unwrap_err().to_string(), "the store is unavailable");
+        tokio::time::timeout(Duration::from_secs(10), store.closed()).await.unwrap();
+        assert!(store.write(|_| Ok(())).await.is_err());
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::extract::Request;
 use axum::serve::ListenerExt;
 use axum::{Router, ServiceExt};
@@ -60,8 +60,15 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     info!(%public_address, %admin_address, data_dir = %config.data_dir.display(), "ready");
     writeln!(std::io::stdout(), "listening on http://{public_address}").context("cannot write to standard output")?;
 
-    shutdown.await;
-    info!("draining");
+    // These go on for ever. One that ends has failed in a way nobody foresaw, and a process that is started anew is better
+    // than one that lives on without it.
+    tokio::select! {
+        () = shutdown => info!("draining"),
+        Some(end) = background.join_next() => bail!("a task of the service has ended: {end:?}"),
+        Some(end) = lanes.join_next() => bail!("a lane of ingest has ended: {end:?}"),
+        Some(end) = listeners.join_next() => bail!("a listener has ended: {end:?}"),
+        () = store.closed() => bail!("the store's committer has ended"),
+    }
     draining.store(true, Ordering::Relaxed);
     stop.send_replace(true);
     let drained = async {

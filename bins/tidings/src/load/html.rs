@@ -44,6 +44,7 @@ svg {{ width: 100%; height: auto; }} svg text {{ fill: var(--ink); font: 11px sy
 </style></head><body>
 <h1>{setup}</h1>
 <p>{durability}, measured for {seconds:.1} s. <strong class="{class}">{verdict}</strong>: lost {lost}, doubled {doubled}, reordered {reordered}.</p>
+<p><code>{command}</code></p>
 <table>{figures}</table>
 <h2>Latency</h2>
 <table><tr><th>ms</th><th>count</th><th>p50</th><th>p95</th><th>p99</th><th>p99.9</th></tr>{latencies}</table>
@@ -53,6 +54,7 @@ svg {{ width: 100%; height: auto; }} svg text {{ fill: var(--ink); font: 11px sy
 </body></html>
 "#,
         setup = escape(&report.setup),
+        command = escape(&report.command),
         durability = escape(report.durability),
         seconds = report.seconds,
         lost = integrity.lost,
@@ -80,7 +82,7 @@ fn percentile_plot(rows: &[LatencyRow]) -> String {
         return String::new();
     }
     let (bottom, top) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
-    let x = |quantile: f64| scale(-(1.0 - quantile).log10(), (0.3, 4.0), (MARGIN, WIDTH - 16.0));
+    let x = |quantile: f64| scale(-(1.0 - quantile).log10(), (0.3, 4.0), (MARGIN, WIDTH - 24.0));
     let y = |ms: f64| scale(ms.max(0.001).log10(), (bottom, top), (HEIGHT - MARGIN, 16.0));
     let mut plot = String::new();
     for power in bottom as i32..=top as i32 {
@@ -125,7 +127,10 @@ fn throughput_plot(timeline: &[u64]) -> String {
     }
     let most = grouped(most as f64);
     push(&mut plot, format_args!(r#"<text x="{}" y="20" text-anchor="end">{most}</text>"#, MARGIN - 4.0));
-    push(&mut plot, format_args!(r#"<text x="{MARGIN}" y="{}">{} s</text>"#, HEIGHT - MARGIN + 16.0, timeline.len()));
+    let below = HEIGHT - MARGIN + 16.0;
+    push(&mut plot, format_args!(r#"<text x="{MARGIN}" y="{below}">0 s</text>"#));
+    let end = WIDTH - 16.0;
+    push(&mut plot, format_args!(r#"<text x="{end}" y="{below}" text-anchor="end">{} s</text>"#, timeline.len()));
     svg(&plot)
 }
 

@@ -108,6 +108,7 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let seconds = arguments.seconds.unwrap_or(if arguments.workload == Workload::Idle { 60 } else { 10 });
     let bench = Bench::new(target, Duration::from_secs(arguments.warmup), Duration::from_secs(seconds));
     let mut report = workloads::run(&bench, &arguments).await?;
+    report.command = command_line();
     bench.into_target().stop().await?;
     if arguments.store_limit {
         report.store = Some(store_limit(&arguments.data_dir, report.in_flight).await?);
@@ -131,6 +132,12 @@ async fn store_limit(parent: &Path, in_flight: usize) -> anyhow::Result<StoreFig
         store_sends_per_second: limit.store_sends_per_second,
         raw_sends_per_second: limit.raw_sends_per_second,
     })
+}
+
+/// This version, and what was typed after its name.
+fn command_line() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    format!("tidings {}: tidings {}", env!("CARGO_PKG_VERSION"), arguments.join(" "))
 }
 
 /// Thousands of connections need as many files. Where the limit cannot be raised, connecting says so soon enough.

@@ -12,6 +12,8 @@ pub(super) struct Report {
     pub(super) workload: Workload,
     /// How it was set up, in words.
     pub(super) setup: String,
+    /// The version and the command that repeat it.
+    pub(super) command: String,
     pub(super) durability: &'static str,
     pub(super) seconds: f64,
     /// Sends in flight in all chats together.
@@ -64,6 +66,7 @@ impl Report {
         Self {
             workload,
             setup,
+            command: String::new(),
             durability: DURABILITY,
             seconds,
             in_flight: 1,
@@ -106,7 +109,8 @@ impl LatencyRow {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.setup)?;
-        writeln!(f, "{}, measured for {:.1} s\n", self.durability, self.seconds)?;
+        writeln!(f, "{}, measured for {:.1} s", self.durability, self.seconds)?;
+        writeln!(f, "{}\n", self.command)?;
         for Figure { name, value, unit } in &self.figures {
             writeln!(f, "{name:<44} {:>12} {unit}", grouped(*value))?;
         }
@@ -176,6 +180,7 @@ mod tests {
         expect![[r#"
             100 direct chats, 1 in flight in each
             D2: fsynced before the ack, measured for 10.0 s
+
 
             messages delivered                                  5,000 msg/s
             messages delivered per server core-second          10,000 msg/s

@@ -87,6 +87,12 @@ impl Auth {
         self.authenticate(token).await?.on_device(device)
     }
 
+    /// Whether the session of somebody who was authenticated is still there. Who has no session here cannot lose it.
+    pub async fn is_live(&self, principal: &Principal) -> Result<bool, AuthError> {
+        let Some(session_id) = principal.session_id else { return Ok(true) };
+        Ok(self.ports().sessions.session(session_id, self.now()).await?.is_some())
+    }
+
     /// The public keys that verify our access tokens, as a JWK set (RFC 7517).
     pub fn jwks(&self) -> serde_json::Value {
         serde_json::to_value(self.keys().jwks()).expect("a JWK set is JSON")

@@ -136,14 +136,21 @@ impl Fanout {
         }
     }
 
-    /// The members of a chat, remembered or from the store.
+    /// The members of a chat, remembered or from the store, and then remembered.
+    ///
+    /// For the consumer of the log alone: what it reads is as new as every change it has seen, and the next change comes
+    /// to it after this. Anybody else could remember an old list behind the event that voids it.
     async fn members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
         if let Some(members) = self.cache.members(chat_id).await? {
             return Ok(members);
         }
-        let members: Arc<[UserId]> = self.chats.members(chat_id).await?.iter().map(|member| member.user_id).collect();
+        let members = self.stored_members(chat_id).await?;
         self.cache.fill(chat_id, members.clone()).await?;
         Ok(members)
+    }
+
+    async fn stored_members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
+        Ok(self.chats.members(chat_id).await?.iter().map(|member| member.user_id).collect())
     }
 }
 
@@ -156,7 +163,10 @@ async fn wait_out(failure: StoreError) {
 impl Signals for Fanout {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         let Signal::Typing { chat_id, user_id, is_typing } = signal;
-        let members = self.members(chat_id).await?;
+        let members = match self.cache.members(chat_id).await? {
+            Some(members) => members,
+            None => self.stored_members(chat_id).await?,
+        };
         if !members.contains(&user_id) {
             return Ok(false);
         }

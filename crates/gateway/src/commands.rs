@@ -20,8 +20,26 @@ use crate::hub::Peer;
 
 /// How a command ended: an answer for the client, or nothing, or an error.
 pub(crate) struct Finished {
+    pub(crate) kind: Kind,
     pub(crate) request_id: Option<RequestId>,
     pub(crate) outcome: Result<Option<Bytes>, ErrorBody>,
+}
+
+/// How much an answer may weigh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Small,
+    /// A page of messages: half a megabyte at the most.
+    Page,
+}
+
+impl Kind {
+    pub(crate) fn of(command: &Command) -> Self {
+        match command {
+            Command::Sync { .. } => Self::Page,
+            _ => Self::Small,
+        }
+    }
 }
 
 /// A command that is under way.
@@ -31,6 +49,7 @@ impl Gateway {
     /// Begins a command. Limits are taken and a send has its place in the order before this returns, so commands begun
     /// one after another keep their order however their ends are awaited.
     pub(crate) async fn begin(self: &Arc<Self>, peer: &Arc<Peer>, command: Command) -> Pending {
+        let kind = Kind::of(&command);
         let user_id = peer.user_id;
         let limits = &self.config.limits;
         match command {
@@ -42,18 +61,22 @@ impl Gateway {
                 };
                 match allowed.await {
                     Ok(()) => self.send(peer, request_id, message),
-                    Err(error) => finished(Some(request_id), Err(error)),
+                    Err(error) => finished(kind, Some(request_id), Err(error)),
                 }
             }
             Command::Sync { request_id, sync } => match self.take("sync", LimitKey::Sync(user_id), limits.sync).await {
                 Ok(()) => self.sync(peer, request_id, sync),
-                Err(error) => finished(Some(request_id), Err(error)),
+                Err(error) => finished(kind, Some(request_id), Err(error)),
             },
             Command::Advance { chat_id, kind, sequence } => {
                 let gateway = self.clone();
                 async move {
                     let advanced = gateway.ingest.advance(user_id, chat_id, kind, sequence).await;
-                    Finished { request_id: None, outcome: advanced.map(|_| None).map_err(ingest_error) }
+                    Finished {
+                        kind: Kind::Small,
+                        request_id: None,
+                        outcome: advanced.map(|_| None).map_err(ingest_error),
+                    }
                 }
                 .boxed()
             }
@@ -62,7 +85,7 @@ impl Gateway {
                 let quota = limits.typing.filter(|_| is_typing);
                 match self.take("typing", LimitKey::Typing(user_id, chat_id), quota).await {
                     Ok(()) => self.signal(Signal::Typing { chat_id, user_id, is_typing }),
-                    Err(error) => finished(None, Err(error)),
+                    Err(error) => finished(kind, None, Err(error)),
                 }
             }
             Command::PresenceSubscribe { request_id, user_ids } => {
@@ -72,12 +95,12 @@ impl Gateway {
                     .map(|user_id| Presence { user_id, status: PresenceStatus::Unknown, last_seen: None })
                     .collect();
                 let snapshot = ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(Some(&request_id));
-                finished(Some(request_id), Ok(Some(snapshot)))
+                finished(kind, Some(request_id), Ok(Some(snapshot)))
             }
-            Command::PresenceUnsubscribe { .. } => finished(None, Ok(None)),
+            Command::PresenceUnsubscribe { .. } => finished(kind, None, Ok(None)),
             Command::CountUnknown => {
                 counter!("tidings_gateway_frames_unknown_total").increment(1);
-                finished(None, Ok(None))
+                finished(kind, None, Ok(None))
             }
         }
     }
@@ -105,7 +128,7 @@ impl Gateway {
                 };
                 Some(ServerFrame::SendMessageAck(ack).encode(Some(&request_id)))
             });
-            Finished { request_id: Some(request_id), outcome }
+            Finished { kind: Kind::Small, request_id: Some(request_id), outcome }
         })
         .boxed()
     }
@@ -127,7 +150,7 @@ impl Gateway {
                 };
                 Some(response.encode(Some(&request_id)))
             });
-            Finished { request_id: Some(request_id), outcome }
+            Finished { kind: Kind::Page, request_id: Some(request_id), outcome }
         }
         .boxed()
     }
@@ -140,7 +163,7 @@ impl Gateway {
                 Ok(false) => Err(ErrorBody::new(ErrorCode::NotAMember, IngestError::NotAMember)),
                 Err(failure) => Err(unavailable(failure)),
             };
-            Finished { request_id: None, outcome }
+            Finished { kind: Kind::Small, request_id: None, outcome }
         }
         .boxed()
     }
@@ -160,8 +183,8 @@ impl Gateway {
     }
 }
 
-fn finished(request_id: Option<RequestId>, outcome: Result<Option<Bytes>, ErrorBody>) -> Pending {
-    std::future::ready(Finished { request_id, outcome }).boxed()
+fn finished(kind: Kind, request_id: Option<RequestId>, outcome: Result<Option<Bytes>, ErrorBody>) -> Pending {
+    std::future::ready(Finished { kind, request_id, outcome }).boxed()
 }
 
 fn ingest_error(failure: IngestError) -> ErrorBody {

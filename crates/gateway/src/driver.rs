@@ -19,11 +19,14 @@ use tokio_tungstenite::tungstenite;
 use tracing::debug;
 
 use crate::Gateway;
-use crate::commands::{Finished, Pending};
+use crate::commands::{Finished, Kind, Pending};
 use crate::hub::Admitted;
 
-/// Answers that may wait for the socket before no further frame is read.
+/// Answers that may wait for the socket before no further frame is read, in number and in bytes.
 const ANSWERS_MAX: usize = 64;
+const ANSWERS_BYTES_MAX: usize = 1 << 20;
+/// Pages of messages that may be under way: each is an answer that has no place in the bytes yet.
+const PAGES_MAX: usize = 4;
 /// How long a client has to take the last frames and the close.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
@@ -37,6 +40,7 @@ pub(crate) struct Driver {
     gateway: Arc<Gateway>,
     admitted: Admitted,
     commands: FuturesUnordered<Pending>,
+    pages_under_way: usize,
     answers: VecDeque<Bytes>,
     unflushed: bool,
     timer: Pin<Box<Sleep>>,
@@ -72,6 +76,7 @@ impl Driver {
             gateway,
             admitted,
             commands: FuturesUnordered::new(),
+            pages_under_way: 0,
             answers: VecDeque::new(),
             unflushed: false,
             timer,
@@ -100,6 +105,7 @@ impl Driver {
                 match output {
                     Output::Send(frame) => self.answers.push_back(frame),
                     Output::Command(command) => {
+                        self.pages_under_way += usize::from(Kind::of(&command) == Kind::Page);
                         let pending = self.gateway.begin(&self.admitted.peer, command).await;
                         self.commands.push(pending);
                     }
@@ -126,9 +132,12 @@ impl Driver {
                 }
                 Step::Frame(Message::Close(_)) | Step::Gone => return None,
                 Step::TooLarge => self.connection.close(CloseReason::FrameTooLarge),
-                Step::Finished(Finished { outcome: Ok(answer), .. }) => self.connection.handle_done(answer),
-                Step::Finished(Finished { request_id, outcome: Err(error) }) => {
-                    self.connection.handle_failure(now, request_id.as_ref(), error);
+                Step::Finished(Finished { kind, request_id, outcome }) => {
+                    self.pages_under_way -= usize::from(kind == Kind::Page);
+                    match outcome {
+                        Ok(answer) => self.connection.handle_done(answer),
+                        Err(error) => self.connection.handle_failure(now, request_id.as_ref(), error),
+                    }
                 }
                 Step::Ordered(reason) => self.connection.close(reason),
                 Step::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
@@ -165,7 +174,7 @@ impl Driver {
         if let Poll::Ready(Some(finished)) = Pin::new(&mut self.commands).poll_next(cx) {
             return Poll::Ready(Step::Finished(finished));
         }
-        if self.connection.wants_frame() && self.answers.len() < ANSWERS_MAX {
+        if self.connection.wants_frame() && self.has_room_for_answers() {
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
                 Poll::Ready(Some(Err(error))) if is_too_large(&error) => return Poll::Ready(Step::TooLarge),
@@ -226,6 +235,14 @@ impl Driver {
         };
         // A client that is gone, or does not read, has no use for a goodbye.
         drop(tokio::time::timeout(CLOSE_GRACE, goodbye).await);
+    }
+
+    /// Whether a client that asks has also read what it was answered: one that does not is not asked again, falls silent
+    /// to us, and is cut (G9).
+    fn has_room_for_answers(&self) -> bool {
+        self.pages_under_way < PAGES_MAX
+            && self.answers.len() < ANSWERS_MAX
+            && self.answers.iter().map(Bytes::len).sum::<usize>() < ANSWERS_BYTES_MAX
     }
 
     fn heard(&self) {

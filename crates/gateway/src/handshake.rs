@@ -76,6 +76,10 @@ async fn admit(
                 Refused::NoRoom => Refusal::unavailable(),
             }
         })?;
+    // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
+    if !gateway.auth.is_live(&principal).await? {
+        return Err(AuthError::TokenRevoked.into());
+    }
     // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
     gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await?;
 

@@ -157,8 +157,17 @@ impl TestServer {
 
     /// The memory of the process that is in RAM.
     pub(crate) fn resident_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most memory that the process ever had in RAM.
+    pub(crate) fn resident_bytes_max(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    fn status_bytes(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it is running");
+        let line = status.lines().find(|line| line.starts_with(name)).expect("it is running");
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 

@@ -45,6 +45,38 @@ async fn g9_a_slow_reader_is_told_then_cut_and_loses_nothing() {
 }
 
 #[tokio::test]
+async fn g9_answers_that_nobody_reads_are_bounded_and_their_connection_is_cut() {
+    const READERS: usize = 16;
+    let timing = [("TIDINGS_GATEWAY__IDLE_TIMEOUT_MS", "2000"), ("TIDINGS_GATEWAY__HEARTBEAT_INTERVAL_MS", "100")];
+    let server = TestServer::start_with(&timing).await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    let mut sender = ann.connect().await;
+    for _ in 0..4 {
+        sender.send_messages(&chat_id, &vec!["x".repeat(4096); 32]).await;
+        sender.answer("32").await;
+    }
+    sender.leave().await;
+    // Every answer is a page of half a megabyte; all of them together would be half a gigabyte.
+    let before = server.resident_bytes_max();
+    let mut silent = Vec::new();
+    for _ in 0..READERS {
+        let device = server.another_device(&bob).await;
+        let mut socket = Socket::open_with_small_window(device.handshake()).await;
+        let ask = |n| {
+            let payload = json!({ "chat_id": chat_id, "last_acked_sequence": 0, "limit": 500 });
+            json!({ "type": "sync_request", "request_id": format!("s{n}"), "payload": payload })
+        };
+        socket.send_all((0..60).map(ask)).await;
+        silent.push(socket);
+    }
+    let cut = format!(r#"tidings_gateway_closes_total{{reason="idle_timeout"}} {READERS}"#);
+    server.until(async || server.metrics().await.contains(&cut)).await;
+    let grown = server.resident_bytes_max().saturating_sub(before);
+    assert!(grown < 160 << 20, "the server grew by {grown} bytes");
+}
+
+#[tokio::test]
 async fn g9_a_slow_reader_that_catches_up_stays_and_is_told_to_sync() {
     let server = TestServer::start().await;
     let (_, chat_id, mut slow) = flooded(&server).await;

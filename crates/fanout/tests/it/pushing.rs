@@ -117,6 +117,22 @@ async fn a_removed_member_is_told_and_gets_nothing_more() {
 }
 
 #[tokio::test]
+async fn only_the_consumer_of_the_log_remembers_members() {
+    let mut world = World::new();
+    let (member, other) = (world.user(), world.user());
+    world.connect(other, "a").await;
+    let chat = world.group(member, &[other]).await;
+    let typing = Signal::Typing { chat_id: chat, user_id: member, is_typing: true };
+    assert!(world.fanout.signal(typing).await.unwrap());
+    let remembered = world.fanout.cache.members(chat).await.unwrap();
+    assert_eq!(remembered, None, "a list read beside the log could outlive the change that voids it");
+    world.pushes(1).await;
+    world.start();
+    world.pushes(1).await;
+    assert_eq!(world.fanout.cache.members(chat).await.unwrap().map(|members| members.len()), Some(2));
+}
+
+#[tokio::test]
 async fn typing_reaches_the_other_members_and_outsiders_are_refused() {
     let mut world = World::new();
     let (member, other, outsider) = (world.user(), world.user(), world.user());

@@ -4,7 +4,7 @@ use ports::PhoneKey;
 
 use crate::Secret;
 
-/// The key under which phones and codes are digested.
+/// The key under which phones, codes and whatever else is ours alone to make are digested.
 ///
 /// Six digits are guessed in no time from a plain hash, and so are phone numbers. Without the key, which is not in the
 /// store, a stolen table of codes says nothing.
@@ -25,7 +25,12 @@ impl CodeKey {
         self.digest(&["code", phone_number.as_str(), code])
     }
 
-    /// Each part ends in a NUL, which no phone number has, so no two lists of parts read the same.
+    /// A mark that only this installation can make.
+    pub(crate) fn seal(&self, purpose: &str, text: &str) -> [u8; 32] {
+        self.digest(&["seal", purpose, text])
+    }
+
+    /// Each part ends in a NUL, which none of them has, so no two lists of parts read the same.
     fn digest(&self, parts: &[&str]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         for part in parts {

@@ -8,9 +8,10 @@ use ports::{BoxError, StoreError};
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
-use crate::http::{self, HttpError};
 use crate::{AuthError, JwksSource};
 
+/// How long a fetch may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 256 * 1024;
 /// At most this often the source is asked, however many tokens name keys we do not know.
 const FETCH_INTERVAL: Duration = Duration::from_secs(30);
@@ -46,7 +47,8 @@ pub(crate) struct ExternalKey {
 
 impl ExternalKeys {
     pub(crate) fn new(source: JwksSource) -> Result<Self, reqwest::Error> {
-        Ok(Self { source, http: http::client()?, known: RwLock::default(), last_try: tokio::sync::Mutex::default() })
+        let http = webhook::client(TIMEOUT).build()?;
+        Ok(Self { source, http, known: RwLock::default(), last_try: tokio::sync::Mutex::default() })
     }
 
     /// The key of a name. Keys that cannot be renewed stay good; keys that could never be had are an outage.
@@ -96,15 +98,8 @@ impl ExternalKeys {
                 body
             }
             JwksSource::Url(url) => {
-                let mut response = http::send(self.http.get(url.clone())).await?;
-                let mut body = Vec::new();
-                while let Some(chunk) = response.chunk().await.map_err(HttpError::from)? {
-                    body.extend_from_slice(&chunk);
-                    if body.len() > BODY_BYTES_MAX {
-                        break;
-                    }
-                }
-                body
+                let response = webhook::send(self.http.get(url.clone())).await?;
+                webhook::read(response, BODY_BYTES_MAX + 1).await?
             }
         };
         if body.len() > BODY_BYTES_MAX {

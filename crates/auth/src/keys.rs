@@ -8,10 +8,11 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use domain::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
+use keyfile::{KeyFile, KeyFileError};
 
 use crate::Config;
 use crate::codes::CodeKey;
-use crate::key_file::{KeyFile, KeyFileError, KeyRecords, TokenKeyRecord};
+use crate::key_file::{KeyRecords, TokenKeyRecord};
 
 /// How much longer than the last token it signed a key is kept, for clocks that disagree.
 const OVERLAP_MARGIN: Duration = Duration::from_secs(5 * 60);
@@ -21,7 +22,7 @@ const OVERLAP_MARGIN: Duration = Duration::from_secs(5 * 60);
 /// The newest key signs access tokens. The ones before it verify until the last token they signed has expired, so a
 /// rotation is noticed by nobody. A key is on the disk before it signs anything.
 pub struct KeyRing {
-    file: KeyFile,
+    file: KeyFile<KeyRecords>,
     rotation: Duration,
     overlap: Duration,
     code_key: CodeKey,
@@ -46,7 +47,8 @@ impl KeyRing {
         let records = match file.read()? {
             Some(records) => records,
             None => {
-                let records = KeyRecords::new(rand::random::<[u8; 32]>().to_vec(), generate(now));
+                let code_secret = rand::random::<[u8; 32]>().to_vec();
+                let records = KeyRecords { code_secret, token_keys: vec![generate(now)] };
                 file.write(&records)?;
                 records
             }
@@ -115,7 +117,7 @@ fn generate(now: Timestamp) -> TokenKeyRecord {
     TokenKeyRecord { created_at: now, pkcs8: pkcs8.as_ref().to_vec() }
 }
 
-fn load(file: &KeyFile, records: &KeyRecords) -> Result<Vec<Arc<TokenKey>>, KeyFileError> {
+fn load(file: &KeyFile<KeyRecords>, records: &KeyRecords) -> Result<Vec<Arc<TokenKey>>, KeyFileError> {
     let keys = records.token_keys.iter().map(|record| TokenKey::load(record).map(Arc::new));
     keys.collect::<Result<_, _>>().map_err(|error| file.damaged(error))
 }

@@ -25,21 +25,18 @@ mod refresh_token;
 mod tokens;
 
 mod external;
-mod http;
 mod jwks;
 
 mod senders;
-mod webhook;
 
 pub use auth::{Auth, Ports, Principal};
 pub use config::{Config, ExternalConfig, JwksSource, Limits};
 pub use error::AuthError;
-pub use key_file::KeyFileError;
+pub use keyfile::KeyFileError;
 pub use keys::KeyRing;
 pub use phone::parse_phone;
 pub use secret::Secret;
-pub use senders::{FixedSender, LogSender};
+pub use senders::{FixedSender, LogSender, WebhookSender};
 pub use sessions::{Revoke, Tokens};
 pub use sign_in::{OtpRequested, SignedIn, VerifyOtp};
 pub use tickets::IssuedTicket;
-pub use webhook::WebhookSender;

@@ -1,0 +1,197 @@
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+const OWNER_ONLY: u32 = 0o600;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a key file holds: an object of JSON.
+pub trait Keys: Serialize + DeserializeOwned {
+    /// The name of the file.
+    const FILE: &'static str;
+    /// The version of its form.
+    const VERSION: u32;
+    /// What follows from starting again without it, for whoever has lost it.
+    const LOSS: &'static str;
+}
+
+/// Why a key file cannot be used. It is never replaced by a guess: whoever has lost it decides what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// The file system said no.
+    #[error("cannot {action} key file `{}`", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not what was written.
+    #[error(
+        "key file `{}` is damaged; restore it from a backup, or move it away and start again with new keys ({loss})",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What follows from new keys.
+        loss: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+    /// The file is of another version of this program.
+    #[error("key file `{}` has version {found}, this program knows version {known}; use a newer program", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version in it.
+        found: u32,
+        /// The version that can be read.
+        known: u32,
+    },
+}
+
+/// The file of some keys in a data directory.
+pub struct KeyFile<K> {
+    path: PathBuf,
+    keys: PhantomData<fn() -> K>,
+}
+
+/// The keys and the version of their form, side by side.
+#[derive(Serialize)]
+struct Versioned<'a, K> {
+    version: u32,
+    #[serde(flatten)]
+    keys: &'a K,
+}
+
+impl<K: Keys> KeyFile<K> {
+    pub fn new(directory: &Path) -> Self {
+        Self { path: directory.join(K::FILE), keys: PhantomData }
+    }
+
+    /// What the file holds; `None` if there is no file. Blocks on the disk.
+    ///
+    /// A file that others may read is closed to them first: what is there may be a careless copy, and refusing to start
+    /// would not undo that.
+    pub fn read(&self) -> Result<Option<K>, KeyFileError> {
+        let metadata = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|source| self.io("read", source))?,
+        };
+        if metadata.permissions().mode() & 0o077 != 0 {
+            tracing::warn!(path = %self.path.display(), "the key file was open to others and is closed now");
+            fs::set_permissions(&self.path, Permissions::from_mode(OWNER_ONLY))
+                .map_err(|source| self.io("close to others", source))?;
+        }
+        let bytes = fs::read(&self.path).map_err(|source| self.io("read", source))?;
+        self.decode(&bytes).map(Some)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Result<K, KeyFileError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let Version { version } = serde_json::from_slice(bytes).map_err(|error| self.damaged(error))?;
+        if version != K::VERSION {
+            return Err(KeyFileError::Version { path: self.path.clone(), found: version, known: K::VERSION });
+        }
+        serde_json::from_slice(bytes).map_err(|error| self.damaged(error))
+    }
+
+    /// Puts the file in the place of the one before. After a crash there is the one or the other, whole. Blocks on the
+    /// disk.
+    pub fn write(&self, keys: &K) -> Result<(), KeyFileError> {
+        self.try_write(keys).map_err(|source| self.io("write", source))
+    }
+
+    fn try_write(&self, keys: &K) -> io::Result<()> {
+        let temporary = self.path.with_extension("json.new");
+        // What a crash left of an earlier try is cleared away, so the file below is ours with our permissions.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&temporary)?;
+        file.write_all(&serde_json::to_vec_pretty(&Versioned { version: K::VERSION, keys })?)?;
+        file.sync_all()?;
+        fs::rename(&temporary, &self.path)?;
+        // The new name is in the directory, which has to reach the disk too.
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    /// The error for a file that can be read and holds something that cannot be a key.
+    pub fn damaged(&self, source: impl Into<BoxError>) -> KeyFileError {
+        KeyFileError::Damaged { path: self.path.clone(), loss: K::LOSS, source: source.into() }
+    }
+
+    fn io(&self, action: &'static str, source: io::Error) -> KeyFileError {
+        KeyFileError::Io { action, path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Secret {
+        #[serde(with = "crate::base64url")]
+        secret: Vec<u8>,
+    }
+
+    impl Keys for Secret {
+        const FILE: &'static str = "secret.json";
+        const VERSION: u32 = 3;
+        const LOSS: &'static str = "nobody minds";
+    }
+
+    #[test]
+    fn a_file_holds_what_was_written_last_and_says_its_version() {
+        let directory = TempDir::new().unwrap();
+        let file = KeyFile::<Secret>::new(directory.path());
+        assert_eq!(file.read().unwrap(), None);
+        for secret in [b"one".to_vec(), b"other".to_vec()] {
+            file.write(&Secret { secret: secret.clone() }).unwrap();
+            assert_eq!(file.read().unwrap(), Some(Secret { secret }));
+        }
+        let text = fs::read_to_string(directory.path().join("secret.json")).unwrap();
+        assert_eq!(text, "{\n  \"version\": 3,\n  \"secret\": \"b3RoZXI\"\n}");
+    }
+
+    #[test]
+    fn an_error_says_what_follows_and_nothing_of_the_secret() {
+        let file = KeyFile::<Secret>::new(Path::new("/data"));
+        let error = file.decode(br#"{"version": 3, "secret": "not*base64url"}"#).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "key file `/data/secret.json` is damaged; restore it from a backup, or move it away and start again with new \
+             keys (nobody minds)"
+        );
+        assert!(!format!("{error:?}").contains("not*base64url"), "{error:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_without_a_panic(bytes in any::<Vec<u8>>()) {
+            let _ = KeyFile::<Secret>::new(Path::new("/data")).decode(&bytes);
+        }
+    }
+}

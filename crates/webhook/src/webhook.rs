@@ -1,0 +1,47 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use bytes::Bytes;
+use ports::Clock;
+use reqwest::Url;
+use reqwest::header::CONTENT_TYPE;
+
+use crate::{CallError, call, client};
+
+/// An address of the operator's that is called with signed bodies of JSON.
+///
+/// Each call carries `Tidings-Signature: t=<unix>,v1=<hex>`, where `v1` is the HMAC-SHA256 of `<t>.<body>` under a secret
+/// that the receiver knows. The time is part of it, so that what somebody has overheard cannot be sent again later.
+pub struct Webhook {
+    url: Url,
+    key: hmac::Key,
+    http: reqwest::Client,
+    clock: Arc<dyn Clock>,
+}
+
+impl Webhook {
+    /// Posts to `url`, signing with `secret`; a call is given up after `timeout`. Fails if this machine can make no HTTP
+    /// client.
+    pub fn new(url: Url, secret: &[u8], timeout: Duration, clock: Arc<dyn Clock>) -> Result<Self, reqwest::Error> {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        Ok(Self { url, key, http: client(timeout).build()?, clock })
+    }
+
+    /// Posts `body` once, with the headers given besides its own.
+    pub async fn post(&self, body: Bytes, headers: &[(&str, String)]) -> Result<(), CallError> {
+        let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+        let request = request.header("Tidings-Signature", self.signature(&body));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        call(request.body(body)).await
+    }
+
+    fn signature(&self, body: &[u8]) -> String {
+        let at = self.clock.now().as_secs();
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(format!("{at}.").as_bytes());
+        context.update(body);
+        let hex: String = context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("t={at},v1={hex}")
+    }
+}

@@ -9,7 +9,7 @@ use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys;
 use crate::records::Stored;
-use crate::tables::Table;
+use crate::tables::{Table, View};
 use crate::tx::Tx;
 
 #[async_trait]
@@ -34,8 +34,16 @@ impl ChatReader for EmbeddedStore {
     async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError> {
         self.read(move |tables| {
             let view = tables.view();
-            let rows = view.prefix(Table::Members, &keys::chat(chat_id));
-            rows.map(|row| Member::decode(&row?.1).map_err(|error| unreadable(Table::Members, error))).collect()
+            members(&view, chat_id).collect()
+        })
+        .await
+    }
+
+    async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
+        let chat_ids = chat_ids.to_vec();
+        self.read(move |tables| {
+            let view = tables.view();
+            chat_ids.iter().map(|chat_id| members(&view, *chat_id).take(count).collect()).collect()
         })
         .await
     }
@@ -53,6 +61,12 @@ impl ChatReader for EmbeddedStore {
         })
         .await
     }
+}
+
+/// The members of a chat, by user id.
+fn members<'a>(view: &'a View<'_>, chat_id: ChatId) -> impl Iterator<Item = Result<Member, StoreError>> + use<'a> {
+    let rows = view.prefix(Table::Members, &keys::chat(chat_id));
+    rows.map(|row| Member::decode(&row?.1).map_err(|error| unreadable(Table::Members, error)))
 }
 
 #[async_trait]
@@ -98,6 +112,9 @@ impl ChatWriter for EmbeddedStore {
                 Err(refusal) => return Ok(Err(refusal)),
             };
             write_change(tx, &change)?;
+            if change.chat.message_ttl != chat.message_ttl {
+                copy_message_ttl(tx, &change.chat)?;
+            }
             Ok(Ok(change))
         })
         .await
@@ -116,7 +133,7 @@ fn write_change(tx: &mut Tx<'_>, change: &ChatChange) -> Result<(), StoreError> 
     for member in &change.members {
         match member {
             MemberChange::Added(member) => {
-                let head = tx.sequence(chat_id)?.unwrap_or(Sequence::ZERO);
+                let head = tx.counter(chat_id)?.map_or(Sequence::ZERO, |counter| counter.sequence);
                 put_member(tx, chat_id, member);
                 tx.put(Table::Watermarks, &keys::membership(member.user_id, chat_id), &Watermarks::at(head));
             }
@@ -130,6 +147,15 @@ fn write_change(tx: &mut Tx<'_>, change: &ChatChange) -> Result<(), StoreError> 
     }
     for event in &change.events {
         tx.log(event.clone());
+    }
+    Ok(())
+}
+
+/// Writes the head row's copy of how long messages live. A row that is missing stays missing: an operator repairs it.
+fn copy_message_ttl(tx: &mut Tx<'_>, chat: &Chat) -> Result<(), StoreError> {
+    let key = keys::chat(chat.chat_id);
+    if let Some(head) = tx.get::<Head>(Table::Heads, &key)? {
+        tx.put(Table::Heads, &key, &Head { message_ttl: chat.message_ttl, ..head });
     }
     Ok(())
 }

@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use domain::Event;
 use metrics::{counter, histogram};
 use ports::{BoxError, Clock, Ids, StoreError};
 use tokio::sync::mpsc::error::TryRecvError;
@@ -13,10 +12,11 @@ use crate::Config;
 use crate::directory::Directory;
 use crate::health::HealthCell;
 use crate::log::{Places, Tail, end_of_log};
+use crate::notices::DueFrom;
 use crate::tables::{Table, Tables};
-use crate::tx::{Heads, Tx};
+use crate::tx::{Committed, Heads, Tx};
 
-/// How many chats the committer knows the last sequence of without looking.
+/// How many chats the committer knows the counter of without looking.
 const HEADS_LEN_MAX: usize = 100_000;
 /// How long processed offsets may wait for a commit that they can ride with.
 const PLACES_DELAY: Duration = Duration::from_secs(1);
@@ -93,6 +93,7 @@ pub(crate) struct Link {
     pub(crate) log_end: watch::Receiver<u64>,
     pub(crate) tail: Arc<Tail>,
     pub(crate) places: Arc<Places>,
+    pub(crate) due_from: Arc<DueFrom>,
     pub(crate) health: Arc<HealthCell>,
 }
 
@@ -116,14 +117,16 @@ fn open(
 ) -> Result<(Link, Committer), BoxError> {
     let tables = Tables::open(&directory.database(), &config)?;
     let (commands_in, commands) = mpsc::channel(config.queue_len_max);
-    let (log_end, log_end_out) = watch::channel(end_of_log(&tables)?);
+    let end = end_of_log(&tables)?;
+    let (log_end, log_end_out) = watch::channel(end);
     let (tables, tables_out) = watch::channel(Some(Arc::new(tables)));
     let link = Link {
         commands: commands_in,
         tables: tables_out,
         log_end: log_end_out,
-        tail: Arc::new(Tail::new(config.tail_events_max, config.tail_bytes_max)),
+        tail: Arc::new(Tail::new(end, config.tail_events_max, config.tail_bytes_max)),
         places: Arc::default(),
+        due_from: Arc::default(),
         health: Arc::new(HealthCell::new()),
     };
     let committer = Committer {
@@ -205,11 +208,15 @@ impl Committer {
         }
         tx.keep();
 
-        let committed = if tx.is_empty() { tables.check().map(|()| vec![]) } else { write(&tables, tx) };
+        let committed = if tx.is_empty() { tables.check().map(|()| None) } else { write(&tables, tx).map(Some) };
         match committed {
-            Ok(events) => {
-                let end = offset + events.len() as u64;
-                self.tail.push(end, events);
+            Ok(committed) => {
+                let mut end = offset;
+                if let Some(Committed { events, purged }) = committed {
+                    end += events.len() as u64;
+                    self.tail.forget(&purged);
+                    self.tail.push(end, events);
+                }
                 for answer in answers {
                     answer(Ok(()));
                 }
@@ -286,17 +293,17 @@ impl Committer {
 }
 
 /// Commits, after the engine's workers have caught up far enough.
-fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Vec<Arc<Event>>> {
+fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Committed> {
     while tables.is_congested() {
         tables.check()?;
         thread::sleep(POLL);
     }
     let started = Instant::now();
-    let events = tx.commit()?;
+    let committed = tx.commit()?;
     counter!("tidings_store_commits_total").increment(1);
     histogram!("tidings_store_commit_seconds").record(started.elapsed());
-    histogram!("tidings_store_commit_batch_messages").record(events.len() as f64);
-    Ok(events)
+    histogram!("tidings_store_commit_batch_messages").record(committed.events.len() as f64);
+    Ok(committed)
 }
 
 /// Waits for the reads that are under way, each of which is bounded, and closes the database: the engine locks its

@@ -18,6 +18,8 @@ pub struct Config {
     pub tail_events_max: usize,
     /// Bytes of content among them, at the most.
     pub tail_bytes_max: usize,
+    /// Bytes of purged messages above which their space is taken back from the engine, if they were a quarter of all.
+    pub purged_bytes_max: u64,
 }
 
 impl Default for Config {
@@ -31,6 +33,7 @@ impl Default for Config {
             batch_bytes_max: 1 << 20,
             tail_events_max: 8192,
             tail_bytes_max: 8 << 20,
+            purged_bytes_max: 64 << 20,
         }
     }
 }

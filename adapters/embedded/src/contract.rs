@@ -11,13 +11,20 @@ use tempfile::TempDir;
 
 use crate::keys;
 use crate::tables::Table;
-use crate::{Config, EmbeddedStore};
+use crate::{Config, EmbeddedStore, trim};
 
-ports::contract_tests!(durable: stores());
+ports::contract_tests!(durable: stores(Config::default()));
 
-fn stores() -> Stores {
+/// Consumers that keep up read memory; here everybody reads the disk.
+mod without_a_tail {
+    use super::*;
+
+    ports::contract_tests!(log: stores(Config { tail_events_max: 0, ..Config::default() }));
+}
+
+fn stores(config: Config) -> Stores {
     let directory = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
+    let store = EmbeddedStore::open(directory.path(), config, Arc::new(SystemClock), Arc::new(RandomIds));
     let store = Arc::new(store.unwrap());
     Stores {
         message_writer: store.clone(),
@@ -31,6 +38,9 @@ fn stores() -> Stores {
         watermarks: store.clone(),
         log: store.clone(),
         requests: store.clone(),
+        push_devices: store.clone(),
+        notices: store.clone(),
+        dead_letters: store.clone(),
         sabotage: Arc::new(Saboteur { store, _directory: directory }),
     }
 }
@@ -48,5 +58,9 @@ impl Sabotage for Saboteur {
             Ok(())
         });
         dropped.await.unwrap();
+    }
+
+    async fn purge_expired(&self) {
+        trim::purge_all(self.store.link().clone(), Arc::new(SystemClock)).await;
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ports::BoxError;
 
 /// The format that this version writes, and the only one it reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_FILE_NEW: &str = "FORMAT.new";
@@ -250,7 +250,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a").join("b");
         drop(Directory::claim(&path).unwrap());
-        assert_eq!(fs::read_to_string(path.join("FORMAT")).unwrap(), "tidings embedded store, format 1\n");
+        assert_eq!(fs::read_to_string(path.join("FORMAT")).unwrap(), "tidings embedded store, format 2\n");
         drop(Directory::claim(&path).unwrap());
     }
 
@@ -271,10 +271,10 @@ mod tests {
     fn other_formats_are_refused_by_number_with_a_remedy() {
         let dir = tempfile::tempdir().unwrap();
         drop(Directory::claim(dir.path()).unwrap());
-        for (text, found) in [("tidings embedded store, format 2\n", "2"), ("gibberish", "unknown")] {
+        for (text, found) in [("tidings embedded store, format 1\n", "1"), ("gibberish", "unknown")] {
             fs::write(dir.path().join("FORMAT"), text).unwrap();
             let expected = format!(
-                "the store in `{}` has format {found}, this version of tidings supports format 1; start the version \
+                "the store in `{}` has format {found}, this version of tidings supports format 2; start the version \
                  that wrote it, or export with that one and import with this",
                 dir.path().display()
             );

@@ -6,7 +6,7 @@
 //! stays in the order of ids.
 
 use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, Sequence, SessionId, Timestamp, UserId};
-use ports::{BoxError, PhoneKey, RequestKey, UserKey};
+use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
 use uuid::Uuid;
 
 use crate::records::Place;
@@ -60,6 +60,38 @@ pub(crate) fn device(user_id: UserId, device_id: DeviceId) -> [u8; 32] {
     join(user(user_id), device_id.to_bytes())
 }
 
+/// What a notice is kept under: whom it is for, and about which chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoticeKey {
+    pub(crate) user_id: UserId,
+    pub(crate) chat_id: ChatId,
+    pub(crate) device_id: DeviceId,
+}
+
+pub(crate) fn notice(key: NoticeKey) -> [u8; 48] {
+    let membership: [u8; 32] = membership(key.user_id, key.chat_id);
+    join(membership, key.device_id.to_bytes())
+}
+
+/// Orders notices by when they are to be looked at.
+pub(crate) fn notice_due(at: Timestamp, key: NoticeKey) -> [u8; 56] {
+    let user: [u8; 24] = join(moment(at), key.user_id.to_bytes());
+    let chat: [u8; 40] = join(user, key.chat_id.to_bytes());
+    join(chat, key.device_id.to_bytes())
+}
+
+pub(crate) fn parse_notice_due(key: &[u8]) -> Result<(Timestamp, NoticeKey), BoxError> {
+    let (at, key) = split::<8, 48>(key)?;
+    let (user_id, key) = split::<16, 32>(&key)?;
+    let (chat_id, device_id) = split::<16, 16>(&key)?;
+    let key = NoticeKey {
+        user_id: UserId::from_bytes(user_id),
+        chat_id: ChatId::from_bytes(chat_id),
+        device_id: DeviceId::from_bytes(device_id),
+    };
+    Ok((Timestamp::from_millis(u64::from_be_bytes(at)), key))
+}
+
 pub(crate) fn request(key: RequestKey) -> [u8; 32] {
     join(key.user_id.to_bytes(), key.key.into_bytes())
 }
@@ -90,21 +122,28 @@ pub(crate) enum Expiring {
     Session(SessionId),
     Code(PhoneKey),
     Request(RequestKey),
+    DeadLetter(DeadLetterId),
 }
 
-/// Above every key of what expires at `at` or before.
-pub(crate) fn expiries_end(at: Timestamp) -> [u8; 8] {
+/// Where the keys that begin with a moment begin.
+pub(crate) fn moment(at: Timestamp) -> [u8; 8] {
+    at.as_millis().to_be_bytes()
+}
+
+/// Above every key that begins with `at` or a moment before.
+pub(crate) fn behind(at: Timestamp) -> [u8; 8] {
     (at.as_millis() + 1).to_be_bytes()
 }
 
 /// Orders what expires by when it does.
 pub(crate) fn expiry(at: Timestamp, what: Expiring) -> Vec<u8> {
-    let at = at.as_millis().to_be_bytes();
+    let at = moment(at);
     match what {
         Expiring::Message(place) => [&at[..], b"m", &message(place)].concat(),
         Expiring::Session(session_id) => [&at[..], b"s", &session_id.to_bytes()].concat(),
         Expiring::Code(phone) => [&at[..], b"c", &phone].concat(),
         Expiring::Request(key) => [&at[..], b"r", &request(key)].concat(),
+        Expiring::DeadLetter(id) => [&at[..], b"d", &id.to_bytes()].concat(),
     }
 }
 
@@ -120,6 +159,7 @@ pub(crate) fn parse_expiry(key: &[u8]) -> Result<Expiring, BoxError> {
             let (user_id, key) = split::<16, 16>(rest)?;
             Ok(Expiring::Request(RequestKey { user_id: UserId::from_bytes(user_id), key: Uuid::from_bytes(key) }))
         }
+        b'd' => Ok(Expiring::DeadLetter(DeadLetterId::from_bytes(rest.try_into()?))),
         _ => Err(format!("an expiry of unknown kind {tag}").into()),
     }
 }
@@ -188,11 +228,25 @@ mod tests {
             Expiring::Session(SessionId::from_bytes([3; 16])),
             Expiring::Code([4; 32]),
             Expiring::Request(request),
+            Expiring::DeadLetter(DeadLetterId::from_bytes([5; 16])),
         ];
         for what in kinds {
             assert_eq!(parse_expiry(&expiry(Timestamp::from_millis(9), what)).unwrap(), what);
             assert!(expiry(Timestamp::from_millis(255), what) < expiry(Timestamp::from_millis(256), kinds[0]));
         }
+    }
+
+    #[test]
+    fn notices_are_in_the_order_of_their_moments_and_parse_back() {
+        let key = |n| NoticeKey {
+            user_id: UserId::from_bytes([n; 16]),
+            chat_id: ChatId::from_bytes([7; 16]),
+            device_id: DeviceId::from_bytes([8; 16]),
+        };
+        let (at, later) = (Timestamp::from_millis(255), Timestamp::from_millis(256));
+        assert_eq!(parse_notice_due(&notice_due(at, key(2))).unwrap(), (at, key(2)));
+        assert!(notice_due(at, key(2)) < notice_due(later, key(1)));
+        assert!(notice_due(at, key(2))[..] < behind(at)[..] && behind(at)[..] <= notice_due(later, key(1))[..]);
     }
 
     #[test]
@@ -207,6 +261,7 @@ mod tests {
         #[test]
         fn any_bytes_parse_or_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             drop((parse_message(&bytes), parse_membership(&bytes), parse_offset(&bytes), parse_expiry(&bytes)));
+            drop(parse_notice_due(&bytes));
         }
     }
 }

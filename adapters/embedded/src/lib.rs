@@ -12,6 +12,7 @@
 mod chats;
 mod committer;
 mod config;
+mod dead_letters;
 mod directory;
 mod error;
 mod health;
@@ -19,6 +20,8 @@ mod keys;
 mod limit;
 mod log;
 mod messages;
+mod notices;
+mod push_devices;
 mod records;
 mod requests;
 mod sessions;

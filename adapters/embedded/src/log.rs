@@ -1,17 +1,20 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use domain::{Event, EventBody};
-use ports::{EventConsumer, EventLog, StoreError};
+use domain::{Event, EventBody, Timestamp};
+use ports::{DeadLetter, EventConsumer, EventLog, Position, Record, Start, StoreError, Undelivered};
 use tokio::sync::watch;
+use tracing::error;
+use ulid::Ulid;
 
 use crate::EmbeddedStore;
+use crate::dead_letters;
 use crate::error::unreadable;
 use crate::keys;
-use crate::records::{LogRecord, decode_message, message_event};
+use crate::records::{self, LogRecord, decode_message};
 use crate::store::closed;
-use crate::tables::{Table, Tables};
+use crate::tables::{Table, Tables, View};
 
 /// Events that a consumer gets at once, at the most.
 const PAGE_LEN_MAX: usize = 512;
@@ -22,12 +25,52 @@ pub(crate) const LOG_START: &[u8] = b"log_start";
 #[async_trait]
 impl EventLog for EmbeddedStore {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
-        let next = match self.link().places.get(group) {
-            Some(offset) => offset,
-            None => self.tables().await?.get(Table::Consumers, group.as_bytes())?.unwrap_or(0),
-        };
+        let next = self.place(group).await?;
         let log_end = self.link().log_end.clone();
         Ok(Box::new(Consumer { store: self.clone(), log_end, group: group.to_owned(), next }))
+    }
+
+    async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
+        let end = self.link().tail.end();
+        let next = match to {
+            Start::Oldest => 0,
+            // A place that is not written yet is not skipped to.
+            Start::At(Position(offset)) => offset.min(end),
+            Start::Time(time) => self.read(move |tables| offset_at(tables, time, end)).await?,
+        };
+        let (places, group) = (self.link().places.clone(), group.to_owned());
+        self.write(move |tx| {
+            // Set here and not behind the commit, which would otherwise save an older place of the group over this one.
+            places.set(&group, next);
+            tx.put(Table::Consumers, group.as_bytes(), &next);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn lag(&self, group: &str) -> Result<u64, StoreError> {
+        let start = self.tables().await?.get(Table::Meta, LOG_START)?.unwrap_or(0);
+        let next = self.place(group).await?.max(start);
+        Ok(self.link().tail.end().saturating_sub(next))
+    }
+
+    async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
+        let tables = self.tables().await?;
+        let view = tables.view();
+        match view.get_bytes(Table::Log, &keys::offset(position.0))? {
+            Some(row) => Ok(read_event(&view, &row)?.map(Arc::new)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl EmbeddedStore {
+    /// The offset behind what a group has committed.
+    async fn place(&self, group: &str) -> Result<u64, StoreError> {
+        match self.link().places.get(group) {
+            Some(offset) => Ok(offset),
+            None => Ok(self.tables().await?.get(Table::Consumers, group.as_bytes())?.unwrap_or(0)),
+        }
     }
 }
 
@@ -41,21 +84,22 @@ struct Consumer {
 
 #[async_trait]
 impl EventConsumer for Consumer {
-    async fn next(&mut self) -> Result<Vec<Arc<Event>>, StoreError> {
+    async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
         loop {
             let next = self.next;
             let end = *self.log_end.wait_for(|end| *end > next).await.map_err(closed)?;
-            let (events, next) = match self.store.link().tail.read(next) {
-                Some(events) => {
-                    let next = next + events.len() as u64;
-                    (events, next)
-                }
+            let page = match self.store.link().tail.read(next) {
+                Some(page) => page,
                 None => self.store.read(move |tables| read_page(tables, next, end)).await?,
             };
+            let Page { records, next, damaged } = page;
+            for (position, reason) in damaged {
+                self.bury(position, reason).await?;
+            }
             self.next = next;
             // A page of purged messages has no events.
-            if !events.is_empty() {
-                return Ok(events);
+            if !records.is_empty() {
+                return Ok(records);
             }
         }
     }
@@ -64,6 +108,28 @@ impl EventConsumer for Consumer {
         self.store.link().places.set(&self.group, self.next);
         Ok(())
     }
+}
+
+impl Consumer {
+    /// Says once, whoever reads the log, that a record of it is passed over.
+    async fn bury(&self, position: Position, reason: String) -> Result<(), StoreError> {
+        error!(position = position.0, reason, "a record of the log cannot be read and is passed over");
+        let buried = self.store.write(move |tx| {
+            let id = Ulid::from_parts(0, position.0.into());
+            let what = Undelivered::Unreadable { position };
+            dead_letters::bury(tx, &DeadLetter { id, what, attempts: 1, reason, dead_at: tx.now() })
+        });
+        buried.await
+    }
+}
+
+/// A part of the log.
+struct Page {
+    records: Vec<Record>,
+    /// The offset behind it.
+    next: u64,
+    /// Records in it that cannot be read, and why.
+    damaged: Vec<(Position, String)>,
 }
 
 /// The offset behind the last event that was ever logged.
@@ -79,31 +145,64 @@ pub(crate) fn end_of_log(tables: &Tables) -> Result<u64, StoreError> {
     }
 }
 
-/// Events from an offset on, read from disk, and the offset behind them. Everything below `end` is committed.
-fn read_page(tables: &Tables, from: u64, end: u64) -> Result<(Vec<Arc<Event>>, u64), StoreError> {
+/// Events from an offset on, read from disk. Everything below `end` is committed.
+fn read_page(tables: &Tables, from: u64, end: u64) -> Result<Page, StoreError> {
     let view = tables.view();
-    let mut events = vec![];
+    let (mut records, mut damaged) = (vec![], vec![]);
     let mut next = from;
     for row in view.range(Table::Log, keys::offset(from)..).take(PAGE_LEN_MAX) {
         let (key, row) = row?;
-        next = 1 + keys::parse_offset(&key).map_err(|error| unreadable(Table::Log, error))?;
-        match LogRecord::decode(&row).map_err(|error| unreadable(Table::Log, error))? {
-            LogRecord::Event(event) => events.push(Arc::new(event)),
-            // A message that has expired and was purged is in no read any more, this one included (G11).
-            LogRecord::Message(logged) => {
-                if let Some(row) = view.get_bytes(Table::Messages, &keys::message(logged.place))? {
-                    let message =
-                        decode_message(logged.place, &row).map_err(|error| unreadable(Table::Messages, error))?;
-                    events.push(Arc::new(message_event(message, logged.origin_connection_id)));
-                }
+        let offset = keys::parse_offset(&key).map_err(|error| unreadable(Table::Log, error))?;
+        match read_event(&view, &row) {
+            Ok(Some(event)) => records.push(Record { position: Position(offset), event: Arc::new(event) }),
+            Ok(None) => {}
+            Err(StoreError::Corrupt { table, source }) => {
+                damaged.push((Position(offset), format!("a row of `{table}` does not decode: {source}")));
             }
+            Err(failure) => return Err(failure),
         }
+        next = offset + 1;
     }
     if next == from {
         // Everything that was here has been trimmed.
         next = end;
     }
-    Ok((events, next))
+    Ok(Page { records, next, damaged })
+}
+
+/// The event of a row of the log. A message that has expired and was purged is in no read any more, this one included
+/// (G11).
+fn read_event(view: &View<'_>, row: &[u8]) -> Result<Option<Event>, StoreError> {
+    let logged = match LogRecord::decode(row).map_err(|error| unreadable(Table::Log, error))? {
+        LogRecord::Event(event) => return Ok(Some(event)),
+        LogRecord::Message(logged) => logged,
+    };
+    let Some(row) = view.get_bytes(Table::Messages, &keys::message(logged.place))? else { return Ok(None) };
+    let message = decode_message(logged.place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    Ok(Some(Event::message_persisted(message, logged.origin_connection_id)))
+}
+
+/// The offset of the first event that is not older than `time`; `end` if there is none.
+///
+/// It halves the log again and again, so it relies on times to grow with offsets. They do but for a clock that stepped
+/// back and sends that overtook each other on their way to the commit; there it may find a neighbour.
+fn offset_at(tables: &Tables, time: Timestamp, end: u64) -> Result<u64, StoreError> {
+    let view = tables.view();
+    let (mut older, mut found) = (view.get(Table::Meta, LOG_START)?.unwrap_or(0), end);
+    while older < found {
+        let middle = older + (found - older) / 2;
+        let is_older = match view.get_bytes(Table::Log, &keys::offset(middle))? {
+            // One that cannot be read is passed over by whoever begins there.
+            Some(row) => LogRecord::decode(&row).map_or(true, |record| record.time() < time),
+            None => true,
+        };
+        if is_older {
+            older = middle + 1;
+        } else {
+            found = middle;
+        }
+    }
+    Ok(found)
 }
 
 /// The last events of the log, for consumers that keep up.
@@ -115,15 +214,23 @@ pub(crate) struct Tail {
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<Arc<Event>>,
+    /// `None` where a message has been purged.
+    events: VecDeque<Option<Arc<Event>>>,
     /// The offset behind the last event.
     end: u64,
     bytes: usize,
 }
 
 impl Tail {
-    pub(crate) fn new(events_max: usize, bytes_max: usize) -> Self {
-        Self { ring: Mutex::default(), events_max, bytes_max }
+    /// A tail with nothing in it, at the end of a log.
+    pub(crate) fn new(end: u64, events_max: usize, bytes_max: usize) -> Self {
+        Self { ring: Mutex::new(Ring { end, ..Ring::default() }), events_max, bytes_max }
+    }
+
+    /// The offset behind the last event. It has moved before whoever logged that event is answered, other than the one
+    /// that consumers wait on.
+    pub(crate) fn end(&self) -> u64 {
+        self.lock().end
     }
 
     /// Adds the events that end at an offset. If there is a gap before them, the tail begins with them.
@@ -135,21 +242,44 @@ impl Tail {
         ring.end = end;
         for event in events {
             ring.bytes += size(&event);
-            ring.events.push_back(event);
+            ring.events.push_back(Some(event));
         }
         while ring.events.len() > self.events_max || ring.bytes > self.bytes_max {
             let Some(oldest) = ring.events.pop_front() else { break };
-            ring.bytes -= size(&oldest);
+            ring.bytes -= oldest.map_or(0, |oldest| size(&oldest));
         }
     }
 
+    /// Forgets messages that have been purged: they are in no read any more, on disk or here (G11).
+    pub(crate) fn forget(&self, purged: &HashSet<records::Place>) {
+        if purged.is_empty() {
+            return;
+        }
+        let mut ring = self.lock();
+        let mut freed = 0;
+        for event in &mut ring.events {
+            let gone = event.take_if(|event| match &event.body {
+                EventBody::MessagePersisted { message, .. } => {
+                    purged.contains(&records::Place { chat_id: message.chat_id, sequence: message.sequence })
+                }
+                _ => false,
+            });
+            freed += gone.map_or(0, |gone| size(&gone));
+        }
+        ring.bytes -= freed;
+    }
+
     /// Events from an offset on; `None` if the tail begins behind it or ends before it.
-    fn read(&self, from: u64) -> Option<Vec<Arc<Event>>> {
+    fn read(&self, from: u64) -> Option<Page> {
         let ring = self.lock();
-        let behind = usize::try_from(ring.end.checked_sub(from)?).ok()?;
+        let behind = usize::try_from(ring.end.checked_sub(from)?).ok().filter(|behind| *behind > 0)?;
         let start = ring.events.len().checked_sub(behind)?;
-        let events: Vec<_> = ring.events.range(start..).take(PAGE_LEN_MAX).cloned().collect();
-        (!events.is_empty()).then_some(events)
+        let page = ring.events.range(start..).take(PAGE_LEN_MAX);
+        let next = from + page.len() as u64;
+        let record = |(offset, event): (u64, &Option<Arc<Event>>)| {
+            Some(Record { position: Position(offset), event: event.clone()? })
+        };
+        Some(Page { records: (from..).zip(page).filter_map(record).collect(), next, damaged: vec![] })
     }
 
     /// Each change leaves the ring whole, so one left by a panicking thread is as good as any.
@@ -163,7 +293,8 @@ fn size(event: &Event) -> usize {
     let content = match &event.body {
         EventBody::MessagePersisted { message, .. } => message.content.as_str().len(),
         EventBody::ChatCreated { initial_members, .. } => size_of_val(&initial_members[..]),
-        EventBody::MembershipChanged { .. } | EventBody::ChatRenamed { .. } => 0,
+        EventBody::MessagesExpired { sequences, .. } => size_of_val(&sequences[..]),
+        EventBody::MembershipChanged { .. } | EventBody::ChatRenamed { .. } | EventBody::MessageTtlChanged { .. } => 0,
     };
     size_of::<Event>() + content
 }
@@ -216,7 +347,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, EventId, Timestamp, UserId};
+    use domain::{ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, Sequence, UserId};
 
     use super::*;
 
@@ -232,13 +363,18 @@ mod tests {
         numbers.map(event).collect()
     }
 
+    /// The events that the tail has from an offset on. Each of them bears its offset as its time.
     fn read(tail: &Tail, from: u64) -> Option<Vec<u64>> {
-        tail.read(from).map(|events| events.iter().map(|event| event.event_time.as_millis()).collect())
+        let Page { records, next, .. } = tail.read(from)?;
+        let offsets: Vec<_> = records.iter().map(|record| record.position.0).collect();
+        assert_eq!(offsets, records.iter().map(|record| record.event.event_time.as_millis()).collect::<Vec<_>>());
+        assert_eq!(next, tail.lock().end);
+        Some(offsets)
     }
 
     #[test]
     fn the_tail_has_the_last_events_and_no_more() {
-        let tail = Tail::new(3, usize::MAX);
+        let tail = Tail::new(0, 3, usize::MAX);
         tail.push(2, events(0..2));
         assert_eq!(read(&tail, 0), Some(vec![0, 1]));
         tail.push(5, events(2..5));
@@ -251,7 +387,7 @@ mod tests {
 
     #[test]
     fn the_tail_is_bounded_in_bytes() {
-        let tail = Tail::new(usize::MAX, 2 * size_of::<Event>());
+        let tail = Tail::new(0, usize::MAX, 2 * size_of::<Event>());
         tail.push(5, events(0..5));
         assert_eq!(read(&tail, 2), None);
         assert_eq!(read(&tail, 3), Some(vec![3, 4]));
@@ -259,13 +395,39 @@ mod tests {
 
     #[test]
     fn a_tail_with_a_gap_begins_behind_it() {
-        let tail = Tail::new(10, usize::MAX);
+        let tail = Tail::new(0, 10, usize::MAX);
         tail.push(2, events(0..2));
         tail.push(7, vec![]);
         tail.push(8, events(7..8));
         assert_eq!(read(&tail, 1), None);
         assert_eq!(read(&tail, 6), None);
         assert_eq!(read(&tail, 7), Some(vec![7]));
+    }
+
+    #[test]
+    fn a_purged_message_leaves_a_gap_in_the_tail_and_no_bytes() {
+        let place = |n: u8| records::Place { chat_id: ChatId::from_bytes([n; 16]), sequence: Sequence(1) };
+        let message = |n: u8| Message {
+            message_id: MessageId::from_bytes([n; 16]),
+            chat_id: place(n).chat_id,
+            sequence: place(n).sequence,
+            sender_id: UserId::from_bytes([0; 16]),
+            client_message_id: ClientMessageId::from_bytes([0; 16]),
+            content: "words".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            created_at: Timestamp::from_millis(n.into()),
+            expires_at: None,
+        };
+        let tail = Tail::new(0, 3, usize::MAX);
+        tail.push(3, (0..3).map(|n| Arc::new(Event::message_persisted(message(n), None))).collect());
+        tail.forget(&HashSet::from([place(0), place(1), place(7)]));
+        assert_eq!(read(&tail, 0), Some(vec![2]));
+        assert_eq!(read(&tail, 1), Some(vec![2]));
+        assert_eq!(tail.lock().bytes, size_of::<Event>() + "words".len());
+        tail.push(6, events(3..6));
+        assert_eq!(read(&tail, 3), Some(vec![3, 4, 5]));
+        tail.push(9, events(6..9));
+        assert_eq!(tail.lock().bytes, 3 * size_of::<Event>());
     }
 
     #[test]

@@ -1,17 +1,17 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
-use domain::limits::RETENTION;
-use domain::{ChatId, Message, MessageId, Sequence, Timestamp};
+use domain::limits::{RETENTION, UNREAD_EXACT_MAX};
+use domain::{ChatId, Event, Message, MessageId, Sequence, Timestamp};
 use ports::{
     Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
+    UnreadQuery,
 };
-
 use tracing::error;
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Fingerprint, Place, SendKey, Stored, decode_message, encode_message, message_event};
+use crate::records::{Counter, Fingerprint, Glance, Place, SendKey, Stored, decode_message, encode_message};
 use crate::tables::{Table, Tables, View};
 use crate::tx::Tx;
 
@@ -54,23 +54,26 @@ fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
             Appended::Refused(SendRefusal::KeyReused)
         });
     }
-    let Some(last) = tx.sequence(chat_id)? else { return Ok(Appended::Refused(SendRefusal::CounterMissing)) };
+    let Some(Counter { sequence, message_ttl }) = tx.counter(chat_id)? else {
+        return Ok(Appended::Refused(SendRefusal::CounterMissing));
+    };
 
-    let message = new.at(last.next());
+    let message = new.at(sequence.next(), message_ttl);
     let receipt = Receipt { message_id, sequence: message.sequence, created_at };
     let place = Place { chat_id, sequence: message.sequence };
     tx.put_new(Table::Messages, &keys::message(place), encode_message(&message));
     tx.put_new(Table::MessagePlaces, &message_id.to_bytes(), place.encode());
     tx.put(Table::SendKeys, &send_key, &SendKey { receipt, fingerprint });
-    tx.put(Table::Heads, &keys::chat(chat_id), &Head::at(&message));
+    tx.put(Table::Heads, &keys::chat(chat_id), &Head::at(&message, message_ttl));
     if let Some(expires_at) = message.expires_at {
         tx.expire(expires_at, Expiring::Message(place));
     }
-    tx.log_event(message_event(message, origin_connection_id));
+    tx.log_event(Event::message_persisted(message, origin_connection_id));
     Ok(Appended::New(receipt))
 }
 
-/// What a retry has in common with the first try. 16 bytes of SHA-256: nobody finds another send with the same.
+/// What a retry has in common with the first try: what was asked, so a retry is one even after the chat has changed how
+/// long its messages live. 16 bytes of SHA-256: nobody finds another send with the same.
 fn fingerprint(new: &NewMessage) -> Fingerprint {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(&new.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
@@ -125,6 +128,15 @@ impl MessageReader for EmbeddedStore {
         .await
     }
 
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError> {
+        let of = of.to_vec();
+        self.read(move |tables| {
+            let view = tables.view();
+            of.iter().map(|query| unread(&view, query, now)).collect()
+        })
+        .await
+    }
+
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
         let tables = self.tables().await?;
         let view = tables.view();
@@ -143,10 +155,7 @@ fn page_after(
     now: Timestamp,
 ) -> Result<Page, StoreError> {
     let view = tables.view();
-    let head = match view.get::<Head>(Table::Heads, &keys::chat(chat_id))? {
-        Some(head) => head.sequence,
-        None => last_sequence(&view, chat_id)?,
-    };
+    let head = head_sequence(&view, chat_id)?;
     let mut page = Page { messages: vec![], examined: head, head };
     if after >= head {
         return Ok(page);
@@ -170,6 +179,34 @@ fn page_after(
         }
     }
     Ok(page)
+}
+
+fn unread(view: &View<'_>, query: &UnreadQuery, now: Timestamp) -> Result<u64, StoreError> {
+    let UnreadQuery { chat_id, reader, read } = *query;
+    let head = head_sequence(view, chat_id)?;
+    if read >= head {
+        return Ok(0);
+    }
+    let rows = view.range(Table::Messages, keys::message(Place { chat_id, sequence: read.next() })..=last_key(chat_id));
+    let mut unread = 0;
+    for (looked_at, row) in (1..).zip(rows) {
+        let (key, row) = row?;
+        let glance = Glance::decode(&row).map_err(|error| unreadable(Table::Messages, error))?;
+        unread += u64::from(glance.sender_id != reader && glance.expires_at.is_none_or(|at| at > now));
+        if looked_at == UNREAD_EXACT_MAX {
+            let last = keys::parse_message(&key).map_err(|error| unreadable(Table::Messages, error))?;
+            return Ok(unread + head.0.saturating_sub(last.sequence.0));
+        }
+    }
+    Ok(unread)
+}
+
+/// The sequence of a chat's head.
+fn head_sequence(view: &View<'_>, chat_id: ChatId) -> Result<Sequence, StoreError> {
+    match view.get_bytes(Table::Heads, &keys::chat(chat_id))? {
+        Some(row) => Ok(Counter::decode(&row).map_err(|error| unreadable(Table::Heads, error))?.sequence),
+        None => last_sequence(view, chat_id),
+    }
 }
 
 /// The sequence of a chat's last message: what stands for the head where the head row is lost.

@@ -7,19 +7,21 @@
 mod chat;
 mod event;
 mod message;
+mod notify;
 mod user;
 
-use domain::{ChatId, SessionId, UserId};
+use domain::{ChatId, SessionId, Ttl, UserId};
 use ports::BoxError;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-pub(crate) use event::{LogRecord, LoggedMessage, encode_event, message_event};
-pub(crate) use message::{Fingerprint, Place, SendKey, decode_message, encode_message, head_sequence};
+pub(crate) use event::{LogRecord, LoggedMessage, encode_event};
+pub(crate) use message::{Counter, Fingerprint, Glance, Place, SendKey, decode_message, encode_message};
+pub(crate) use notify::NoticeState;
 pub(crate) use user::Request;
 
 type IdBytes = [u8; 16];
 type Millis = u64;
+type Seconds = u64;
 
 /// A value that is kept as one row.
 pub(crate) trait Stored: Sized {
@@ -35,11 +37,20 @@ fn to_bytes(row: &impl Serialize) -> Vec<u8> {
 }
 
 /// Decodes a row and refuses bytes behind it.
-fn from_bytes<R: DeserializeOwned>(bytes: &[u8]) -> Result<R, BoxError> {
+fn from_bytes<'a, R: Deserialize<'a>>(bytes: &'a [u8]) -> Result<R, BoxError> {
     match postcard::take_from_bytes(bytes)? {
         (row, []) => Ok(row),
         (_, rest) => Err(format!("{} bytes behind the row", rest.len()).into()),
     }
+}
+
+fn ttl_to_row(ttl: Option<Ttl>) -> Option<Seconds> {
+    ttl.map(|ttl| ttl.as_duration().as_secs())
+}
+
+fn ttl_from_row(seconds: Option<Seconds>) -> Result<Option<Ttl>, BoxError> {
+    let ttl = |seconds| Ttl::from_secs(seconds).ok_or_else(|| format!("a message cannot live for {seconds} seconds"));
+    Ok(seconds.map(ttl).transpose()?)
 }
 
 /// Gives a domain enum its numbers on disk. New variants are added at the end.
@@ -79,16 +90,21 @@ macro_rules! stored_id {
 }
 stored_id!(ChatId, SessionId, UserId);
 
-/// An offset of the log.
-impl Stored for u64 {
-    fn encode(&self) -> Vec<u8> {
-        to_bytes(self)
-    }
+/// Keeps a plain value as a row: a number, or nothing where the key says it all.
+macro_rules! stored_plain {
+    ($($plain:ty),+) => {$(
+        impl Stored for $plain {
+            fn encode(&self) -> Vec<u8> {
+                to_bytes(self)
+            }
 
-    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        from_bytes(bytes)
-    }
+            fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+                from_bytes(bytes)
+            }
+        }
+    )+};
 }
+stored_plain!(u64, ());
 
 #[cfg(test)]
 mod tests {
@@ -96,10 +112,10 @@ mod tests {
 
     use domain::{
         Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
-        MembershipChange, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, Role, Sequence, Session,
-        SpentToken, Timestamp, User, Watermarks,
+        MembershipChange, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget,
+        Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
     };
-    use ports::{Head, Receipt, StoredResponse};
+    use ports::{DeadLetter, DeadLetterId, Head, Position, Receipt, StoredResponse, Undelivered};
     use proptest::prelude::*;
     use ulid::Ulid;
 
@@ -142,7 +158,7 @@ mod tests {
         check(u64::MAX);
         check(place());
         check(Head::default());
-        check(Head::at(&message()));
+        check(Head::at(&message(), Ttl::from_secs(60)));
         check(Watermarks { delivered: Sequence(500), read: Sequence(2) });
         check(Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id, Role::Admin, at(5)) });
         let receipt = Receipt { message_id: MessageId::from_bytes([1; 16]), sequence: Sequence(9), created_at: at(7) };
@@ -155,6 +171,7 @@ mod tests {
             created_at: at(1),
             updated_at: at(2),
             member_count: 1000,
+            message_ttl: Ttl::from_secs(31_536_000),
         });
         check(User {
             user_id,
@@ -187,6 +204,37 @@ mod tests {
     }
 
     #[test]
+    fn every_row_of_a_notification_round_trips() {
+        let (user_id, chat_id) = (UserId::from_bytes([3; 16]), ChatId::from_bytes([2; 16]));
+        let device_id = DeviceId::from_bytes([7; 16]);
+        let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[5; 16]);
+        for target in
+            [PushTarget::Webhook("token".to_owned().try_into().unwrap()), PushTarget::WebPush(subscription.unwrap())]
+        {
+            check(PushDevice { user_id, device_id, target, registered_at: at(300) });
+        }
+        check(NoticeState::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 });
+        check(NoticeState::Told { silent_until: at(1_000_000) });
+        let event = Undelivered::Event { position: Position(300), event_id: EventId::from_bytes([6; 16]), chat_id };
+        let unreadable = Undelivered::Unreadable { position: Position(300) };
+        let notification = Undelivered::Notification { user_id, device_id, chat_id, from: Sequence(300) };
+        for what in [event, unreadable, notification] {
+            let id = DeadLetterId::from_parts(1, 2);
+            check(DeadLetter { id, what, attempts: 9, reason: "answered 500".to_owned(), dead_at: at(8) });
+        }
+    }
+
+    #[test]
+    fn a_life_that_no_message_may_have_is_refused() {
+        for seconds in [0, 31_536_001] {
+            assert_eq!(
+                ttl_from_row(Some(seconds)).unwrap_err().to_string(),
+                format!("a message cannot live for {seconds} seconds")
+            );
+        }
+    }
+
+    #[test]
     fn a_message_round_trips_without_its_place() {
         let row = encode_message(&message());
         assert_eq!(decode_message(place(), &row).unwrap(), message());
@@ -195,7 +243,7 @@ mod tests {
     #[test]
     fn an_event_of_a_message_is_its_place_and_any_other_is_whole() {
         let origin_connection_id = Some(ConnectionId::from_bytes([5; 16]));
-        let event = message_event(message(), origin_connection_id);
+        let event = Event::message_persisted(message(), origin_connection_id);
         let logged = LoggedMessage {
             place: place(),
             sender_id: message().sender_id,
@@ -222,6 +270,9 @@ mod tests {
                 initial_members: vec![changed_by; 2],
             },
             EventBody::ChatRenamed { chat_id, name: "new".to_owned().try_into().unwrap(), changed_by },
+            EventBody::MessageTtlChanged { chat_id, message_ttl: Ttl::from_secs(60), changed_by },
+            EventBody::MessageTtlChanged { chat_id, message_ttl: None, changed_by },
+            EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1), Sequence(300)] },
         ];
         for body in bodies {
             let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(8), body };
@@ -230,8 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn a_head_gives_its_sequence_without_the_rest() {
-        assert_eq!(head_sequence(&Head::at(&message()).encode()).unwrap(), Sequence(300));
+    fn a_head_gives_its_counter_without_the_rest() {
+        for message_ttl in [None, Ttl::from_secs(60)] {
+            let counter = Counter { sequence: Sequence(300), message_ttl };
+            assert_eq!(Counter::decode(&Head::at(&message(), message_ttl).encode()).unwrap(), counter);
+        }
+    }
+
+    #[test]
+    fn a_message_gives_its_sender_and_its_end_without_the_rest() {
+        for expires_at in [None, Some(at(2_000_000))] {
+            let message = Message { expires_at, ..message() };
+            let glance = Glance { sender_id: message.sender_id, expires_at };
+            assert_eq!(Glance::decode(&encode_message(&message)).unwrap(), glance);
+        }
     }
 
     proptest! {
@@ -240,7 +303,9 @@ mod tests {
             drop((User::decode(&bytes), Chat::decode(&bytes), Member::decode(&bytes), Head::decode(&bytes)));
             drop((Session::decode(&bytes), OneTimeCode::decode(&bytes), Request::decode(&bytes)));
             drop((SendKey::decode(&bytes), Place::decode(&bytes), Watermarks::decode(&bytes)));
-            drop((LogRecord::decode(&bytes), decode_message(place(), &bytes), head_sequence(&bytes)));
+            drop((LogRecord::decode(&bytes), decode_message(place(), &bytes), Counter::decode(&bytes)));
+            drop((Glance::decode(&bytes), PushDevice::decode(&bytes), NoticeState::decode(&bytes)));
+            drop((DeadLetter::decode(&bytes), u64::decode(&bytes), <()>::decode(&bytes)));
         }
     }
 }

@@ -18,13 +18,12 @@ impl SessionStore for EmbeddedStore {
     async fn create(&self, session: Session) -> Result<Vec<SessionId>, StoreError> {
         self.write(move |tx| {
             let earlier = tx.get::<SessionId>(Table::Devices, &keys::device(session.user_id, session.device_id))?;
-            let ended = match earlier {
-                Some(session_id) => end(tx, session.user_id, session_id)?,
-                None => None,
-            };
+            if let Some(session_id) = earlier {
+                tx.delete(Table::Sessions, &session_id.to_bytes());
+            }
             put(tx, &session);
             tx.put(Table::Devices, &keys::device(session.user_id, session.device_id), &session.session_id);
-            Ok(ended.into_iter().collect())
+            Ok(earlier.into_iter().collect())
         })
         .await
     }
@@ -83,7 +82,8 @@ fn put(tx: &mut Tx<'_>, session: &Session) {
     tx.expire(session.expires_at, Expiring::Session(session.session_id));
 }
 
-/// Deletes a session, if it is there and the user's, and its place as the session of its device.
+/// Deletes a session, if it is there and the user's, and its place as the session of its device, which is told of nothing
+/// from then on.
 pub(crate) fn end(tx: &mut Tx<'_>, user_id: UserId, session_id: SessionId) -> Result<Option<SessionId>, StoreError> {
     let session: Option<Session> = tx.get(Table::Sessions, &session_id.to_bytes())?;
     let Some(session) = session.filter(|session| session.user_id == user_id) else { return Ok(None) };
@@ -91,6 +91,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, user_id: UserId, session_id: SessionId) -> Re
     let device = keys::device(user_id, session.device_id);
     if tx.get(Table::Devices, &device)? == Some(session_id) {
         tx.delete(Table::Devices, &device);
+        tx.delete(Table::PushDevices, &device);
     }
     Ok(Some(session_id))
 }

@@ -43,8 +43,9 @@ impl EmbeddedStore {
         let path = path.as_ref();
         let engine = |source| OpenError::Engine { path: path.to_owned(), source };
         let directory = Directory::claim(path)?;
+        let purged_bytes_max = config.purged_bytes_max;
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
-        let trimmer = Trimmer::start(link.clone(), clock).map_err(|error| engine(error.into()))?;
+        let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max).map_err(|error| engine(error.into()))?;
         let threads = Mutex::new(Some(Threads { trimmer, committer }));
         Ok(Self { shared: Arc::new(Shared { link, threads }) })
     }
@@ -125,8 +126,8 @@ pub(crate) fn closed<E>(_: E) -> StoreError {
 mod tests {
     use domain::{ChatId, ClientMessageId, ContentType, Sequence, UserId};
     use ports::{
-        Appended, ChatReader, ChatWriter, MessageReader, MessageWriter, NewGroup, NewMessage, RandomIds, SendRefusal,
-        SystemClock, UserReader,
+        Appended, ChatReader, ChatWriter, DeadLetterStore, EventLog, MessageReader, MessageWriter, NewGroup,
+        NewMessage, Position, RandomIds, SendRefusal, SystemClock, Undelivered, UserReader,
     };
 
     use super::*;
@@ -212,6 +213,39 @@ mod tests {
         let outcomes = store.append(vec![message(damaged), message(sound)]).await.unwrap();
         assert_eq!(outcomes[0], Appended::Refused(SendRefusal::Unreadable));
         assert!(matches!(outcomes[1], Appended::New(receipt) if receipt.sequence == Sequence(1)), "{outcomes:?}");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_of_the_log_is_passed_over_and_buried_once() {
+        let directory = tempfile::tempdir().unwrap();
+        // Nothing is kept in memory, so the log is read from disk.
+        let config = Config { tail_events_max: 0, ..Config::default() };
+        let store = EmbeddedStore::open(directory.path(), config, Arc::new(SystemClock), Arc::new(RandomIds)).unwrap();
+        for n in 1..=3 {
+            let group = NewGroup {
+                chat_id: ChatId::from_bytes([n; 16]),
+                name: "group".to_owned().try_into().unwrap(),
+                created_by: UserId::from_bytes([1; 16]),
+                members: vec![],
+                created_at: SystemClock.now(),
+            };
+            store.create_group(group).await.unwrap();
+        }
+        let spoil = store.write(move |tx| {
+            tx.put_new(Table::Log, &keys::offset(1), vec![0xff; 3]);
+            Ok(())
+        });
+        spoil.await.unwrap();
+        for group in ["one", "other"] {
+            let mut consumer = store.consumer(group).await.unwrap();
+            let records = consumer.next().await.unwrap();
+            assert_eq!(records.iter().map(|record| record.position.0).collect::<Vec<_>>(), [0, 2]);
+        }
+        let letters = store.dead_letters(None, 10).await.unwrap();
+        let [letter] = letters.as_slice() else { panic!("{letters:?}") };
+        assert_eq!(letter.what, Undelivered::Unreadable { position: Position(1) });
+        assert!(letter.reason.starts_with("a row of `log` does not decode: "), "{}", letter.reason);
         store.close().await;
     }
 

@@ -1,8 +1,12 @@
+use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use fjall::config::{FilterPolicy, PinningPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Slice, Snapshot};
+use nix::sys::statvfs::statvfs;
 use ports::StoreError;
 
 use crate::Config;
@@ -13,7 +17,7 @@ use crate::records::Stored;
 /// rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
-    /// Name -> number. Where the log begins.
+    /// Name -> number. Where the log begins, and what was purged and not compacted yet.
     Meta,
     /// User -> user.
     Users,
@@ -51,10 +55,18 @@ pub(crate) enum Table {
     Requests,
     /// Moment, row -> nothing: what to purge when.
     Expiries,
+    /// User, device -> registration for notifications.
+    PushDevices,
+    /// User, chat, device -> what the device is owed about the chat.
+    Notices,
+    /// Moment, user, chat, device -> nothing: which notices to look at when.
+    NoticesDue,
+    /// Dead letter -> dead letter.
+    DeadLetters,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -74,6 +86,10 @@ impl Table {
         Self::Codes,
         Self::Requests,
         Self::Expiries,
+        Self::PushDevices,
+        Self::Notices,
+        Self::NoticesDue,
+        Self::DeadLetters,
     ];
 
     /// The name on disk and in errors.
@@ -98,6 +114,10 @@ impl Table {
             Self::Codes => "codes",
             Self::Requests => "requests",
             Self::Expiries => "expiries",
+            Self::PushDevices => "push_devices",
+            Self::Notices => "notices",
+            Self::NoticesDue => "notices_due",
+            Self::DeadLetters => "dead_letters",
         }
     }
 
@@ -108,7 +128,7 @@ impl Table {
             // Looked up by every send and nearly always absent, so its filters stay in memory on every level.
             Self::SendKeys => options.filter_block_pinning_policy(PinningPolicy::all(true)),
             // Only ever read in order.
-            Self::Log | Self::Expiries => options.filter_policy(FilterPolicy::disabled()),
+            Self::Log | Self::Expiries | Self::NoticesDue => options.filter_policy(FilterPolicy::disabled()),
             // Looked up by keys that are nearly always there, so filters on the last level would save nothing.
             Self::Heads | Self::Chats | Self::Users | Self::Messages => options.expect_point_read_hits(true),
             _ => options,
@@ -127,6 +147,9 @@ const MEMTABLE_BYTES: u64 = 8 << 20;
 /// keep the committer from ever getting there.
 const SEALED_MAX: usize = 2;
 const UNMERGED_MAX: usize = 20;
+
+/// How often to look whether a memtable is flushed.
+const FLUSH_POLL: Duration = Duration::from_millis(10);
 
 /// The open database.
 pub(crate) struct Tables {
@@ -177,6 +200,43 @@ impl Tables {
         self.keyspaces
             .iter()
             .any(|keyspace| keyspace.sealed_memtable_count() >= SEALED_MAX || keyspace.l0_table_count() >= UNMERGED_MAX)
+    }
+
+    /// Bytes that the disk has left for us.
+    pub(crate) fn free_space(&self) -> io::Result<u64> {
+        let disk = statvfs(self.keyspace(Table::Messages).path())?;
+        Ok(disk.blocks_available() * disk.fragment_size())
+    }
+
+    /// Bytes that the files of a table take.
+    pub(crate) fn disk_space(&self, table: Table) -> u64 {
+        self.keyspace(table).disk_space()
+    }
+
+    /// Rewrites all files of a table without the rows that were deleted. By itself the engine keeps those until the
+    /// deletions have sunk through all levels, for as long as it takes to write a good part of the table anew.
+    ///
+    /// Commits go on meanwhile. But the engine merges nothing of the table as long as this runs, and a worker that wants
+    /// to waits: when so much was written that [`UNMERGED_MAX`] tables pile up, commits wait for this to end. It needs
+    /// room for what is left of the table, and when it fails it leaves its files there until the next start.
+    pub(crate) fn compact(&self, table: Table) -> fjall::Result<()> {
+        let keyspace = self.keyspace(table);
+        // Deletions that are only in memory would delete nothing, and without a new memtable the engine does not notice
+        // that no reader needs the deleted rows any more.
+        keyspace.rotate_memtable()?;
+        // The engine can wait for this itself, but does not look whether its workers are still alive.
+        while keyspace.sealed_memtable_count() > 0 {
+            self.check()?;
+            thread::sleep(FLUSH_POLL);
+        }
+        keyspace.major_compact()
+    }
+
+    /// Has the engine delete the files that it needs no more, now that a commit has written to [`Table::Meta`] since. It
+    /// does that for all tables whenever one of them gets a new memtable, which takes a written one, and keeps what a
+    /// reader from before the last commit might see.
+    pub(crate) fn drop_old_files(&self) -> fjall::Result<()> {
+        self.keyspace(Table::Meta).rotate_memtable().map(drop)
     }
 
     /// Whether the engine still takes writes. It refuses them for good after a failure, of a worker too.

@@ -1,18 +1,18 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::{ChatId, Event, EventBody, Sequence, Timestamp};
+use domain::{ChatId, Event, EventBody, Timestamp};
 use fjall::Slice;
 use ports::{Ids, StoreError};
 use quick_cache::unsync::Cache;
 
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Stored, encode_event, head_sequence};
+use crate::records::{Counter, Place, Stored, encode_event};
 use crate::tables::{Table, Tables, View, decode};
 
-/// The last sequences of the chats that were written last. Exact, because only the committer moves them.
-pub(crate) type Heads = Cache<ChatId, Sequence>;
+/// The counters of the chats that were written last. Exact, because only the committer moves them.
+pub(crate) type Heads = Cache<ChatId, Counter>;
 
 /// The transactions of one commit, one after the other.
 ///
@@ -37,7 +37,16 @@ struct Writes {
     /// Rows that no job of the same commit looks up, and that need no index therefore.
     new_rows: Vec<(Table, Slice, Slice)>,
     events: Vec<Arc<Event>>,
+    purged: HashSet<Place>,
     bytes: usize,
+}
+
+/// What a commit changes in the log.
+pub(crate) struct Committed {
+    /// The events at its end.
+    pub(crate) events: Vec<Arc<Event>>,
+    /// The messages whose events are gone.
+    pub(crate) purged: HashSet<Place>,
 }
 
 impl<'a> Tx<'a> {
@@ -80,17 +89,36 @@ impl<'a> Tx<'a> {
         self.job.new_rows.push((table, key.into(), row.into()));
     }
 
-    /// The last sequence of a chat; `None` if its head row is missing.
-    pub(crate) fn sequence(&self, chat_id: ChatId) -> Result<Option<Sequence>, StoreError> {
+    /// The keys of a table that begin with `prefix`, as this commit leaves them so far.
+    pub(crate) fn keys(&self, table: Table, prefix: &[u8]) -> Result<BTreeSet<Slice>, StoreError> {
+        let view = self.committed();
+        let mut keys = view.prefix(table, prefix).map(|row| Ok(row?.0)).collect::<Result<BTreeSet<_>, StoreError>>()?;
+        for (key, row) in self.kept.of(table).chain(self.job.of(table)) {
+            match row {
+                Some(_) if key.starts_with(prefix) => drop(keys.insert(key.clone())),
+                Some(_) => {}
+                None => drop(keys.remove(key)),
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Whether this commit has written to a table so far.
+    pub(crate) fn touches(&self, table: Table) -> bool {
+        self.kept.of(table).chain(self.job.of(table)).next().is_some()
+    }
+
+    /// The counter of a chat; `None` if its head row is missing.
+    pub(crate) fn counter(&self, chat_id: ChatId) -> Result<Option<Counter>, StoreError> {
         let key = keys::chat(chat_id);
         let row = match self.job.get(Table::Heads, &key).or_else(|| self.kept.get(Table::Heads, &key)) {
             Some(written) => written.clone(),
             None => match self.heads.get(&chat_id) {
-                Some(sequence) => return Ok(Some(*sequence)),
+                Some(counter) => return Ok(Some(*counter)),
                 None => self.tables.get_bytes(Table::Heads, &key)?,
             },
         };
-        row.map(|row| head_sequence(&row).map_err(|error| unreadable(Table::Heads, error))).transpose()
+        row.map(|row| Counter::decode(&row).map_err(|error| unreadable(Table::Heads, error))).transpose()
     }
 
     /// Has a row looked at when it expires.
@@ -101,6 +129,11 @@ impl<'a> Tx<'a> {
     /// Logs something that happened in this job.
     pub(crate) fn log(&mut self, body: EventBody) {
         self.log_event(Event { event_id: self.ids.ulid().into(), event_time: self.now, body });
+    }
+
+    /// Says that a message is deleted, and gone from the log with that.
+    pub(crate) fn purged(&mut self, place: Place) {
+        self.job.purged.insert(place);
     }
 
     /// Puts an event at the end of the log.
@@ -130,9 +163,9 @@ impl<'a> Tx<'a> {
         self.kept.bytes == 0
     }
 
-    /// Makes everything kept durable and visible, and returns its events.
-    pub(crate) fn commit(self) -> fjall::Result<Vec<Arc<Event>>> {
-        let Writes { rows, new_rows, events, .. } = self.kept;
+    /// Makes everything kept durable and visible.
+    pub(crate) fn commit(self) -> fjall::Result<Committed> {
+        let Writes { rows, new_rows, events, purged, .. } = self.kept;
         let heads: Vec<_> = rows.get(Table::Heads as usize).into_iter().flatten().filter_map(moved_head).collect();
         let mut batch = self.tables.batch(new_rows.len() + rows.iter().map(HashMap::len).sum::<usize>());
         for (table, rows) in Table::ALL.into_iter().zip(rows) {
@@ -144,24 +177,29 @@ impl<'a> Tx<'a> {
             batch.write(table, key, Some(row));
         }
         batch.commit()?;
-        for (chat_id, sequence) in heads {
-            match sequence {
-                Some(sequence) => self.heads.insert(chat_id, sequence),
+        for (chat_id, counter) in heads {
+            match counter {
+                Some(counter) => self.heads.insert(chat_id, counter),
                 None => drop(self.heads.remove(&chat_id)),
             }
         }
-        Ok(events)
+        Ok(Committed { events, purged })
     }
 }
 
-fn moved_head((key, row): (&Slice, &Option<Slice>)) -> Option<(ChatId, Option<Sequence>)> {
+fn moved_head((key, row): (&Slice, &Option<Slice>)) -> Option<(ChatId, Option<Counter>)> {
     let chat_id = keys::parse_chat(key.as_ref().try_into().ok()?);
-    Some((chat_id, row.as_ref().and_then(|row| head_sequence(row).ok())))
+    Some((chat_id, row.as_ref().and_then(|row| Counter::decode(row).ok())))
 }
 
 impl Writes {
     fn get(&self, table: Table, key: &[u8]) -> Option<&Option<Slice>> {
         self.rows.get(table as usize)?.get(key)
+    }
+
+    /// What is written to a table, new rows aside.
+    fn of(&self, table: Table) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
+        self.rows.get(table as usize).into_iter().flatten()
     }
 
     fn set(&mut self, table: Table, key: Slice, row: Option<Slice>) {
@@ -182,13 +220,14 @@ impl Writes {
         }
         self.new_rows.append(&mut later.new_rows);
         self.events.append(&mut later.events);
+        self.purged.extend(later.purged);
         self.bytes += later.bytes;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, Timestamp, UserId};
+    use domain::{ChatId, Sequence, Timestamp, Ttl, UserId};
     use ports::RandomIds;
 
     use super::*;
@@ -209,8 +248,12 @@ mod tests {
         ChatId::from_bytes([n; 16])
     }
 
-    fn head(sequence: u64) -> ports::Head {
-        ports::Head { sequence: Sequence(sequence), last_message: None }
+    fn head(sequence: u64, ttl: u64) -> ports::Head {
+        ports::Head { sequence: Sequence(sequence), last_message: None, message_ttl: Ttl::from_secs(ttl) }
+    }
+
+    fn counter(sequence: u64, ttl: u64) -> Counter {
+        Counter { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl) }
     }
 
     #[test]
@@ -248,7 +291,7 @@ mod tests {
             tx.discard();
             left(&mut tx);
             tx.keep();
-            assert_eq!(tx.commit().unwrap().len(), 2);
+            assert_eq!(tx.commit().unwrap().events.len(), 2);
             let view = tables.view();
             let offsets: Vec<_> =
                 view.range::<&[u8]>(Table::Log, ..).map(|row| keys::parse_offset(&row.unwrap().0).unwrap()).collect();
@@ -257,24 +300,53 @@ mod tests {
     }
 
     #[test]
-    fn the_known_sequence_of_a_chat_is_what_was_committed_last() {
+    fn the_known_counter_of_a_chat_is_what_was_committed_last() {
         on_tables(|tables, heads| {
+            let key = keys::chat(chat(1));
             let mut first = tx(tables, heads);
-            first.put(Table::Heads, &keys::chat(chat(1)), &head(1));
-            assert_eq!(first.sequence(chat(1)).unwrap(), Some(Sequence(1)));
+            first.put(Table::Heads, &key, &head(1, 60));
+            assert_eq!(first.counter(chat(1)).unwrap(), Some(counter(1, 60)));
             first.keep();
-            first.put(Table::Heads, &keys::chat(chat(1)), &head(2));
+            first.put(Table::Heads, &key, &head(2, 60));
             first.discard();
             first.commit().unwrap();
-            assert_eq!(heads.get(&chat(1)), Some(&Sequence(1)));
+            assert_eq!(heads.get(&chat(1)), Some(&counter(1, 60)));
 
             let mut second = tx(tables, heads);
-            assert_eq!(second.sequence(chat(1)).unwrap(), Some(Sequence(1)));
-            second.delete(Table::Heads, &keys::chat(chat(1)));
-            assert_eq!(second.sequence(chat(1)).unwrap(), None);
+            assert_eq!(second.counter(chat(1)).unwrap(), Some(counter(1, 60)));
+            second.put(Table::Heads, &key, &head(1, 5));
             second.keep();
             second.commit().unwrap();
+            assert_eq!(heads.get(&chat(1)), Some(&counter(1, 5)));
+
+            let mut third = tx(tables, heads);
+            third.delete(Table::Heads, &key);
+            assert_eq!(third.counter(chat(1)).unwrap(), None);
+            third.keep();
+            third.commit().unwrap();
             assert_eq!(heads.get(&chat(1)), None);
+        });
+    }
+
+    #[test]
+    fn keys_are_those_of_the_commit_so_far() {
+        on_tables(|tables, heads| {
+            let mut first = tx(tables, heads);
+            for key in [&b"a1"[..], b"a2", b"b1"] {
+                first.put(Table::Meta, key, &1u64);
+            }
+            first.keep();
+            first.commit().unwrap();
+
+            let mut second = tx(tables, heads);
+            assert!(!second.touches(Table::Meta));
+            second.delete(Table::Meta, b"a1");
+            second.keep();
+            second.put(Table::Meta, b"a3", &1u64);
+            second.put(Table::Meta, b"b2", &1u64);
+            assert!(second.touches(Table::Meta));
+            let keys = second.keys(Table::Meta, b"a").unwrap();
+            assert_eq!(keys.iter().map(|key| key.as_ref()).collect::<Vec<_>>(), [b"a2", b"a3"]);
         });
     }
 }

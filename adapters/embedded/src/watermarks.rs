@@ -23,8 +23,8 @@ impl WatermarkStore for EmbeddedStore {
             }
             let key = keys::membership(user_id, chat_id);
             let watermarks: Watermarks = tx.get(Table::Watermarks, &key)?.unwrap_or_default();
-            let head = match tx.sequence(chat_id)? {
-                Some(head) => head,
+            let head = match tx.counter(chat_id)? {
+                Some(counter) => counter.sequence,
                 None => last_sequence(&tx.committed(), chat_id)?,
             };
             let advance = watermarks.advance(kind, to, head);

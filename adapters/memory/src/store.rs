@@ -2,16 +2,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use domain::{
-    Chat, ChatId, ClientMessageId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode, Sequence,
-    Session, SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode,
+    PushDevice, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
-use ports::{Head, Ids, PhoneKey, RequestKey, UserKey};
+use ports::{DeadLetter, DeadLetterId, Head, Ids, PhoneKey, Position, RequestKey, UserKey};
 use tokio::sync::watch;
 
 mod chats;
 mod codes;
+mod dead_letters;
 mod log;
 mod messages;
+mod notices;
+mod purge;
+mod push_devices;
 mod requests;
 mod sessions;
 mod users;
@@ -19,8 +23,8 @@ mod watermarks;
 
 /// All durable ports, in memory. Clones are handles on the same store.
 ///
-/// Nothing is swept: it keeps idempotency keys, events and expired messages, which no read returns, for as long as it
-/// lives.
+/// Nothing is swept by itself: it keeps idempotency keys, events, and expired messages, which no read returns, for as long
+/// as it lives, or until it is told to [purge](Self::purge_expired).
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
@@ -28,8 +32,8 @@ pub struct MemoryStore {
 
 struct Shared {
     state: Mutex<State>,
-    /// How long the log is, for consumers to wait on.
-    log_len: watch::Sender<usize>,
+    /// Where the log ends, for consumers to wait on.
+    log_end: watch::Sender<Position>,
 }
 
 struct State {
@@ -43,9 +47,14 @@ struct State {
     sessions: BTreeMap<SessionId, Session>,
     codes: BTreeMap<PhoneKey, OneTimeCode>,
     requests: HashMap<RequestKey, requests::Request>,
-    log: Vec<Arc<Event>>,
-    /// How much of the log each group of consumers has processed.
-    consumed: BTreeMap<String, usize>,
+    push_devices: BTreeMap<(UserId, DeviceId), PushDevice>,
+    notices: BTreeMap<notices::Key, notices::NoticeState>,
+    dead_letters: BTreeMap<DeadLetterId, DeadLetter>,
+    log: BTreeMap<Position, Arc<Event>>,
+    /// Behind the last event that was ever logged.
+    log_end: Position,
+    /// Where each group of consumers goes on.
+    consumed: BTreeMap<String, Position>,
 }
 
 /// A chat and everything that is in it.
@@ -73,10 +82,14 @@ impl MemoryStore {
             sessions: BTreeMap::new(),
             codes: BTreeMap::new(),
             requests: HashMap::new(),
-            log: Vec::new(),
+            push_devices: BTreeMap::new(),
+            notices: BTreeMap::new(),
+            dead_letters: BTreeMap::new(),
+            log: BTreeMap::new(),
+            log_end: Position(0),
             consumed: BTreeMap::new(),
         };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), log_len: watch::Sender::new(0) }) }
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), log_end: watch::Sender::new(Position(0)) }) }
     }
 
     /// Loses the head row of a chat, as a disk or an operator might, to show what follows (ADR-004, scenario 7).
@@ -92,14 +105,20 @@ impl MemoryStore {
     fn transaction<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock().expect("no transaction panics half-way");
         let result = work(&mut state);
-        self.shared.log_len.send_if_modified(|len| std::mem::replace(len, state.log.len()) != state.log.len());
+        self.shared.log_end.send_if_modified(|end| std::mem::replace(end, state.log_end) != state.log_end);
         result
     }
 }
 
 impl State {
     fn record(&mut self, event_time: Timestamp, body: EventBody) {
-        self.log.push(Arc::new(Event { event_id: self.ids.ulid().into(), event_time, body }));
+        let event_id = self.ids.ulid().into();
+        self.record_event(Event { event_id, event_time, body });
+    }
+
+    fn record_event(&mut self, event: Event) {
+        self.log.insert(self.log_end, Arc::new(event));
+        self.log_end.0 += 1;
     }
 }
 

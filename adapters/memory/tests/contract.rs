@@ -30,6 +30,9 @@ fn stores() -> Stores {
         watermarks: store.clone(),
         log: store.clone(),
         requests: store.clone(),
+        push_devices: store.clone(),
+        notices: store.clone(),
+        dead_letters: store.clone(),
         sabotage: Arc::new(Saboteur(store)),
     }
 }
@@ -46,5 +49,9 @@ struct Saboteur(Arc<MemoryStore>);
 impl Sabotage for Saboteur {
     async fn drop_head(&self, chat_id: ChatId) {
         self.0.drop_head(chat_id);
+    }
+
+    async fn purge_expired(&self) {
+        self.0.purge_expired(SystemClock.now());
     }
 }

@@ -1,5 +1,6 @@
 //! `tidings`: the whole service, and the tools to operate it, in one binary.
 
+mod admin;
 mod doctor;
 mod load;
 mod serve;
@@ -32,6 +33,15 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Puts a server under load and prints what it did, what it lost, and how fast it was.
     Load(load::LoadArgs),
+    /// Looks after the webhook by which an application hears of every event.
+    #[command(subcommand)]
+    Webhook(admin::WebhookCommand),
+    /// Looks after the notifications of people who are away.
+    #[command(subcommand)]
+    Notifications(admin::NotificationsCommand),
+    /// Shows what could not be delivered to others' servers, and delivers it again.
+    #[command(subcommand)]
+    DeadLetters(admin::DeadLettersCommand),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +49,9 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Doctor(arguments) => block_on(doctor::run(arguments)),
         Command::Load(arguments) => block_on(load::run(arguments)),
+        Command::Webhook(command) => block_on(admin::webhook(command)),
+        Command::Notifications(command) => block_on(admin::notifications(command)),
+        Command::DeadLetters(command) => block_on(admin::dead_letters(command)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

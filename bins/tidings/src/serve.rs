@@ -23,7 +23,7 @@ pub(crate) struct ConfigArgs {
     /// Where clients connect; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Where operators look (/metrics) [default: 127.0.0.1:9464]
+    /// Where operators look (/metrics) and what their commands ask [default: 127.0.0.1:9464]
     #[arg(long, value_name = "ADDR")]
     admin_listen: Option<SocketAddr>,
     /// Which parts of the service this process is [default: all]
@@ -38,6 +38,11 @@ pub(crate) struct ServeArgs {
 }
 
 impl ConfigArgs {
+    /// Settings for a command that only asks a running service.
+    pub(crate) fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>, admin_listen: Option<SocketAddr>) -> Self {
+        Self { config, dev: false, data_dir, listen: None, admin_listen, roles: None }
+    }
+
     pub(crate) fn load(self) -> anyhow::Result<Config> {
         let mut flags = Vec::new();
         flags.extend(self.dev.then(|| ("dev", "true".to_owned())));

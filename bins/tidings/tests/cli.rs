@@ -276,12 +276,12 @@ fn a_data_directory_that_is_not_one_is_refused() {
 
 #[test]
 fn a_data_directory_of_a_later_version_is_refused() {
-    let case = Case::new(&[("data/FORMAT", b"tidings embedded store, format 2\n"), ("data/db/0.jnl", b"of tomorrow")]);
+    let case = Case::new(&[("data/FORMAT", b"tidings embedded store, format 99\n"), ("data/db/0.jnl", b"of tomorrow")]);
     case.serve_refused(
         &["--data-dir", "data"],
         &[],
         expect![[r#"
-        the store in `data` has format 2, this version of tidings supports format 1;
+        the store in `data` has format 99, this version of tidings supports format 2;
         start the version that wrote it, or export with that one and import with this"#]],
     );
 }
@@ -351,66 +351,71 @@ fn help_says_what_there_is() {
     help(
         &["--help"],
         expect![[r#"
-        A real-time messaging service in one binary.
+            A real-time messaging service in one binary.
 
-        `tidings serve --dev` runs a complete service on this machine that anybody on it can sign in to;
-        without --dev it is the same service for real users. Every setting of the configuration file is also
-        an environment variable.
+            `tidings serve --dev` runs a complete service on this machine that anybody on it can sign in to;
+            without --dev it is the same service for real users. Every setting of the configuration file is also
+            an environment variable.
 
-        Usage: tidings <COMMAND>
+            Usage: tidings <COMMAND>
 
-        Commands:
-          serve   Runs the service
-          doctor  Checks the configuration and everything the service stands on, in plain words
-          load    Puts a server under load and prints what it did, what it lost, and how fast it was
-          help    Print this message or the help of the given subcommand(s)
+            Commands:
+              serve          Runs the service
+              doctor         Checks the configuration and everything the service stands on, in plain words
+              load           Puts a server under load and prints what it did, what it lost, and how fast it was
+              webhook        Looks after the webhook by which an application hears of every event
+              notifications  Looks after the notifications of people who are away
+              dead-letters   Shows what could not be delivered to others' servers, and delivers it again
+              help           Print this message or the help of the given subcommand(s)
 
-        Options:
-          -h, --help
-                  Print help (see a summary with '-h')
+            Options:
+              -h, --help
+                      Print help (see a summary with '-h')
 
-          -V, --version
-                  Print version
-    "#]],
+              -V, --version
+                      Print version
+        "#]],
     );
     help(
         &["serve", "--help"],
         expect![[r#"
-        Runs the service
+            Runs the service
 
-        Usage: tidings serve [OPTIONS]
+            Usage: tidings serve [OPTIONS]
 
-        Options:
-              --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-              --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
-              --data-dir <DIR>       Where the store, the log and the signing keys are [default:
-                                     tidings-data]
-              --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
-                                     127.0.0.1:8080]
-              --admin-listen <ADDR>  Where operators look (/metrics) [default: 127.0.0.1:9464]
-              --roles <ROLES>        Which parts of the service this process is [default: all]
-          -h, --help                 Print help
-    "#]],
+            Options:
+                  --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
+                  --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
+                  --data-dir <DIR>       Where the store, the log and the signing keys are [default:
+                                         tidings-data]
+                  --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
+                                         127.0.0.1:8080]
+                  --admin-listen <ADDR>  Where operators look (/metrics) and what their commands ask [default:
+                                         127.0.0.1:9464]
+                  --roles <ROLES>        Which parts of the service this process is [default: all]
+              -h, --help                 Print help
+        "#]],
     );
     help(
         &["doctor", "--help"],
         expect![[r#"
-        Checks the configuration and everything the service stands on, in plain words
+            Checks the configuration and everything the service stands on, in plain words
 
-        Usage: tidings doctor [OPTIONS]
+            Usage: tidings doctor [OPTIONS]
 
-        Options:
-              --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-              --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
-              --data-dir <DIR>       Where the store, the log and the signing keys are [default:
-                                     tidings-data]
-              --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
-                                     127.0.0.1:8080]
-              --admin-listen <ADDR>  Where operators look (/metrics) [default: 127.0.0.1:9464]
-              --roles <ROLES>        Which parts of the service this process is [default: all]
-              --json                 Prints the findings as JSON
-          -h, --help                 Print help
-    "#]],
+            Options:
+                  --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
+                  --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
+                  --data-dir <DIR>       Where the store, the log and the signing keys are [default:
+                                         tidings-data]
+                  --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
+                                         127.0.0.1:8080]
+                  --admin-listen <ADDR>  Where operators look (/metrics) and what their commands ask [default:
+                                         127.0.0.1:9464]
+                  --roles <ROLES>        Which parts of the service this process is [default: all]
+                  --json                 Prints the findings as JSON
+              -h, --help                 Print help
+        "#]],
     );
 }
 

@@ -27,7 +27,7 @@ fn figure(report: &Value, name: &str) -> f64 {
 
 #[test]
 fn each_workload_measures_what_it_is_for() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["-w", "pairs", "-n", "4"], "messages delivered"),
         (&["-w", "pairs-deep", "-n", "4"], "messages delivered per server core-second"),
         (&["-w", "group", "--members", "5"], "deliveries"),
@@ -37,6 +37,7 @@ fn each_workload_measures_what_it_is_for() {
         (&["-w", "storm", "-n", "20"], "connections"),
         (&["-w", "mixed", "-n", "20", "--rate", "100"], "deeds"),
         (&["-w", "history", "--messages", "300"], "pages"),
+        (&["-w", "inbox", "-n", "20", "--messages", "5"], "pages"),
     ];
     for (arguments, name) in cases {
         assert!(figure(&load(arguments), name) > 0.0, "{arguments:?}");

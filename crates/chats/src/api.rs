@@ -4,8 +4,8 @@ use std::time::Duration;
 use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
-    ChatReader, ChatWriter, Clock, Ids, Ingest, MessageReader, RateLimiter, RequestStore, UserReader, UserWriter,
-    WatermarkStore,
+    ChatReader, ChatWriter, Clock, Ids, Ingest, MessageReader, Notifier, PushDeviceStore, RateLimiter, RequestStore,
+    UserReader, UserWriter, WatermarkStore,
 };
 use protocol::ErrorCode;
 
@@ -29,6 +29,12 @@ pub struct Api {
     pub user_writer: Arc<dyn UserWriter>,
     /// Reads watermarks.
     pub watermarks: Arc<dyn WatermarkStore>,
+    /// Keeps which devices are told of messages.
+    pub push_devices: Arc<dyn PushDeviceStore>,
+    /// Tells them; asked here whether it could.
+    pub notifier: Arc<dyn Notifier>,
+    /// The public key of our notifications to browsers, if they are on.
+    pub web_push_public_key: Option<String>,
     /// Remembers requests by idempotency key.
     pub requests: Arc<dyn RequestStore>,
     /// Counts requests.

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::http::{ApiError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
-use crate::routes::{auth, chats, history, inbox, members, messages, receipts, service, sessions, users};
+use crate::routes::{auth, chats, devices, history, inbox, members, messages, receipts, service, sessions, users};
 use crate::{Api, openapi};
 
 /// The whole REST API, with `/openapi.json` and `/.well-known/jwks.json` at the root.
@@ -63,7 +63,7 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(users::lookup))
         .routes(routes!(users::user))
         .routes(routes!(inbox::inbox, chats::create_chat))
-        .routes(routes!(chats::chat, chats::rename_chat))
+        .routes(routes!(chats::chat, chats::update_chat))
         .routes(routes!(members::add_member))
         .routes(routes!(members::change_role, members::remove_member))
         .routes(routes!(members::leave_chat))
@@ -75,7 +75,8 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(receipts::mark_read))
         .routes(routes!(receipts::receipts))
         .routes(routes!(sessions::sessions, sessions::revoke_sessions))
-        .routes(routes!(sessions::revoke_session));
+        .routes(routes!(sessions::revoke_session))
+        .routes(routes!(devices::register_push, devices::unregister_push));
     secured(routes)
 }
 

@@ -6,8 +6,9 @@ use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
 use protocol::frame::SendMessageAck;
 use protocol::rest::{
     AddMember, Around, ChangeRole, ChatDetails, CreateChat, Data, Failure, History, Inbox, Lookup, LookupResults,
-    MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, Receipts, RefreshTokens, RenameChat,
-    RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed, UpdateMe, User, VerifyOtp, WsTicket,
+    MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PushRegistration, Receipts,
+    RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed, UpdateChat, UpdateMe, User,
+    VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -194,6 +195,16 @@ impl Api {
         self.command(Method::DELETE, &format!("/sessions/{session_id}"), NO_BODY).await
     }
 
+    /// Has a device of the user told of messages while the user has no connection.
+    pub async fn register_push(&self, device_id: DeviceId, how: &PushRegistration) -> Result<(), ApiError> {
+        self.command(Method::PUT, &format!("/devices/{device_id}/push"), Some(how)).await
+    }
+
+    /// Has a device told no more.
+    pub async fn unregister_push(&self, device_id: DeviceId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/devices/{device_id}/push"), NO_BODY).await
+    }
+
     /// Ends all of the user's sessions but this one.
     pub async fn revoke_other_sessions(&self) -> Result<Revoked, ApiError> {
         self.call(Method::DELETE, "/sessions", NO_BODY).await
@@ -221,9 +232,9 @@ impl Api {
         self.get(&format!("/chats/{chat_id}")).await
     }
 
-    /// Renames a group.
-    pub async fn rename_chat(&self, chat_id: ChatId, name: &str) -> Result<ChatDetails, ApiError> {
-        self.call(Method::PATCH, &format!("/chats/{chat_id}"), Some(&RenameChat { name: name.to_owned() })).await
+    /// Renames a group, or changes how long the messages of a chat live from now on.
+    pub async fn update_chat(&self, chat_id: ChatId, update: &UpdateChat) -> Result<ChatDetails, ApiError> {
+        self.call(Method::PATCH, &format!("/chats/{chat_id}"), Some(update)).await
     }
 
     /// Adds a member to a group.

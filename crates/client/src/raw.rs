@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use domain::DeviceId;
-use futures_util::{Sink, Stream};
+use futures_util::{Sink, Stream, StreamExt};
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
 use protocol::client::Ended;
@@ -120,11 +120,13 @@ impl RawConnection {
         }
     }
 
-    /// Writes what is buffered and says goodbye. A connection that is broken already is closed by that.
+    /// Writes what is buffered, says goodbye and waits for the server's, which comes when everything before it is done.
+    /// A connection that is broken already is closed by that.
     pub async fn close(&mut self) {
         if let Err(error) = self.socket.close(None).await {
             tracing::debug!(%error, "connection was not closed in order");
         }
+        while let Some(Ok(_)) = self.socket.next().await {}
     }
 
     fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<Result<Utf8Bytes, Ended>> {

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::limits::GROUP_MEMBERS_MAX;
-use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, UserId};
+use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, Ttl, UserId};
 
 /// A conversation. Its members are rows of their own, its last message lives in its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Chat {
     pub updated_at: Timestamp,
     /// Kept with the chat so that the bound on a group's size is checked without counting its members.
     pub member_count: u32,
+    /// How long a message lives that does not say it itself; for ever if absent.
+    pub message_ttl: Option<Ttl>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -73,7 +75,7 @@ impl DirectPair {
 /// What a member asks to be changed in a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatCommand {
-    Rename(ChatName),
+    Update(ChatUpdate),
     AddMember {
         user_id: UserId,
         role: Role,
@@ -92,6 +94,24 @@ pub enum ChatCommand {
     },
 }
 
+/// What is to be changed about the chat itself; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChatUpdate {
+    pub name: Option<ChatName>,
+    /// `Some(None)` lets messages live for ever again.
+    pub message_ttl: Option<Option<Ttl>>,
+}
+
+impl ChatUpdate {
+    pub fn name(name: ChatName) -> Self {
+        Self { name: Some(name), ..Self::default() }
+    }
+
+    pub fn message_ttl(message_ttl: Option<Ttl>) -> Self {
+        Self { message_ttl: Some(message_ttl), ..Self::default() }
+    }
+}
+
 impl ChatCommand {
     /// The member other than the actor whose row decides, with the actor's own, what the command may do.
     pub fn target(&self) -> Option<UserId> {
@@ -99,7 +119,7 @@ impl ChatCommand {
             Self::AddMember { user_id, .. } | Self::RemoveMember { user_id } | Self::ChangeRole { user_id, .. } => {
                 Some(*user_id)
             }
-            Self::Rename(_) | Self::Leave | Self::Mute { .. } => None,
+            Self::Update(_) | Self::Leave | Self::Mute { .. } => None,
         }
     }
 }
@@ -159,7 +179,9 @@ pub fn decide(
         let muted = Member { muted_until: *until, ..actor.clone() };
         return Ok(ChatChange { chat: chat.clone(), members: vec![MemberChange::Updated(muted)], events: vec![] });
     }
-    if chat.chat_type == ChatType::Direct {
+    // The two of a direct chat are equals, and all that they can agree on is how long their messages live.
+    let lifetime_only = matches!(command, ChatCommand::Update(ChatUpdate { name: None, .. }));
+    if chat.chat_type == ChatType::Direct && !lifetime_only {
         return Err(ChatRefusal::DirectIsImmutable);
     }
 
@@ -174,14 +196,17 @@ pub fn decide(
     let mut members = vec![];
     let mut events = vec![];
     match command {
-        ChatCommand::Rename(name) => {
-            require(actor.role >= Role::Admin)?;
-            changed.name = Some(name.clone());
-            events.push(EventBody::ChatRenamed {
-                chat_id: chat.chat_id,
-                name: name.clone(),
-                changed_by: actor.user_id,
-            });
+        ChatCommand::Update(ChatUpdate { name, message_ttl }) => {
+            require(actor.role >= Role::Admin || chat.chat_type == ChatType::Direct)?;
+            let (chat_id, changed_by) = (chat.chat_id, actor.user_id);
+            if let Some(name) = name {
+                changed.name = Some(name.clone());
+                events.push(EventBody::ChatRenamed { chat_id, name: name.clone(), changed_by });
+            }
+            if let Some(message_ttl) = *message_ttl {
+                changed.message_ttl = message_ttl;
+                events.push(EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by });
+            }
         }
         ChatCommand::AddMember { user_id, role } => {
             require(actor.role >= Role::Admin)?;
@@ -262,6 +287,7 @@ mod tests {
             created_at: Timestamp::default(),
             updated_at: Timestamp::default(),
             member_count,
+            message_ttl: None,
         }
     }
 
@@ -274,7 +300,8 @@ mod tests {
     fn what_each_role_may_do() {
         use ChatRefusal::*;
         use Role::*;
-        let rename = || ChatCommand::Rename("new".to_owned().try_into().unwrap());
+        let rename = || ChatCommand::Update(ChatUpdate::name("new".to_owned().try_into().unwrap()));
+        let shorten = || ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(60)));
         let add = |role| ChatCommand::AddMember { user_id: user(2), role };
         let remove = || ChatCommand::RemoveMember { user_id: user(2) };
         let promote = |role| ChatCommand::ChangeRole { user_id: user(2), role };
@@ -282,6 +309,8 @@ mod tests {
             (Owner, None, rename(), None),
             (Admin, None, rename(), None),
             (Member, None, rename(), Some(Forbidden)),
+            (Admin, None, shorten(), None),
+            (Member, None, shorten(), Some(Forbidden)),
             (Owner, None, add(Admin), None),
             (Admin, None, add(Member), None),
             (Admin, None, add(Admin), Some(Forbidden)),
@@ -329,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn outsiders_change_nothing_and_direct_chats_can_only_be_muted() {
+    fn outsiders_change_nothing_and_direct_chats_only_how_long_they_last_and_sound() {
         assert_eq!(
             decide(&group(2), None, None, &ChatCommand::Leave, Timestamp::default()),
             Err(ChatRefusal::NotAMember)
@@ -342,6 +371,15 @@ mod tests {
         );
         let mute = ChatCommand::Mute { until: Some(Timestamp::MAX) };
         assert!(decide(&direct, Some(&me), None, &mute, Timestamp::default()).is_ok());
+        let ttl = Ttl::from_secs(60);
+        let mut update = ChatUpdate::message_ttl(ttl);
+        let change = decide(&direct, Some(&me), None, &ChatCommand::Update(update.clone()), Timestamp::default());
+        assert_eq!(change.unwrap().chat.message_ttl, ttl);
+        update.name = Some("named".to_owned().try_into().unwrap());
+        assert_eq!(
+            decide(&direct, Some(&me), None, &ChatCommand::Update(update), Timestamp::default()),
+            Err(ChatRefusal::DirectIsImmutable)
+        );
     }
 
     #[test]

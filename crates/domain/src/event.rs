@@ -1,4 +1,4 @@
-use crate::{ChatId, ChatName, ChatType, ConnectionId, EventId, Message, Role, Timestamp, UserId};
+use crate::{ChatId, ChatName, ChatType, ConnectionId, EventId, Message, Role, Sequence, Timestamp, Ttl, UserId};
 
 /// One record of the event log: something that the store has committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,6 +6,17 @@ pub struct Event {
     pub event_id: EventId,
     pub event_time: Timestamp,
     pub body: EventBody,
+}
+
+impl Event {
+    /// The event of a committed message. It bears the ulid of its message, so a replay tells the same event again.
+    pub fn message_persisted(message: Message, origin_connection_id: Option<ConnectionId>) -> Self {
+        Self {
+            event_id: EventId::from_bytes(message.message_id.to_bytes()),
+            event_time: message.created_at,
+            body: EventBody::MessagePersisted { message, origin_connection_id },
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +46,17 @@ pub enum EventBody {
         name: ChatName,
         changed_by: UserId,
     },
+    MessageTtlChanged {
+        chat_id: ChatId,
+        /// How long messages live from now on that do not say it themselves.
+        message_ttl: Option<Ttl>,
+        changed_by: UserId,
+    },
+    /// Messages were purged. They had been gone from every read since their moment came (G11).
+    MessagesExpired {
+        chat_id: ChatId,
+        sequences: Vec<Sequence>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +73,9 @@ impl EventBody {
             Self::MessagePersisted { message, .. } => message.chat_id,
             Self::MembershipChanged { chat_id, .. }
             | Self::ChatCreated { chat_id, .. }
-            | Self::ChatRenamed { chat_id, .. } => *chat_id,
+            | Self::ChatRenamed { chat_id, .. }
+            | Self::MessageTtlChanged { chat_id, .. }
+            | Self::MessagesExpired { chat_id, .. } => *chat_id,
         }
     }
 }

@@ -13,6 +13,7 @@ mod event;
 mod ids;
 pub mod limits;
 mod message;
+mod push;
 mod rate;
 mod sequence;
 mod session;
@@ -21,11 +22,14 @@ mod time;
 mod user;
 mod watermark;
 
-pub use chat::{Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, DirectPair, Member, MemberChange, Role, decide};
+pub use chat::{
+    Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, ChatUpdate, DirectPair, Member, MemberChange, Role, decide,
+};
 pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, MembershipChange};
 pub use ids::{ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, SessionId, UserId};
 pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
+pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};
 pub use rate::{Decision, Quota};
 pub use sequence::Sequence;
 pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenDigest};

@@ -26,6 +26,12 @@ pub const SYNC_PAGE_BYTES_MAX: usize = 512 * 1024;
 pub const HISTORY_PAGE_DEFAULT: usize = 20;
 /// Messages in a page of history, at the most.
 pub const HISTORY_PAGE_MAX: usize = 100;
+/// Messages above a read watermark that an unread count looks at, at the most; further up every sequence counts.
+pub const UNREAD_EXACT_MAX: usize = 1000;
+/// Members of a chat whose watermarks are pushed to one another, at the most.
+pub const RECEIPT_MEMBERS_MAX: usize = 100;
+/// Devices of one user that are registered for notifications, at the most.
+pub const PUSH_DEVICES_MAX: usize = 20;
 /// Phone numbers in one lookup, at the most.
 pub const LOOKUP_NUMBERS_MAX: usize = 100;
 /// The longest life a message may be given.

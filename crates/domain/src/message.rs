@@ -28,11 +28,11 @@ impl Message {
     }
 
     /// The start of the content for an inbox; nothing for content that must not be looked into.
-    pub fn preview(&self) -> Option<String> {
+    pub fn preview(&self) -> Option<Content> {
         match self.content_type {
             ContentType::Encrypted => None,
             ContentType::Text | ContentType::Markdown | ContentType::Json => {
-                Some(self.content.as_str().chars().take(PREVIEW_CHARS_MAX).collect())
+                Some(Content(self.content.as_str().chars().take(PREVIEW_CHARS_MAX).collect()))
             }
         }
     }

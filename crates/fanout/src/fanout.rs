@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{ChatId, ConnectionId, Event, Message, UserId};
 use metrics::{counter, histogram};
-use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, Signal, Signals, StoreError};
-use protocol::frame::{ServerFrame, TypingIndicator, message_body};
+use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError};
+use protocol::frame::message_body;
 use tracing::{error, warn};
 
 use crate::plan::{Plan, What};
+use crate::receipts::Receipts;
 
 /// How long to wait before the log or the store is asked again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -22,10 +22,12 @@ pub struct Fanout {
     pub routes: Arc<dyn Routes>,
     pub delivery: Arc<dyn Delivery>,
     pub clock: Arc<dyn Clock>,
+    /// Watermarks that have moved, on their way to the members.
+    pub receipts: Receipts,
 }
 
 /// Pushes gathered for each gateway, in the order of their events.
-type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
+pub(crate) type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
 
 impl Fanout {
     /// The name under which all fanout processes share the log.
@@ -41,16 +43,16 @@ impl Fanout {
             }
         };
         loop {
-            let events = match consumer.next().await {
-                Ok(events) => events,
+            let records = match consumer.next().await {
+                Ok(records) => records,
                 Err(failure) => {
                     wait_out(failure).await;
                     continue;
                 }
             };
             let mut outgoing = Outgoing::new();
-            for event in &events {
-                while let Err(failure) = self.process(event, &mut outgoing).await {
+            for record in &records {
+                while let Err(failure) = self.process(&record.event, &mut outgoing).await {
                     wait_out(failure).await;
                 }
             }
@@ -70,6 +72,8 @@ impl Fanout {
         }
         let members = self.members(plan.chat_id).await?;
         match plan.what {
+            // One that has expired while it waited here is gone for everybody (G11).
+            What::Message { message, .. } if message.is_expired(self.clock.now()) => {}
             What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
             What::Frame(frame) => {
                 let recipients: Vec<UserId> = members.iter().copied().chain(plan.also).collect();
@@ -105,7 +109,7 @@ impl Fanout {
     }
 
     /// Adds one push for each gateway that holds connections of the recipients. The frame is made if there is one.
-    async fn push(
+    pub(crate) async fn push(
         &self,
         recipients: &[UserId],
         except: Option<ConnectionId>,
@@ -126,7 +130,7 @@ impl Fanout {
         }
     }
 
-    async fn deliver(&self, outgoing: Outgoing) {
+    pub(crate) async fn deliver(&self, outgoing: Outgoing) {
         for (gateway, pushes) in outgoing {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
             if let Err(failure) = self.delivery.deliver(&gateway, pushes).await {
@@ -149,6 +153,14 @@ impl Fanout {
         Ok(members)
     }
 
+    /// The members of a chat for whoever does not consume the log: remembered or from the store, and then forgotten.
+    pub(crate) async fn members_now(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
+        match self.cache.members(chat_id).await? {
+            Some(members) => Ok(members),
+            None => self.stored_members(chat_id).await,
+        }
+    }
+
     async fn stored_members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
         Ok(self.chats.members(chat_id).await?.iter().map(|member| member.user_id).collect())
     }
@@ -157,24 +169,4 @@ impl Fanout {
 async fn wait_out(failure: StoreError) {
     error!(error = &failure as &dyn std::error::Error, "fanout waits for what it needs");
     tokio::time::sleep(RETRY_PAUSE).await;
-}
-
-#[async_trait]
-impl Signals for Fanout {
-    async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
-        let Signal::Typing { chat_id, user_id, is_typing } = signal;
-        let members = match self.cache.members(chat_id).await? {
-            Some(members) => members,
-            None => self.stored_members(chat_id).await?,
-        };
-        if !members.contains(&user_id) {
-            return Ok(false);
-        }
-        let others: Vec<UserId> = members.iter().copied().filter(|member| *member != user_id).collect();
-        let indicator = ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id, is_typing });
-        let mut outgoing = Outgoing::new();
-        self.push(&others, None, || indicator.encode(None), &mut outgoing).await;
-        self.deliver(outgoing).await;
-        Ok(true)
-    }
 }

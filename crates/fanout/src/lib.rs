@@ -2,9 +2,13 @@
 //!
 //! [`Fanout`] consumes the log and may only read: it is handed no port that writes the store, and it never answers a
 //! sender. What it fails to push is not lost, because sync is the guarantee (G6); what it has not processed it does not
-//! commit, so a restart repeats events and skips none.
+//! commit, so a restart repeats events and skips none. What is no event of the log, typing and receipts, comes to it as
+//! [`Signals`](ports::Signals).
 
 mod fanout;
 mod plan;
+mod receipts;
+mod signals;
 
 pub use fanout::Fanout;
+pub use receipts::Receipts;

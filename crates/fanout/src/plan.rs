@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use domain::{ChatId, ConnectionId, Event, EventBody, MembershipChange, Message, UserId};
-use protocol::frame::{ChatChangeKind, ChatUpdated, ServerFrame};
+use protocol::frame::{ChatChangeKind, ChatUpdated, MessageExpired, ServerFrame};
 
 /// What an event means for those who are online.
 pub(crate) struct Plan<'a> {
@@ -31,6 +31,11 @@ impl<'a> Plan<'a> {
             }
             EventBody::ChatCreated { .. } => (true, None, updated(ChatChangeKind::Created, None)),
             EventBody::ChatRenamed { .. } => (false, None, updated(ChatChangeKind::Renamed, None)),
+            EventBody::MessageTtlChanged { .. } => (false, None, updated(ChatChangeKind::MessageTtlChanged, None)),
+            EventBody::MessagesExpired { chat_id, sequences } => {
+                let expired = MessageExpired { chat_id: *chat_id, sequences: sequences.clone() };
+                (false, None, What::Frame(ServerFrame::MessageExpired(expired).encode(None)))
+            }
             EventBody::MembershipChanged { user_id, change, .. } => match change {
                 MembershipChange::Added => (true, None, updated(ChatChangeKind::MemberAdded, Some(*user_id))),
                 MembershipChange::Removed => {

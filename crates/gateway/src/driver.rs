@@ -95,6 +95,10 @@ impl Driver {
         if let Err(failure) = self.gateway.routes.unregister(&route).await {
             debug!(error = &failure as &dyn std::error::Error, "a route was not taken back; it expires by itself");
         }
+        // What the client said last is done before its own close is answered: who has closed in order knows that an ack
+        // right before it counts. Each command has a deadline.
+        while self.commands.next().await.is_some() {}
+        drop(tokio::time::timeout(CLOSE_GRACE, self.socket.flush()).await);
     }
 
     /// Goes on until the connection is to be closed, for the reason returned, or is gone.

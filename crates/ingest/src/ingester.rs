@@ -8,12 +8,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
     ChatReader, Clock, Ids, Ingest, IngestError, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
-    SendRequest, Sent, StoreError, SyncRequest, WatermarkStore,
+    SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::lane::{self, RETRY_AFTER, Waiting};
 
@@ -41,6 +41,8 @@ pub struct Ports {
     pub messages: Arc<dyn MessageReader>,
     pub chats: Arc<dyn ChatReader>,
     pub watermarks: Arc<dyn WatermarkStore>,
+    /// Hears of every watermark that has moved.
+    pub signals: Arc<dyn Signals>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }
@@ -136,7 +138,17 @@ impl Ingest for Ingester {
     ) -> Result<Watermarks, IngestError> {
         let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(unavailable) };
         match self.within_deadline(advanced).await? {
-            Advance::Moved(watermarks) | Advance::Unchanged(watermarks) => Ok(watermarks),
+            Advance::Moved(watermarks) => {
+                let receipt = Signal::Receipt { chat_id, user_id, watermarks };
+                if let Err(failure) = self.ports.signals.signal(receipt).await {
+                    warn!(
+                        error = &failure as &dyn std::error::Error,
+                        "a receipt was lost; members find it in the chat"
+                    );
+                }
+                Ok(watermarks)
+            }
+            Advance::Unchanged(watermarks) => Ok(watermarks),
             Advance::AboveHead(head) => Err(IngestError::AboveHead { head }),
             Advance::NotAMember => Err(IngestError::NotAMember),
             Advance::ChatNotFound => Err(IngestError::ChatNotFound),

@@ -70,7 +70,16 @@ fn opening(
     };
     let member_count = members.len() as u32;
     ChatChange {
-        chat: Chat { chat_id, chat_type, name, created_by, created_at, updated_at: created_at, member_count },
+        chat: Chat {
+            chat_id,
+            chat_type,
+            name,
+            created_by,
+            created_at,
+            updated_at: created_at,
+            member_count,
+            message_ttl: None,
+        },
         members: members.into_iter().map(MemberChange::Added).collect(),
         events: vec![created],
     }
@@ -109,13 +118,16 @@ pub trait ChatReader: Send + Sync {
     /// All members of a chat, by user id.
     async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError>;
 
+    /// The first members of many chats by user id, up to `count` of each, in the order asked, in one round.
+    async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError>;
+
     /// All chats of a user, with the user's place in each.
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError>;
 }
 
 /// Changes chats and members.
 ///
-/// Each call is one transaction: chat, members, watermarks, head row and the event of the log become durable together
+/// Each call is one transaction: chat, members, watermarks, head row (with its copy of the chat's message ttl) and the event of the log become durable together
 /// before it returns `Ok`. Two calls never see each other half done. A chat is created with its head row at sequence 0,
 /// and a new member's watermarks start at the head of that moment.
 #[async_trait]

@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use domain::ChatId;
 
 use crate::{
-    ChatReader, ChatWriter, CodeStore, EventLog, MessageReader, MessageWriter, RequestStore, SessionStore, UserReader,
-    UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, CodeStore, DeadLetterStore, EventLog, MessageReader, MessageWriter, NoticeStore,
+    PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 
 mod fixtures;
@@ -27,15 +27,19 @@ mod list;
 
 pub mod chats;
 pub mod codes;
+pub mod dead_letters;
 pub mod limits;
 pub mod log;
 pub mod member_cache;
 pub mod messages;
+pub mod notices;
 pub mod pages;
+pub mod push_devices;
 pub mod requests;
 pub mod routes;
 pub mod sessions;
 pub mod tickets;
+pub mod unread;
 pub mod users;
 pub mod watermarks;
 
@@ -64,15 +68,24 @@ pub struct Stores {
     pub log: Arc<dyn EventLog>,
     /// Keeps answers to repeatable requests.
     pub requests: Arc<dyn RequestStore>,
+    /// Keeps registrations for notifications.
+    pub push_devices: Arc<dyn PushDeviceStore>,
+    /// Keeps owed notifications.
+    pub notices: Arc<dyn NoticeStore>,
+    /// Keeps what could not be delivered.
+    pub dead_letters: Arc<dyn DeadLetterStore>,
     /// Breaks the store. Whatever the store needs to live, a directory for instance, can be kept alive in here too.
     pub sabotage: Arc<dyn Sabotage>,
 }
 
-/// Does to a store what no port can, and operators and disks sometimes do.
+/// Does to a store what no port can, and operators, disks and time sometimes do.
 #[async_trait]
 pub trait Sabotage: Send + Sync {
     /// Removes the head row of a chat and leaves everything else.
     async fn drop_head(&self, chat_id: ChatId);
+
+    /// Purges what has expired, which the store does by itself sooner or later.
+    async fn purge_expired(&self);
 }
 
 /// A port that forgets with time, and the hand on its clock.

@@ -16,6 +16,7 @@ mod ingest;
 mod limits;
 mod log;
 mod messages;
+mod notify;
 mod requests;
 mod routing;
 mod sessions;
@@ -27,9 +28,14 @@ pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use error::{BoxError, StoreError};
 pub use ingest::{Ingest, IngestError, SendRequest, Sent, SyncRequest};
 pub use limits::{LimitKey, RateLimiter};
-pub use log::{EventConsumer, EventLog};
+pub use log::{EventConsumer, EventLog, Position, Record, Start};
 pub use messages::{
     Appended, Head, LastMessage, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal,
+    UnreadQuery,
+};
+pub use notify::{
+    DeadLetter, DeadLetterId, DeadLetterStore, Notice, NoticeStore, Notification, Notifier, NotifyError,
+    PushDeviceStore, Settled, Undelivered, UnusableTarget,
 };
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
 pub use routing::{Delivery, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};

@@ -20,7 +20,7 @@ pub struct NewMessage {
     pub content: Content,
     /// How to read it.
     pub content_type: ContentType,
-    /// How long it lives.
+    /// How long it lives; as long as the chat says, if absent.
     pub ttl: Option<Ttl>,
     /// The time it gets if the send is new.
     pub created_at: Timestamp,
@@ -29,8 +29,9 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// The message that the send becomes at its place in the chat.
-    pub fn at(self, sequence: Sequence) -> Message {
+    /// The message that the send becomes at its place in a chat whose messages live for `message_ttl` unless they say
+    /// otherwise.
+    pub fn at(self, sequence: Sequence, message_ttl: Option<Ttl>) -> Message {
         Message {
             message_id: self.message_id,
             chat_id: self.chat_id,
@@ -40,7 +41,7 @@ impl NewMessage {
             content: self.content,
             content_type: self.content_type,
             created_at: self.created_at,
-            expires_at: self.ttl.map(|ttl| self.created_at + ttl.as_duration()),
+            expires_at: self.ttl.or(message_ttl).map(|ttl| self.created_at + ttl.as_duration()),
         }
     }
 }
@@ -106,11 +107,13 @@ pub struct Head {
     pub sequence: Sequence,
     /// The last message, while there is one.
     pub last_message: Option<LastMessage>,
+    /// A copy of `Chat::message_ttl`, written with it, so that the commit of a send needs no other row of the chat.
+    pub message_ttl: Option<Ttl>,
 }
 
 impl Head {
     /// The head of a chat whose last message this is.
-    pub fn at(message: &Message) -> Self {
+    pub fn at(message: &Message, message_ttl: Option<Ttl>) -> Self {
         let last_message = LastMessage {
             message_id: message.message_id,
             sender_id: message.sender_id,
@@ -118,7 +121,7 @@ impl Head {
             created_at: message.created_at,
             expires_at: message.expires_at,
         };
-        Self { sequence: message.sequence, last_message: Some(last_message) }
+        Self { sequence: message.sequence, last_message: Some(last_message), message_ttl }
     }
 }
 
@@ -130,7 +133,7 @@ pub struct LastMessage {
     /// Who sent it.
     pub sender_id: UserId,
     /// The start of its content; absent if the content is opaque.
-    pub preview: Option<String>,
+    pub preview: Option<Content>,
     /// When it was committed.
     pub created_at: Timestamp,
     /// When it is gone.
@@ -156,6 +159,17 @@ pub struct Page {
     pub examined: Sequence,
     /// The head of the chat at the moment of the read.
     pub head: Sequence,
+}
+
+/// A question for how much a member has not read in a chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreadQuery {
+    /// The chat.
+    pub chat_id: ChatId,
+    /// The member.
+    pub reader: UserId,
+    /// The member's read watermark.
+    pub read: Sequence,
 }
 
 /// Reads messages, strongly consistent: what an acknowledged `append` wrote is seen by every later read (G6).
@@ -187,6 +201,12 @@ pub trait MessageReader: Send + Sync {
         count: usize,
         now: Timestamp,
     ) -> Result<Vec<Message>, StoreError>;
+
+    /// How many messages lie above each read watermark that the reader did not send (G10), in the order asked, in one
+    /// round. Watermark and head alone cannot say it, because the reader's own messages and expired ones lie between
+    /// them; so the rows do. To keep an inbox cheap, the first `UNREAD_EXACT_MAX` rows above a watermark are looked at,
+    /// and every sequence further up counts.
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError>;
 
     /// One message by its id.
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError>;

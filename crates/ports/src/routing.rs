@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, DeviceId, SessionId, UserId};
+use domain::{ChatId, ConnectionId, DeviceId, SessionId, UserId, Watermarks};
 
 use crate::StoreError;
 
@@ -77,10 +77,10 @@ pub trait MemberCache: Send + Sync {
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError>;
 }
 
-/// Something that happens in a chat and is not worth keeping. It goes to the other members.
+/// Something that happens in a chat and is no event of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A member is typing, or has stopped.
+    /// A member is typing, or has stopped. The other members are told at once.
     Typing {
         /// Where.
         chat_id: ChatId,
@@ -89,11 +89,21 @@ pub enum Signal {
         /// Whether the typing goes on.
         is_typing: bool,
     },
+    /// A member's watermarks have moved. All members are told, the member's own devices too, unless they are more than
+    /// `domain::limits::RECEIPT_MEMBERS_MAX`. Of several moves in a short time they are told the last.
+    Receipt {
+        /// Where.
+        chat_id: ChatId,
+        /// Whose.
+        user_id: UserId,
+        /// Where they stand now.
+        watermarks: Watermarks,
+    },
 }
 
 /// Passes signals to the online members of a chat. Best effort, never stored.
 #[async_trait]
 pub trait Signals: Send + Sync {
-    /// Passes a signal on; `false` if its user is not a member of the chat.
+    /// Passes a signal on, or has it passed on soon; `false` if its user is known not to be a member of the chat.
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError>;
 }

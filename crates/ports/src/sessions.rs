@@ -6,7 +6,9 @@ use domain::{
 
 use crate::{BoxError, StoreError};
 
-/// Keeps logins. A session that is not here, or expired, authorizes nothing: deleting it is revoking it.
+/// Keeps logins. A session that is not here, or expired, authorizes nothing: deleting it is revoking it. A device whose
+/// session ends is no longer told of messages: its registration in [`PushDeviceStore`](crate::PushDeviceStore) ends with
+/// it, unless a new session of the same device takes its place.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
     /// Keeps a new session; the sessions that the same device of the same user had before end, and are returned.

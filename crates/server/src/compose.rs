@@ -5,15 +5,18 @@ use anyhow::Context;
 use auth::{Auth, FixedSender, KeyRing, LogSender, Secret, WebhookSender};
 use axum::Router;
 use embedded::EmbeddedStore;
-use fanout::Fanout;
+use fanout::{Fanout, Receipts};
 use gateway::{Gateway, Hub};
 use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
+use notify::VapidKeys;
 use ports::{Clock, GatewayId, Ids, Ingest, OtpSender, RandomIds, SystemClock};
 use tokio::task::JoinSet;
 
+use crate::admin::{Admin, AdminToken};
 use crate::config::{Config, OtpSender as Sender};
 use crate::health::{self, Readiness};
+use crate::outward::{Outward, outward};
 
 /// The code that `--dev` accepts for every phone.
 const FIXED_CODE: &str = "000000";
@@ -22,6 +25,7 @@ const FIXED_CODE: &str = "000000";
 pub(crate) struct Service {
     /// The public routes.
     pub(crate) app: Router,
+    pub(crate) admin: Admin,
     pub(crate) hub: Arc<Hub>,
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) store: EmbeddedStore,
@@ -36,7 +40,8 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let auth_config = config.auth.config(&config.limits, config.dev.then(|| FIXED_CODE.to_owned()))?;
-    let (store, keys) = open(config, auth_config.clone(), clock.clone(), ids.clone()).await?;
+    let Opened { store, keys, vapid, admin_token } =
+        open(config, auth_config.clone(), clock.clone(), ids.clone()).await?;
     let store_ports = Arc::new(store.clone());
 
     let hub = Arc::new(Hub::new(GatewayId("local".into())));
@@ -59,6 +64,15 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
     )
     .context("no HTTP client can be made for the keys of [auth.external]")?;
 
+    let members = Arc::new(MemoryMemberCache::new(clock.clone()));
+    let fanout = Arc::new(Fanout {
+        chats: store_ports.clone(),
+        cache: members.clone(),
+        routes: routes.clone(),
+        delivery: hub.clone(),
+        clock: clock.clone(),
+        receipts: Receipts::default(),
+    });
     let mut lanes = JoinSet::new();
     let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(
         config.ingest(),
@@ -67,6 +81,7 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
             messages: store_ports.clone(),
             chats: store_ports.clone(),
             watermarks: store_ports.clone(),
+            signals: fanout.clone(),
             clock: clock.clone(),
             ids: ids.clone(),
         },
@@ -74,17 +89,24 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
     ));
 
     let mut background = JoinSet::new();
-    let fanout = Arc::new(Fanout {
-        chats: store_ports.clone(),
-        cache: Arc::new(MemoryMemberCache::new(clock.clone())),
-        routes: routes.clone(),
-        delivery: hub.clone(),
-        clock: clock.clone(),
-    });
     background.spawn({
         let (fanout, log) = (fanout.clone(), store_ports.clone());
         async move { fanout.run(log).await }
     });
+    background.spawn({
+        let fanout = fanout.clone();
+        async move { fanout.tell_receipts().await }
+    });
+    let web_push_public_key = vapid.as_ref().map(|keys| keys.public_key().to_owned());
+    let Outward { providers, notifications, webhook, dead_letters } =
+        outward(config, &store, vapid, routes.clone(), members, clock.clone(), ids.clone())?;
+    background.spawn({
+        let (notifications, log) = (notifications.clone(), store_ports.clone());
+        async move { notifications.run(log).await }
+    });
+    if let Some(webhook) = webhook.clone() {
+        background.spawn(async move { webhook.run().await });
+    }
 
     let gateway = Arc::new(Gateway {
         config: config.gateway(),
@@ -111,6 +133,9 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
         users: store_ports.clone(),
         user_writer: store_ports.clone(),
         watermarks: store_ports.clone(),
+        push_devices: store_ports.clone(),
+        notifier: providers,
+        web_push_public_key,
         requests: store_ports,
         limiter,
         clock,
@@ -125,7 +150,17 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let draining = Arc::new(AtomicBool::new(false));
     let readiness = Readiness { store: store.clone(), draining: draining.clone() };
     let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
-    Ok(Service { app, hub, keys, store, draining, lanes, background })
+    let admin = Admin { token: Arc::new(admin_token), webhook, notifications, dead_letters };
+    Ok(Service { app, admin, hub, keys, store, draining, lanes, background })
+}
+
+/// What is in the data directory.
+struct Opened {
+    store: EmbeddedStore,
+    keys: Arc<KeyRing>,
+    /// Absent where Web Push is off.
+    vapid: Option<Arc<VapidKeys>>,
+    admin_token: AdminToken,
 }
 
 /// Opens what is in the data directory. It waits for the disk, so it runs where waiting holds up nobody.
@@ -134,14 +169,16 @@ async fn open(
     auth_config: auth::Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-) -> anyhow::Result<(EmbeddedStore, Arc<KeyRing>)> {
+) -> anyhow::Result<Opened> {
     let directory = config.data_dir.clone();
     let store_config = embedded::Config { cache_bytes: config.store.cache_mib << 20, ..embedded::Config::default() };
+    let web_push = config.notify.webpush.enabled;
     let opening = move || {
         let now = clock.now();
         let store = EmbeddedStore::open(&directory, store_config, clock, ids)?;
-        let keys = KeyRing::open(&directory, &auth_config, now)?;
-        anyhow::Ok((store, Arc::new(keys)))
+        let keys = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
+        let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
+        anyhow::Ok(Opened { store, keys, vapid, admin_token: AdminToken::open(&directory)? })
     };
     tokio::task::spawn_blocking(opening).await?
 }

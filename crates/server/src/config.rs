@@ -31,6 +31,8 @@ pub struct Config {
     pub gateway: Gateway,
     pub ingest: Ingest,
     pub store: Store,
+    pub notify: Notify,
+    pub webhook: Webhook,
     pub limits: Limits,
 }
 
@@ -122,6 +124,51 @@ pub struct Store {
     pub cache_mib: u64,
 }
 
+/// How people are told of messages while they have no connection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// How long to wait for whoever comes back by themselves, and for the rest of a burst.
+    pub delay_ms: u64,
+    /// How long a chat is silent on a device after a notification.
+    pub silence_seconds: u64,
+    /// Whether a notification holds the start of the message.
+    pub previews: bool,
+    pub webhook: NotifyWebhook,
+    pub webpush: NotifyWebpush,
+}
+
+/// The operator's service that brings notifications to devices; off while no URL is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotifyWebhook {
+    pub url: String,
+    /// A file that holds the key with which calls are signed.
+    pub secret_file: String,
+}
+
+/// Notifications through the push services of browsers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotifyWebpush {
+    pub enabled: bool,
+    /// How the operators of push services reach the operator of this one: a `mailto:` or an `https:` URL.
+    pub contact: String,
+    /// Whether push services without TLS or in private networks are called.
+    pub private_endpoints: bool,
+}
+
+/// The application that hears of everything that happens; off while no URL is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    pub url: String,
+    /// A file that holds the key with which calls are signed.
+    pub secret_file: String,
+    /// What it hears of, of `message`, `member` and `chat`, with commas between.
+    pub events: String,
+}
+
 /// How often what may happen; 0 is as often as one likes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,6 +220,14 @@ impl Default for Config {
             },
             ingest: Ingest { queue_len_max: 8192, batch_len_max: 1024 },
             store: Store { cache_mib: 64 },
+            notify: Notify {
+                delay_ms: 1000,
+                silence_seconds: 30,
+                previews: true,
+                webhook: NotifyWebhook { url: String::new(), secret_file: String::new() },
+                webpush: NotifyWebpush { enabled: true, contact: String::new(), private_endpoints: false },
+            },
+            webhook: Webhook { url: String::new(), secret_file: String::new(), events: "message,member,chat".into() },
             limits: Limits {
                 otp_request_per_phone: 3,
                 otp_request_per_ip: 10,

@@ -10,7 +10,9 @@ pub mod config;
 pub mod doctor;
 mod health;
 mod logging;
+mod outward;
 mod run;
 
+pub use admin::AdminToken;
 pub use logging::init as init_logging;
 pub use run::run;

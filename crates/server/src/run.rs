@@ -33,7 +33,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     // Bound first: with an address in use the data directory stays untouched.
     let public = bind("listen", config.listen)?;
     let private = bind("admin.listen", config.admin.listen)?;
-    let Service { app, hub, keys, store, draining, mut lanes, mut background } = compose(&config).await?;
+    let Service { app, admin, hub, keys, store, draining, mut lanes, mut background } = compose(&config).await?;
     background.spawn(async move {
         loop {
             tokio::time::sleep(KEY_CHECK).await;
@@ -53,7 +53,7 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     let public_address = public.local_addr()?;
     let admin_address = private.local_addr()?;
     listeners.spawn(serve(public, app, stopped.clone()));
-    listeners.spawn(serve(private, admin::router(metrics), stopped));
+    listeners.spawn(serve(private, admin::router(admin, metrics), stopped));
     if config.dev {
         warn!("--dev: anybody can sign in with the code 000000; never let others reach this process");
     }

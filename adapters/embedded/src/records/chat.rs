@@ -4,7 +4,7 @@ use domain::{Chat, ChatId, ChatName, ChatType, Member, Role, Sequence, Timestamp
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
-use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
+use super::{IdBytes, Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
 
 row_enum!(ChatTypeRow for ChatType { Direct, Group });
 row_enum!(RoleRow for Role { Member, Admin, Owner });
@@ -18,6 +18,7 @@ struct ChatRow<'a> {
     created_at: Millis,
     updated_at: Millis,
     member_count: u32,
+    message_ttl: Option<Seconds>,
 }
 
 impl Stored for Chat {
@@ -30,6 +31,7 @@ impl Stored for Chat {
             created_at: self.created_at.as_millis(),
             updated_at: self.updated_at.as_millis(),
             member_count: self.member_count,
+            message_ttl: ttl_to_row(self.message_ttl),
         })
     }
 
@@ -43,6 +45,7 @@ impl Stored for Chat {
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             member_count: row.member_count,
+            message_ttl: ttl_from_row(row.message_ttl)?,
         })
     }
 }

@@ -1,14 +1,14 @@
 use std::borrow::Cow;
 
 use domain::{
-    ChatId, ChatName, ClientMessageId, ConnectionId, Event, EventBody, EventId, MembershipChange, Message, Sequence,
-    Timestamp, UserId,
+    ChatId, ChatName, ClientMessageId, ConnectionId, Event, EventBody, EventId, MembershipChange, Sequence, Timestamp,
+    UserId,
 };
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
 use super::chat::{ChatTypeRow, RoleRow};
-use super::{IdBytes, Millis, Place, from_bytes, row_enum, to_bytes};
+use super::{IdBytes, Millis, Place, Seconds, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
 
 /// One record of the event log, as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +35,6 @@ impl LogRecord {
             Self::Message(message) => message.created_at,
             Self::Event(event) => event.event_time,
         }
-    }
-}
-
-/// The event of a committed message. It bears the ulid of its message, so a replay tells the same event again.
-pub(crate) fn message_event(message: Message, origin_connection_id: Option<ConnectionId>) -> Event {
-    Event {
-        event_id: EventId::from_bytes(message.message_id.to_bytes()),
-        event_time: message.created_at,
-        body: EventBody::MessagePersisted { message, origin_connection_id },
     }
 }
 
@@ -87,6 +78,15 @@ enum EventBodyRow<'a> {
         name: Cow<'a, str>,
         changed_by: IdBytes,
     },
+    MessageTtlChanged {
+        chat_id: IdBytes,
+        message_ttl: Option<Seconds>,
+        changed_by: IdBytes,
+    },
+    MessagesExpired {
+        chat_id: IdBytes,
+        sequences: Vec<u64>,
+    },
 }
 
 /// The row of an event.
@@ -122,6 +122,15 @@ pub(crate) fn encode_event(event: &Event) -> Vec<u8> {
             chat_id: chat_id.to_bytes(),
             name: Cow::Borrowed(name.as_str()),
             changed_by: changed_by.to_bytes(),
+        },
+        EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by } => EventBodyRow::MessageTtlChanged {
+            chat_id: chat_id.to_bytes(),
+            message_ttl: ttl_to_row(*message_ttl),
+            changed_by: changed_by.to_bytes(),
+        },
+        EventBody::MessagesExpired { chat_id, sequences } => EventBodyRow::MessagesExpired {
+            chat_id: chat_id.to_bytes(),
+            sequences: sequences.iter().map(|sequence| sequence.0).collect(),
         },
     };
     to_bytes(&LogRow::Event { event_id: event.event_id.to_bytes(), event_time: event.event_time.as_millis(), body })
@@ -171,6 +180,15 @@ impl TryFrom<EventBodyRow<'static>> for EventBody {
                 chat_id: ChatId::from_bytes(chat_id),
                 name: ChatName::try_from(name.into_owned())?,
                 changed_by: UserId::from_bytes(changed_by),
+            },
+            EventBodyRow::MessageTtlChanged { chat_id, message_ttl, changed_by } => Self::MessageTtlChanged {
+                chat_id: ChatId::from_bytes(chat_id),
+                message_ttl: ttl_from_row(message_ttl)?,
+                changed_by: UserId::from_bytes(changed_by),
+            },
+            EventBodyRow::MessagesExpired { chat_id, sequences } => Self::MessagesExpired {
+                chat_id: ChatId::from_bytes(chat_id),
+                sequences: sequences.into_iter().map(Sequence).collect(),
             },
         })
     }

@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
-use domain::{ChatId, ClientMessageId, Content, ContentType, Message, MessageId, Sequence, Timestamp, UserId};
+use domain::{ChatId, ClientMessageId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId};
 use ports::{BoxError, Head, LastMessage, Receipt};
 use serde::{Deserialize, Serialize};
 
-use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
+use super::{IdBytes, Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
 
 /// The start of a send's SHA-256, by which a retry is told from another send under the same key.
 pub(crate) type Fingerprint = [u8; 16];
@@ -17,10 +17,26 @@ pub(crate) struct SendKey {
 }
 
 /// Where a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) chat_id: ChatId,
     pub(crate) sequence: Sequence,
+}
+
+/// What a send needs of the head row of its chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counter {
+    /// The last sequence.
+    pub(crate) sequence: Sequence,
+    /// How long messages live that do not say it themselves.
+    pub(crate) message_ttl: Option<Ttl>,
+}
+
+/// What an unread count needs of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glance {
+    pub(crate) sender_id: UserId,
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
@@ -65,9 +81,32 @@ pub(crate) fn decode_message(place: Place, bytes: &[u8]) -> Result<Message, BoxE
     })
 }
 
+impl Glance {
+    /// Passes over the content instead of copying it: an inbox looks at many messages and shows none of them.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        /// A [`MessageRow`] whose content stays where it is.
+        #[derive(Deserialize)]
+        struct Row<'a> {
+            _message_id: IdBytes,
+            sender_id: IdBytes,
+            _client_message_id: IdBytes,
+            #[serde(borrow)]
+            _content: &'a [u8],
+            _content_type: ContentTypeRow,
+            _created_at: Millis,
+            expires_at: Option<Millis>,
+        }
+        let row: Row<'_> = from_bytes(bytes)?;
+        let expires_at = row.expires_at.map(Timestamp::from_millis);
+        Ok(Self { sender_id: UserId::from_bytes(row.sender_id), expires_at })
+    }
+}
+
+/// Begins with what a [`Counter`] is.
 #[derive(Serialize, Deserialize)]
 struct HeadRow<'a> {
     sequence: u64,
+    message_ttl: Option<Seconds>,
     last_message: Option<LastMessageRow<'a>>,
 }
 
@@ -84,10 +123,11 @@ impl Stored for Head {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&HeadRow {
             sequence: self.sequence.0,
+            message_ttl: ttl_to_row(self.message_ttl),
             last_message: self.last_message.as_ref().map(|last| LastMessageRow {
                 message_id: last.message_id.to_bytes(),
                 sender_id: last.sender_id.to_bytes(),
-                preview: last.preview.as_deref().map(Cow::Borrowed),
+                preview: last.preview.as_ref().map(|preview| Cow::Borrowed(preview.as_str())),
                 created_at: last.created_at.as_millis(),
                 expires_at: last.expires_at.map(Timestamp::as_millis),
             }),
@@ -96,23 +136,29 @@ impl Stored for Head {
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: HeadRow<'static> = from_bytes(bytes)?;
-        Ok(Self {
-            sequence: Sequence(row.sequence),
-            last_message: row.last_message.map(|last| LastMessage {
+        let last_message = |last: LastMessageRow<'static>| -> Result<_, BoxError> {
+            Ok(LastMessage {
                 message_id: MessageId::from_bytes(last.message_id),
                 sender_id: UserId::from_bytes(last.sender_id),
-                preview: last.preview.map(Cow::into_owned),
+                preview: last.preview.map(|preview| Content::try_from(preview.into_owned())).transpose()?,
                 created_at: Timestamp::from_millis(last.created_at),
                 expires_at: last.expires_at.map(Timestamp::from_millis),
-            }),
+            })
+        };
+        Ok(Self {
+            sequence: Sequence(row.sequence),
+            message_ttl: ttl_from_row(row.message_ttl)?,
+            last_message: row.last_message.map(last_message).transpose()?,
         })
     }
 }
 
-/// The sequence of a head row, which is its first field; a send needs no more of it.
-pub(crate) fn head_sequence(bytes: &[u8]) -> Result<Sequence, BoxError> {
-    let (sequence, _) = postcard::take_from_bytes(bytes)?;
-    Ok(Sequence(sequence))
+impl Counter {
+    /// Reads the start of a head row and leaves the rest of it alone.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let ((sequence, message_ttl), _) = postcard::take_from_bytes(bytes)?;
+        Ok(Self { sequence: Sequence(sequence), message_ttl: ttl_from_row(message_ttl)? })
+    }
 }
 
 #[derive(Serialize, Deserialize)]

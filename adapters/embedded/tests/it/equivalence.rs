@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ChatCommand, ChatId, ClientMessageId, ContentType, DeviceId, DirectPair, MessageId, PendingCode, RefreshAttempt,
-    Role, Sequence, Session, SessionId, Timestamp, Ttl, UserId, WatermarkKind,
+    ChatCommand, ChatId, ChatUpdate, ClientMessageId, ContentType, DeviceId, DirectPair, EventBody, MessageId,
+    PendingCode, PushDevice, PushTarget, RefreshAttempt, Role, Sequence, Session, SessionId, Timestamp, Ttl, UserId,
+    WatermarkKind,
 };
-use memory::{MemoryStore, SequentialIds};
+use memory::{ManualClock, MemoryStore, SequentialIds};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage,
-    PageBounds, RequestKey, RequestStore, SessionStore, StoredResponse, SystemClock, WatermarkStore,
+    ChatReader, ChatWriter, Clock, CodeStore, EventLog, MessageReader, MessageWriter, NewDirectChat, NewGroup,
+    NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey, RequestStore, SessionStore,
+    Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
 };
 use proptest::prelude::*;
 use ulid::Ulid;
 use uuid::Uuid;
 
-use crate::fixtures::open;
+use crate::fixtures::open_at;
+
+/// How long the store's own thread may take to purge. It looks every second.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What may be done, in small numbers so that operations meet.
 #[derive(Clone, Debug)]
@@ -34,6 +39,11 @@ enum Operation {
     TryCode { phone: u8, digest: u8 },
     Begin { user: u8, key: u8, fingerprint: u8 },
     Finish { user: u8, key: u8 },
+    Register { user: u8, device: u8 },
+    Unregister { user: u8, device: u8 },
+    Owe { user: u8, device: u8, from: u64, due_in: u64 },
+    TakeDue { count: usize },
+    Settle { user: u8, device: u8, from: u64, how: u8 },
     Restart,
 }
 
@@ -44,7 +54,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (few(), few(), few()).prop_map(|(chat, owner, member)| CreateGroup { chat, owner, member }),
         1 => (few(), few()).prop_map(|(one, other)| CreateDirect { one, other }),
         6 => proptest::collection::vec((0u8..6, few(), 0u8..20, any::<bool>()), 1..8).prop_map(Append),
-        4 => (0u8..6, few(), 0u8..6, few())
+        5 => (0u8..6, few(), 0u8..8, few())
             .prop_map(|(chat, actor, command, target)| Apply { chat, actor, command, target }),
         3 => (few(), 0u8..6, any::<bool>(), 0u64..10)
             .prop_map(|(user, chat, read, to)| Advance { user, chat, read, to }),
@@ -56,6 +66,13 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (few(), few()).prop_map(|(phone, digest)| TryCode { phone, digest }),
         2 => (few(), few(), few()).prop_map(|(user, key, fingerprint)| Begin { user, key, fingerprint }),
         1 => (few(), few()).prop_map(|(user, key)| Finish { user, key }),
+        1 => (few(), few()).prop_map(|(user, device)| Register { user, device }),
+        1 => (few(), few()).prop_map(|(user, device)| Unregister { user, device }),
+        2 => (few(), few(), 0u64..3, 0u64..4)
+            .prop_map(|(user, device, from, due_in)| Owe { user, device, from, due_in }),
+        2 => (0usize..3).prop_map(|count| TakeDue { count }),
+        2 => (few(), few(), 0u64..3, 0u8..3)
+            .prop_map(|(user, device, from, how)| Settle { user, device, from, how }),
         1 => Just(Restart),
     ]
 }
@@ -80,10 +97,28 @@ fn request(user_: u8, key: u8) -> RequestKey {
     RequestKey { user_id: user(user_), key: Uuid::from_bytes([key; 16]) }
 }
 
+fn notice(user_: u8, device_: u8, from: u64, due_at: Timestamp) -> Notice {
+    Notice {
+        user_id: user(user_),
+        chat_id: chat(0),
+        device_id: device(device_),
+        from: Sequence(from),
+        due_at,
+        attempts: 0,
+    }
+}
+
 /// Does one operation and says what came of it.
 async fn perform<S>(store: &S, operation: &Operation, step: u8, now: Timestamp) -> String
 where
-    S: ChatWriter + MessageWriter + WatermarkStore + SessionStore + CodeStore + RequestStore,
+    S: ChatWriter
+        + MessageWriter
+        + WatermarkStore
+        + SessionStore
+        + CodeStore
+        + RequestStore
+        + PushDeviceStore
+        + NoticeStore,
 {
     match operation.clone() {
         Operation::CreateGroup { chat: chat_id, owner, member } => {
@@ -123,7 +158,10 @@ where
                 2 => ChatCommand::ChangeRole { user_id, role: Role::Owner },
                 3 => ChatCommand::Leave,
                 4 => ChatCommand::Mute { until: Some(now) },
-                _ => ChatCommand::Rename("renamed".to_owned().try_into().unwrap()),
+                5 => ChatCommand::Update(ChatUpdate::name("renamed".to_owned().try_into().unwrap())),
+                // Longer than a run, so that nothing expires before its end.
+                6 => ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(90 + u64::from(target)))),
+                _ => ChatCommand::Update(ChatUpdate::message_ttl(None)),
             };
             format!("{:?}", store.apply(chat(chat_id), user(actor), command, now).await.unwrap())
         }
@@ -174,21 +212,53 @@ where
             let response = StoredResponse { status: 201, body: vec![step] };
             format!("{:?}", store.finish(request(user_id, key), response).await.unwrap())
         }
+        Operation::Register { user: user_id, device: device_id } => {
+            let target = PushTarget::Webhook("token".to_owned().try_into().unwrap());
+            let (user_id, device_id) = (user(user_id), device(device_id));
+            let device = PushDevice { user_id, device_id, target, registered_at: now };
+            format!("{:?}", store.put(device).await.unwrap())
+        }
+        Operation::Unregister { user: user_id, device: device_id } => {
+            format!("{:?}", store.remove(user(user_id), device(device_id)).await.unwrap())
+        }
+        Operation::Owe { user, device, from, due_in } => {
+            let notice = notice(user, device, from, now + Duration::from_secs(due_in));
+            format!("{:?}", store.owe(vec![notice]).await.unwrap())
+        }
+        Operation::TakeDue { count } => {
+            format!("{:?}", store.take_due(now, now + Duration::from_secs(5), count).await.unwrap())
+        }
+        Operation::Settle { user, device, from, how } => {
+            let later = now + Duration::from_secs(3);
+            let settled = match how {
+                0 => Settled::Told { silent_until: later },
+                1 => Settled::Again { at: later },
+                _ => Settled::Dropped,
+            };
+            format!("{:?}", store.settle(&notice(user, device, from, now), settled).await.unwrap())
+        }
         Operation::Restart => String::new(),
     }
 }
 
-/// Everything that can be read, in words.
-async fn read_all<S>(store: &S, now: Timestamp) -> Vec<String>
+/// Everything that can be read of chats, in words.
+async fn read_chats<S>(store: &S, now: Timestamp) -> Vec<String>
 where
-    S: ChatReader + MessageReader + WatermarkStore + SessionStore,
+    S: ChatReader + MessageReader + WatermarkStore,
 {
     let chats: Vec<_> = (0..6).map(chat).collect();
-    let watermarks: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
+    let places: Vec<_> = (0..3).flat_map(|n| chats.iter().map(move |chat_id| (user(n), *chat_id))).collect();
+    let unread = |read| -> Vec<_> {
+        let query = |(reader, chat_id): &(UserId, ChatId)| UnreadQuery { chat_id: *chat_id, reader: *reader, read };
+        places.iter().map(query).collect()
+    };
     let mut read = vec![
         format!("{:?}", store.chats(&chats).await.unwrap()),
+        format!("{:?}", store.first_members(&chats, 2).await.unwrap()),
         format!("{:?}", store.heads(&chats).await.unwrap()),
-        format!("{:?}", store.watermarks(&watermarks).await.unwrap()),
+        format!("{:?}", store.watermarks(&places).await.unwrap()),
+        format!("{:?}", store.unread(&unread(Sequence::ZERO), now).await.unwrap()),
+        format!("{:?}", store.unread(&unread(Sequence(2)), now).await.unwrap()),
     ];
     for chat_id in chats {
         read.push(format!("{:?}", store.members(chat_id).await.unwrap()));
@@ -198,30 +268,74 @@ where
     }
     for n in 0..3 {
         read.push(format!("{:?}", store.memberships(user(n)).await.unwrap()));
+    }
+    read
+}
+
+/// Everything that can be read of users, in words.
+async fn read_users<S: SessionStore + PushDeviceStore>(store: &S, now: Timestamp) -> Vec<String> {
+    let mut read = vec![format!("{:?}", store.devices(&[user(2), user(0), user(1)]).await.unwrap())];
+    for n in 0..3 {
         read.push(format!("{:?}", store.sessions(user(n), now).await.unwrap()));
     }
     read
 }
 
+/// What the log says, where and when.
+async fn read_log(store: &impl EventLog) -> Vec<(Position, Timestamp, EventBody)> {
+    let mut read = vec![];
+    let mut consumer = store.consumer("reader").await.unwrap();
+    while store.lag("reader").await.unwrap() > 0 {
+        let records = consumer.next().await.unwrap().into_iter();
+        read.extend(records.map(|record| (record.position, record.event.event_time, record.event.body.clone())));
+        consumer.commit().await.unwrap();
+    }
+    read
+}
+
+/// Waits until the log tells of purges in so many chats.
+async fn purged(store: &impl EventLog, mut chats: usize) {
+    let mut consumer = store.consumer("waiter").await.unwrap();
+    while chats > 0 {
+        let records = tokio::time::timeout(PATIENCE, consumer.next()).await.expect("the purge is told").unwrap();
+        chats -= records.iter().filter(|record| is_purge(&record.event.body)).count();
+    }
+}
+
+fn is_purge(event: &EventBody) -> bool {
+    matches!(event, EventBody::MessagesExpired { .. })
+}
+
 async fn compare(path: &Path, operations: &[Operation]) -> Result<(), TestCaseError> {
     let memory = MemoryStore::new(Arc::new(SequentialIds::default()));
-    let mut embedded = open(path);
     let start = SystemClock.now();
-    let mut now = start;
+    let clock = Arc::new(ManualClock::at(start));
+    let mut embedded = open_at(path, clock.clone());
     for (step, operation) in operations.iter().enumerate() {
-        now = now + Duration::from_secs(1);
+        clock.advance(Duration::from_secs(1));
         if let Operation::Restart = operation {
             embedded.close().await;
-            embedded = open(path);
+            embedded = open_at(path, clock.clone());
         }
-        let expected = perform(&memory, operation, step as u8, now).await;
-        let answered = perform(&embedded, operation, step as u8, now).await;
+        let expected = perform(&memory, operation, step as u8, clock.now()).await;
+        let answered = perform(&embedded, operation, step as u8, clock.now()).await;
         prop_assert_eq!(answered, expected, "step {} of {:?}", step, operation);
     }
-    for at in [start, now, now + Duration::from_secs(3600)] {
-        for (read, expected) in read_all(&embedded, at).await.into_iter().zip(read_all(&memory, at).await) {
-            prop_assert_eq!(read, expected);
-        }
+    let end = clock.now();
+    let later = end + Duration::from_secs(1800);
+    for at in [start, end, later] {
+        prop_assert_eq!(read_chats(&embedded, at).await, read_chats(&memory, at).await);
+        prop_assert_eq!(read_users(&embedded, at).await, read_users(&memory, at).await);
+    }
+
+    // The store purges by itself when its clock says so.
+    clock.set(later);
+    memory.purge_expired(later);
+    let expected = read_log(&memory).await;
+    purged(&embedded, expected.iter().filter(|(.., event)| is_purge(event)).count()).await;
+    prop_assert_eq!(read_log(&embedded).await, expected);
+    for at in [start, later] {
+        prop_assert_eq!(read_chats(&embedded, at).await, read_chats(&memory, at).await);
     }
     embedded.close().await;
     Ok(())

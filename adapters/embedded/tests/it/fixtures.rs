@@ -7,7 +7,11 @@ use tidings_embedded::{Config, EmbeddedStore};
 use uuid::Uuid;
 
 pub(crate) fn open(path: &Path) -> EmbeddedStore {
-    EmbeddedStore::open(path, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+    open_at(path, Arc::new(SystemClock))
+}
+
+pub(crate) fn open_at(path: &Path, clock: Arc<dyn Clock>) -> EmbeddedStore {
+    EmbeddedStore::open(path, Config::default(), clock, Arc::new(RandomIds)).unwrap()
 }
 
 pub(crate) fn group(owner: UserId, members: &[UserId]) -> NewGroup {

@@ -1,7 +1,9 @@
-use domain::{Advance, EventBody, Sequence, WatermarkKind, Watermarks};
+use std::time::Duration;
+
+use domain::{Advance, ChatCommand, ChatUpdate, EventBody, Sequence, Ttl, WatermarkKind, Watermarks};
 use ports::{
     Appended, ChatReader, ChatWriter, Clock, EventConsumer, EventLog, Ids, MessageReader, MessageWriter, NewUser,
-    PageBounds, RandomIds, StoreError, SystemClock, UserKey, UserReader, UserWriter, WatermarkStore,
+    PageBounds, Position, RandomIds, Start, StoreError, SystemClock, UserKey, UserReader, UserWriter, WatermarkStore,
 };
 use tidings_embedded::{EmbeddedStore, Health};
 
@@ -12,8 +14,8 @@ const UNBOUNDED: PageBounds = PageBounds { count: 1000, bytes: usize::MAX };
 async fn sequences_of(consumer: &mut dyn EventConsumer, until: u64) -> Vec<u64> {
     let mut sequences = vec![];
     while sequences.last() != Some(&until) {
-        for event in consumer.next().await.unwrap() {
-            if let EventBody::MessagePersisted { message, .. } = &event.body {
+        for record in consumer.next().await.unwrap() {
+            if let EventBody::MessagePersisted { message, .. } = &record.event.body {
                 sequences.push(message.sequence.0);
             }
         }
@@ -91,6 +93,51 @@ async fn a_consumer_resumes_behind_its_commit_and_reads_from_disk_what_came_befo
     assert_eq!(sequences_of(&mut *resumed, 6).await, [4, 5, 6]);
     let mut other = store.consumer("other").await.unwrap();
     assert_eq!(sequences_of(&mut *other, 6).await, [1, 2, 3, 4, 5, 6]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_seek_is_there_after_a_crash_and_no_older_place_comes_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let owner = RandomIds.ulid().into();
+    let chat_id = store.create_group(group(owner, &[])).await.unwrap().chat().chat_id;
+    store.append((0..3).map(|n| message(chat_id, owner, &n.to_string())).collect()).await.unwrap();
+    let mut consumer = store.consumer("group").await.unwrap();
+    assert_eq!(sequences_of(&mut *consumer, 3).await, [1, 2, 3]);
+    // This place waits for a commit that it can ride with, and the seek is one.
+    consumer.commit().await.unwrap();
+    drop(consumer);
+    store.seek("group", Start::At(Position(2))).await.unwrap();
+    copy_files(dir.path(), copy.path());
+    store.append(vec![message(chat_id, owner, "last")]).await.unwrap();
+    store.close().await;
+
+    for (path, until) in [(copy.path(), 3), (dir.path(), 4)] {
+        let store = open(path);
+        let mut consumer = store.consumer("group").await.unwrap();
+        assert_eq!(sequences_of(&mut *consumer, until).await, (2..=until).collect::<Vec<_>>());
+        drop(consumer);
+        store.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_ttl_holds_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let owner = RandomIds.ulid().into();
+    let chat_id = store.create_group(group(owner, &[])).await.unwrap().chat().chat_id;
+    let update = ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(600)));
+    store.apply(chat_id, owner, update, SystemClock.now()).await.unwrap().unwrap();
+    store.close().await;
+
+    let store = open(dir.path());
+    let sent = message(chat_id, owner, "for ten minutes");
+    store.append(vec![sent.clone()]).await.unwrap();
+    let found = store.by_id(sent.message_id, SystemClock.now()).await.unwrap().unwrap();
+    assert_eq!(found.expires_at, Some(sent.created_at + Duration::from_secs(600)));
     store.close().await;
 }
 

@@ -28,6 +28,14 @@ impl ChatReader for MemoryStore {
         }))
     }
 
+    async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
+        let first = |state: &State, chat_id| {
+            let members = state.chats.get(chat_id).into_iter().flat_map(|chat| chat.members.values());
+            members.take(count).cloned().collect()
+        };
+        Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| first(state, chat_id)).collect()))
+    }
+
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
         Ok(self.transaction(|state| {
             let chat_ids = state.memberships.get(&user_id).into_iter().flatten();
@@ -95,6 +103,9 @@ impl State {
             sends: BTreeMap::new(),
         });
         state.chat = change.chat;
+        if let Some(head) = &mut state.head {
+            head.message_ttl = state.chat.message_ttl;
+        }
         let head = state.head_sequence();
         for member in change.members {
             match member {

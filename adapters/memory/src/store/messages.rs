@@ -1,9 +1,11 @@
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use domain::{ChatId, Content, ContentType, EventBody, Message, MessageId, Sequence, Timestamp, Ttl};
+use domain::limits::UNREAD_EXACT_MAX;
+use domain::{ChatId, Content, ContentType, Event, Message, MessageId, Sequence, Timestamp, Ttl};
 use ports::{
     Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
+    UnreadQuery,
 };
 
 use super::{ChatState, MemoryStore, State};
@@ -39,15 +41,16 @@ impl State {
             return Appended::Refused(SendRefusal::CounterMissing);
         };
 
-        let message = send.clone().at(head.sequence.next());
+        let message_ttl = head.message_ttl;
+        let message = send.clone().at(head.sequence.next(), message_ttl);
         let receipt =
             Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
         let NewMessage { content, content_type, ttl, origin_connection_id, .. } = send;
-        chat.head = Some(Head::at(&message));
+        chat.head = Some(Head::at(&message, message_ttl));
         chat.messages.insert(message.sequence, message.clone());
         chat.sends.insert(key, CommittedSend { receipt, content, content_type, ttl });
         self.places.insert(message.message_id, (message.chat_id, message.sequence));
-        self.record(message.created_at, EventBody::MessagePersisted { message, origin_connection_id });
+        self.record_event(Event::message_persisted(message, origin_connection_id));
         Appended::New(receipt)
     }
 }
@@ -97,6 +100,11 @@ impl MessageReader for MemoryStore {
         }))
     }
 
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError> {
+        let unread = |state: &State, query: &UnreadQuery| Some(state.chats.get(&query.chat_id)?.unread(query, now));
+        Ok(self.transaction(|state| of.iter().map(|query| unread(state, query).unwrap_or_default()).collect()))
+    }
+
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
         Ok(self.transaction(|state| {
             let (chat_id, sequence) = state.places.get(&message_id)?;
@@ -124,5 +132,17 @@ impl ChatState {
             }
         }
         Page { messages, examined: head, head }
+    }
+
+    fn unread(&self, query: &UnreadQuery, now: Timestamp) -> u64 {
+        let (mut looked_at, mut unread) = (0, 0);
+        for (sequence, message) in self.messages.range((Bound::Excluded(query.read), Bound::Unbounded)) {
+            looked_at += 1;
+            unread += u64::from(message.sender_id != query.reader && !message.is_expired(now));
+            if looked_at == UNREAD_EXACT_MAX {
+                return unread + (self.head_sequence().0 - sequence.0);
+            }
+        }
+        unread
     }
 }

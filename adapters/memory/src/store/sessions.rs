@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp, UserId};
 use ports::{SessionStore, StoreError};
 
-use super::MemoryStore;
+use super::{MemoryStore, State};
 
 #[async_trait]
 impl SessionStore for MemoryStore {
@@ -41,7 +41,7 @@ impl SessionStore for MemoryStore {
             let outcome = session.refresh(&attempt);
             let session = session.clone();
             if outcome == RefreshOutcome::Reused {
-                state.sessions.remove(&session_id);
+                state.end_session(session_id);
             }
             Some((session, outcome))
         }))
@@ -52,11 +52,20 @@ impl SessionStore for MemoryStore {
             let mut revoked = vec![];
             for session_id in session_ids {
                 if state.sessions.get(session_id).is_some_and(|session| session.user_id == user_id) {
-                    state.sessions.remove(session_id);
+                    state.end_session(*session_id);
                     revoked.push(*session_id);
                 }
             }
             revoked
         }))
+    }
+}
+
+impl State {
+    /// Ends a session that no other of its device follows, and with it the registration of the device.
+    pub(super) fn end_session(&mut self, session_id: SessionId) {
+        if let Some(session) = self.sessions.remove(&session_id) {
+            self.push_devices.remove(&(session.user_id, session.device_id));
+        }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct LoadArgs {
     /// How long the load runs before that.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
     warmup: u64,
-    /// Users: pairs x 2, senders, idle connections… [default: as the workload is defined]
+    /// Users: pairs x 2, senders, idle connections…, or the chats of each `inbox` [default: as the workload is defined]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
     users: Option<u32>,
     /// Members of the group of `group`, its sender among them.
@@ -57,7 +57,7 @@ pub(crate) struct LoadArgs {
     /// Messages a second in `group`, operations a second in `mixed` [default: group as fast as they are delivered, mixed 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
-    /// Messages in each chat of `catch-up` (1000) or in the chat of `history` (20000).
+    /// Messages in each chat of `catch-up` (1000) or `inbox` (100), or in the chat of `history` (20000).
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     messages: Option<u32>,
     /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
@@ -96,6 +96,8 @@ pub(crate) enum Workload {
     Mixed,
     /// Pages of a long chat, near its head and deep in it.
     History,
+    /// The first page of inboxes of 1000 chats, short and long ones.
+    Inbox,
 }
 
 /// Exits 0 if nothing was lost, doubled or reordered, else 1.

@@ -68,6 +68,10 @@ impl Device {
         Answer::of(self.request(Method::PATCH, path).json(&body)).await
     }
 
+    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(Method::PUT, path).json(&body)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::DELETE, path)).await
     }

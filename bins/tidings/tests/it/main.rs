@@ -1,6 +1,7 @@
 //! The contract with clients, tried on the real binary over real sockets.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
+mod receiver;
 mod server;
 
 mod delivery;
@@ -18,3 +19,6 @@ mod sdk;
 mod sends;
 mod slow_consumer;
 mod syncs;
+mod use_cases;
+mod web_push;
+mod webhook;

@@ -171,11 +171,11 @@ async fn chats_and_their_members() {
     tour.call(&ann, Method::GET, "/chats/chat_01ARZ3NDEKTSV4RRFFQ69G5FAV", None).await;
     tour.call(&bob, Method::GET, &group, None).await;
     expect![[r#"
-        POST /chats 200 {"data":{"chat_id":"direct","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":2,"members":[{"display_name":"Ann","joined_at":"time","role":"member","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"}],"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":0}}
+        POST /chats 200 {"data":{"chat_id":"direct","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":2,"members":[{"display_name":"Ann","joined_at":"time","role":"member","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"}],"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":0}}
         POST /chats/group/members 201 {"data":{"display_name":"Cy","joined_at":"time","role":"member","user_id":"cy"}}
         POST /chats/group/members 409 {"error":{"code":"ALREADY_A_MEMBER","message":"that user is a member already","request_id":"…"}}
         PATCH /chats/group 403 {"error":{"code":"FORBIDDEN","message":"your role in this chat does not allow this","request_id":"…"}}
-        PATCH /chats/group 200 {"data":{"chat_id":"group","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":3,"members":[{"display_name":"Ann","joined_at":"time","role":"owner","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"},{"display_name":"Cy","joined_at":"time","role":"member","user_id":"cy"}],"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"owner"},"my_read_sequence":0,"name":"Den","other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"},{"created_at":"time","display_name":"Cy","user_id":"cy"}],"type":"group","unread_count":0}}
+        PATCH /chats/group 200 {"data":{"chat_id":"group","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":3,"members":[{"display_name":"Ann","joined_at":"time","role":"owner","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"},{"display_name":"Cy","joined_at":"time","role":"member","user_id":"cy"}],"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"owner"},"my_read_sequence":0,"name":"Den","other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"},{"created_at":"time","display_name":"Cy","user_id":"cy"}],"type":"group","unread_count":0}}
         PATCH /chats/group/members/bob 200 {"data":{"display_name":"Bob","joined_at":"time","role":"owner","user_id":"bob"}}
         POST /chats/group/leave 400 {"error":{"code":"INVALID_OPERATION","message":"the owner hands the group over before leaving it or changing role","request_id":"…"}}
         DELETE /chats/group/members/cy 204 null
@@ -185,7 +185,7 @@ async fn chats_and_their_members() {
         POST /chats/group/unmute 200 {"data":{"chat_id":"group","muted":false}}
         POST /chats/group/leave 204 null
         GET /chats/chat_01ARZ3NDEKTSV4RRFFQ69G5FAV 404 {"error":{"code":"NOT_FOUND","message":"no such chat","request_id":"…"}}
-        GET /chats/group 200 {"data":{"chat_id":"group","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":1,"members":[{"display_name":"Bob","joined_at":"time","role":"owner","user_id":"bob"}],"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"owner"},"my_read_sequence":0,"name":"Den","other_participants":[],"type":"group","unread_count":0}}
+        GET /chats/group 200 {"data":{"chat_id":"group","created_at":"time","head_sequence":0,"last_message":null,"last_message_at":null,"member_count":1,"members":[{"display_name":"Bob","joined_at":"time","role":"owner","user_id":"bob"}],"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"owner"},"my_read_sequence":0,"name":"Den","other_participants":[],"type":"group","unread_count":0}}
     "#]].assert_eq(&tour.lines);
 }
 
@@ -237,8 +237,8 @@ async fn messages_and_how_far_they_have_come() {
         GET /chats/chat/messages/around/2?limit=2 200 {"data":{"has_more_after":true,"has_more_before":false,"head_sequence":3,"messages":[{"chat_id":"chat","client_message_id":"send 1","content":"hello","content_type":"text/plain","created_at":"time","message_id":"message 1","sender_id":"ann","sequence":1,"status":"read"},{"chat_id":"chat","content":"two","content_type":"text/plain","created_at":"time","message_id":"message 2","sender_id":"bob","sequence":2}],"target_sequence":2}}
         GET /messages/message 1 200 {"data":{"chat_id":"chat","content":"hello","content_type":"text/plain","created_at":"time","message_id":"message 1","sender_id":"ann","sequence":1}}
         GET /chats/chat/receipts?sequence=1 200 {"data":{"chat_id":"chat","delivered_count":1,"member_count":2,"members":[{"delivered_sequence":0,"read_sequence":0,"user_id":"ann"},{"delivered_sequence":1,"read_sequence":1,"user_id":"bob"}],"read_count":1,"sequence":1}}
-        GET /chats/chat 200 {"data":{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"members":[{"display_name":"Ann","joined_at":"time","role":"member","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"}],"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}}
-        GET /chats?limit=1 200 {"data":{"chats":[{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}]},"pagination":{"has_more":false,"next_cursor":null}}
+        GET /chats/chat 200 {"data":{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"members":[{"display_name":"Ann","joined_at":"time","role":"member","user_id":"ann"},{"display_name":"Bob","joined_at":"time","role":"member","user_id":"bob"}],"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}}
+        GET /chats?limit=1 200 {"data":{"chats":[{"chat_id":"chat","created_at":"time","head_sequence":3,"last_message":{"created_at":"time","message_id":"message 3","preview":"three","sender_id":"bob","sequence":3},"last_message_at":"time","member_count":2,"message_ttl_seconds":null,"my_delivered_sequence":0,"my_membership":{"muted_until":null,"role":"member"},"my_read_sequence":0,"name":null,"other_participants":[{"created_at":"time","display_name":"Bob","user_id":"bob"}],"type":"direct","unread_count":2}]},"pagination":{"has_more":false,"next_cursor":null}}
     "#]].assert_eq(&tour.lines);
 }
 
@@ -285,7 +285,7 @@ async fn a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answe
 
 #[tokio::test]
 async fn what_the_service_says_of_itself() {
-    let server = TestServer::start().await;
+    let server = TestServer::start_with(&[("TIDINGS_NOTIFY__WEBPUSH__ENABLED", "false")]).await;
     let ann = server.sign_up("Ann").await;
     let mut tour = Tour::new([(&ann, "ann")]);
     for (method, path) in [
@@ -302,7 +302,7 @@ async fn what_the_service_says_of_itself() {
     expect![[r#"
         GET /healthz 200 {"status":"ok"}
         GET /readyz 200 {"dependencies":{"store":{"status":"ok"}},"status":"ready"}
-        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","protocol_version":1,"version":"0.1.0","websocket_path":"/v1/ws"}}
+        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","protocol_version":1,"version":"0.1.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
         GET /api/v1/nothing 404 {"error":{"code":"NOT_FOUND","message":"there is nothing at `/api/v1/nothing`","request_id":"…"}}
         PUT /api/v1/chats 405 {"error":{"code":"METHOD_NOT_ALLOWED","message":"this route does not take `PUT`","request_id":"…"}}
         GET /api/v1/chats 401 {"error":{"code":"UNAUTHORIZED","message":"the request has no `Authorization: Bearer` header","request_id":"…"}}

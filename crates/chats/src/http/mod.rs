@@ -12,7 +12,7 @@ mod query;
 mod rate_limit;
 
 pub(crate) use caller::{Caller, authenticate};
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Cursor, List};
 pub(crate) use deadline::deadline;
 pub(crate) use envelope::envelope;
 pub(crate) use error::ApiError;

@@ -3,8 +3,8 @@ use std::collections::BTreeSet;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use domain::limits::GROUP_MEMBERS_MAX;
-use domain::{Chat, ChatCommand, ChatName, ChatType, DirectPair, Member, UserId};
+use domain::limits::{GROUP_MEMBERS_MAX, TTL_MAX};
+use domain::{ChatCommand, ChatName, ChatType, ChatUpdate, DirectPair, Ttl, UserId};
 use ports::{CreatedChat, NewDirectChat, NewGroup};
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
@@ -12,7 +12,7 @@ use protocol::rest::{self, Data};
 use super::{App, ChatPath};
 use crate::Api;
 use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
-use crate::views::load_chats;
+use crate::views::details;
 
 /// Opens a chat. A pair that has a direct chat gets that one, with status 200.
 #[utoipa::path(
@@ -48,20 +48,20 @@ pub(crate) async fn chat(
     Ok(Json(Data { data: details(&api, chat, me).await? }))
 }
 
-/// Renames a group.
+/// Renames a group, or changes how long the messages of a chat live from now on.
 #[utoipa::path(
     patch,
     path = "/chats/{chat_id}",
     tag = "chats", params(ChatPath),
     responses((status = 200, body = Data<rest::ChatDetails>))
 )]
-pub(crate) async fn rename_chat(
+pub(crate) async fn update_chat(
     State(api): App,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
-    Json(body): Json<rest::RenameChat>,
+    Json(body): Json<rest::UpdateChat>,
 ) -> Result<Json<Data<rest::ChatDetails>>, ApiError> {
-    let command = ChatCommand::Rename(chat_name(body.name)?);
+    let command = ChatCommand::Update(chat_update(body)?);
     let change = api.chat_writer.apply(chat_id, caller.user_id, command, api.now()).await??;
     let me = api.membership(chat_id, caller.user_id).await?;
     Ok(Json(Data { data: details(&api, change.chat, me).await? }))
@@ -137,10 +137,17 @@ async fn open(
     Ok((status, details(api, chat, me).await?))
 }
 
-async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::ChatDetails, ApiError> {
-    let head = api.messages.head(chat.chat_id).await?.unwrap_or_default();
-    let mut views = load_chats(api, vec![(chat, head, me)]).await?;
-    views.pop().expect("one chat in, one view out").details(api).await
+fn chat_update(body: rest::UpdateChat) -> Result<ChatUpdate, ApiError> {
+    if body == rest::UpdateChat::default() {
+        return Err(ApiError::field("name", "one of `name` and `message_ttl_seconds` is needed"));
+    }
+    let ttl = |seconds: u64| {
+        let error = || ApiError::field("message_ttl_seconds", format!("is {seconds}, not 1 to {}", TTL_MAX.as_secs()));
+        Ttl::from_secs(seconds).ok_or_else(error)
+    };
+    let name = body.name.map(chat_name).transpose()?;
+    let message_ttl = body.message_ttl_seconds.map(|seconds| seconds.map(ttl).transpose()).transpose()?;
+    Ok(ChatUpdate { name, message_ttl })
 }
 
 fn chat_name(text: String) -> Result<ChatName, ApiError> {

@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 
 use super::{App, ChatPath};
 use crate::Api;
-use crate::http::{ApiError, Caller, Cursor, Json, Path, Query, page_limit};
+use crate::http::{ApiError, Caller, Cursor, Json, List, Path, Query, page_limit};
 use crate::views::message_bodies;
 
 #[derive(Deserialize, IntoParams)]
@@ -54,8 +54,8 @@ pub(crate) async fn history(
     Query(query): Query<HistoryQuery>,
 ) -> Result<Response, ApiError> {
     let limit = page_limit(query.limit)?;
-    let start = query.start()?;
     api.membership(chat_id, caller.user_id).await?;
+    let start = query.start(&api, chat_id)?;
     let now = api.now();
     let (messages, next) = match start {
         Start::Before(sequence) => {
@@ -73,7 +73,7 @@ pub(crate) async fn history(
     // Read after the messages, so that none of them is above it.
     let head_sequence = api.messages.head(chat_id).await?.unwrap_or_default().sequence;
     let messages = message_bodies(&api, chat_id, caller.user_id, &messages).await?;
-    let pagination = Pagination::new(next.map(Cursor::encode));
+    let pagination = Pagination::new(next.map(|next| next.encode(&api, List::History(chat_id))));
     Ok(Json(Paged { data: rest::History { messages, head_sequence }, pagination }).into_response())
 }
 
@@ -118,12 +118,12 @@ enum Start {
 }
 
 impl HistoryQuery {
-    fn start(&self) -> Result<Start, ApiError> {
+    fn start(&self, api: &Api, chat_id: ChatId) -> Result<Start, ApiError> {
         match (self.before, self.after, self.cursor.as_deref()) {
             (None, None, None) => Ok(Start::Before(Sequence(u64::MAX))),
             (Some(before), None, None) => Ok(Start::Before(before)),
             (None, Some(after), None) => Ok(Start::After(after)),
-            (None, None, Some(cursor)) => match Cursor::decode(cursor)? {
+            (None, None, Some(cursor)) => match Cursor::decode(api, List::History(chat_id), cursor)? {
                 Cursor::Older { before } => Ok(Start::Before(before)),
                 Cursor::Newer { after } => Ok(Start::After(after)),
                 Cursor::Inbox { .. } => Err(Cursor::unknown()),

@@ -2,6 +2,7 @@
 
 pub(crate) mod auth;
 pub(crate) mod chats;
+pub(crate) mod devices;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod members;

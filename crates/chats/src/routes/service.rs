@@ -8,7 +8,7 @@ use crate::http::Json;
 
 /// What this service is and what it takes.
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
-pub(crate) async fn service() -> Json<Data<rest::Service>> {
+pub(crate) async fn service(State(api): App) -> Json<Data<rest::Service>> {
     let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
     Json(Data {
         data: rest::Service {
@@ -17,6 +17,7 @@ pub(crate) async fn service() -> Json<Data<rest::Service>> {
             protocol_version: PROTOCOL_VERSION,
             websocket_path: "/v1/ws".to_owned(),
             content_types: content_types.map(|content_type| content_type.as_str().to_owned()).to_vec(),
+            web_push_public_key: api.web_push_public_key.clone(),
             limits: rest::ServiceLimits {
                 content_bytes_max: limits::CONTENT_BYTES_MAX,
                 frame_bytes_max: limits::FRAME_BYTES_MAX,

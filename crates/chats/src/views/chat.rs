@@ -2,88 +2,124 @@ use std::collections::HashMap;
 
 use domain::{Chat, ChatId, Member, Timestamp, User, UserId, Watermarks};
 use futures_util::future::try_join_all;
-use ports::Head;
+use ports::{Head, UnreadQuery};
 use protocol::{ErrorCode, rest};
 
-use super::unread::unread_count;
 use crate::Api;
 use crate::http::ApiError;
 
 /// Other members that a summary names, at the most.
 const OTHER_PARTICIPANTS_MAX: usize = 5;
 
-/// A chat as one of its members finds it.
-pub(crate) struct ChatView {
-    chat: Chat,
-    head: Head,
-    members: Vec<Member>,
-    me: Member,
-    my_watermarks: Watermarks,
+/// The rows that decide a chat's place in the inbox of `me`.
+pub(crate) struct ChatRows {
+    pub(crate) chat: Chat,
+    pub(crate) head: Head,
+    pub(crate) me: Member,
 }
 
-/// Reads what else bears on chats that `me` is in.
-pub(crate) async fn load_chats(api: &Api, chats: Vec<(Chat, Head, Member)>) -> Result<Vec<ChatView>, ApiError> {
-    let mine: Vec<_> = chats.iter().map(|(chat, _, me)| (me.user_id, chat.chat_id)).collect();
-    let watermarks = api.watermarks.watermarks(&mine).await?;
-    let members = try_join_all(chats.iter().map(|(chat, ..)| api.chats.members(chat.chat_id))).await?;
-    let rows = chats.into_iter().zip(members).zip(watermarks);
+/// Chats as one of their members finds them. Whatever their number, the store is asked in two rounds: for what decides
+/// what else is needed, and then for that.
+pub(crate) async fn summaries(api: &Api, chats: Vec<ChatRows>) -> Result<Vec<rest::ChatSummary>, ApiError> {
+    let now = api.now();
+    let chat_ids: Vec<_> = chats.iter().map(|rows| rows.chat.chat_id).collect();
+    let mine: Vec<_> = chats.iter().map(|rows| (rows.me.user_id, rows.chat.chat_id)).collect();
+    let (watermarks, members) = tokio::try_join!(
+        api.watermarks.watermarks(&mine),
+        // One more, because one of them may be me.
+        api.chats.first_members(&chat_ids, OTHER_PARTICIPANTS_MAX + 1),
+    )?;
+    let others: Vec<Vec<UserId>> = chats.iter().zip(members).map(|(rows, members)| others(&rows.me, members)).collect();
+
+    let named: Vec<_> = others.iter().flatten().copied().collect();
+    let unread: Vec<_> = mine
+        .iter()
+        .zip(&watermarks)
+        .map(|((reader, chat_id), marks)| UnreadQuery { chat_id: *chat_id, reader: *reader, read: marks.read })
+        .collect();
+    let (users, unread, last_messages) = tokio::try_join!(
+        users_by_id(api, &named),
+        async { Ok(api.messages.unread(&unread, now).await?) },
+        try_join_all(chats.iter().map(|rows| last_message(api, rows, now))),
+    )?;
+    let rows = chats.into_iter().zip(watermarks).zip(others).zip(unread).zip(last_messages);
     Ok(rows
-        .map(|(((chat, head, me), members), my_watermarks)| ChatView { chat, head, members, me, my_watermarks })
+        .map(|((((rows, marks), others), unread_count), last_message)| {
+            let other_participants = others.iter().filter_map(|user_id| users.get(user_id)).map(Into::into).collect();
+            summary(rows, marks, other_participants, unread_count, last_message, now)
+        })
         .collect())
 }
 
-impl ChatView {
-    /// The other members that a summary names.
-    pub(crate) fn other_participants(&self) -> impl Iterator<Item = UserId> {
-        let others = self.members.iter().map(|member| member.user_id).filter(|user_id| *user_id != self.me.user_id);
-        others.take(OTHER_PARTICIPANTS_MAX)
-    }
+fn others(me: &Member, members: Vec<Member>) -> Vec<UserId> {
+    let others = members.into_iter().map(|member| member.user_id).filter(|user_id| *user_id != me.user_id);
+    others.take(OTHER_PARTICIPANTS_MAX).collect()
+}
 
-    pub(crate) async fn summary(
-        &self,
-        api: &Api,
-        users: &HashMap<UserId, User>,
-        now: Timestamp,
-    ) -> Result<rest::ChatSummary, ApiError> {
-        let Self { chat, head, me, my_watermarks, .. } = self;
-        let unread_count = unread_count(api, chat.chat_id, me.user_id, my_watermarks.read, head.sequence, now).await?;
-        // An expired message leaves its time behind, or the chat would jump in the inbox when it goes (G11).
-        let shown = head.last_message.as_ref().filter(|last| last.expires_at.is_none_or(|at| at > now));
-        Ok(rest::ChatSummary {
-            chat_id: chat.chat_id,
-            chat_type: chat.chat_type,
-            name: chat.name.as_ref().map(|name| name.as_str().to_owned()),
-            member_count: chat.member_count,
-            created_at: chat.created_at,
-            other_participants: self.other_participants().filter_map(|id| users.get(&id)).map(Into::into).collect(),
-            last_message: shown.map(|last| rest::LastMessage {
-                message_id: last.message_id,
-                sequence: head.sequence,
-                sender_id: last.sender_id,
-                preview: last.preview.clone(),
-                created_at: last.created_at,
-            }),
-            last_message_at: head.last_message.as_ref().map(|last| last.created_at),
-            unread_count,
-            my_membership: rest::MyMembership {
-                role: me.role,
-                muted_until: me.muted_until.filter(|until| *until > now),
-            },
-            head_sequence: head.sequence,
-            my_read_sequence: my_watermarks.read,
-            my_delivered_sequence: my_watermarks.delivered,
-        })
+/// The newest message that is still there. It is in the head, unless it has expired before older ones (G11).
+async fn last_message(api: &Api, rows: &ChatRows, now: Timestamp) -> Result<Option<rest::LastMessage>, ApiError> {
+    let ChatRows { chat, head, .. } = rows;
+    let Some(last) = &head.last_message else { return Ok(None) };
+    if last.expires_at.is_none_or(|at| at > now) {
+        return Ok(Some(rest::LastMessage {
+            message_id: last.message_id,
+            sequence: head.sequence,
+            sender_id: last.sender_id,
+            preview: last.preview.clone().map(Into::into),
+            created_at: last.created_at,
+        }));
     }
+    let older = api.messages.before(chat.chat_id, head.sequence, 1, now).await?.pop();
+    Ok(older.map(|message| rest::LastMessage {
+        message_id: message.message_id,
+        sequence: message.sequence,
+        sender_id: message.sender_id,
+        preview: message.preview().map(Into::into),
+        created_at: message.created_at,
+    }))
+}
 
-    pub(crate) async fn details(&self, api: &Api) -> Result<rest::ChatDetails, ApiError> {
-        let user_ids: Vec<_> = self.members.iter().map(|member| member.user_id).collect();
-        let users = users_by_id(api, &user_ids).await?;
-        let named = |member: &Member| users.get(&member.user_id).map(|user| body(member, user));
-        Ok(rest::ChatDetails {
-            summary: self.summary(api, &users, api.now()).await?,
-            members: self.members.iter().filter_map(named).collect(),
-        })
+fn summary(
+    ChatRows { chat, head, me }: ChatRows,
+    my_watermarks: Watermarks,
+    other_participants: Vec<rest::User>,
+    unread_count: u64,
+    last_message: Option<rest::LastMessage>,
+    now: Timestamp,
+) -> rest::ChatSummary {
+    rest::ChatSummary {
+        chat_id: chat.chat_id,
+        chat_type: chat.chat_type,
+        name: chat.name.map(|name| name.as_str().to_owned()),
+        member_count: chat.member_count,
+        created_at: chat.created_at,
+        other_participants,
+        last_message,
+        // The time of a message that is gone stays, or the chat would jump in the inbox when it goes.
+        last_message_at: head.last_message.map(|last| last.created_at),
+        unread_count,
+        my_membership: rest::MyMembership { role: me.role, muted_until: me.muted_until.filter(|until| *until > now) },
+        message_ttl_seconds: chat.message_ttl.map(|ttl| ttl.as_duration().as_secs()),
+        head_sequence: head.sequence,
+        my_read_sequence: my_watermarks.read,
+        my_delivered_sequence: my_watermarks.delivered,
     }
+}
+
+/// A chat with all its members.
+pub(crate) async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::ChatDetails, ApiError> {
+    let chat_id = chat.chat_id;
+    let head = api.messages.head(chat_id).await?.unwrap_or_default();
+    let (mut summaries, members) = tokio::try_join!(summaries(api, vec![ChatRows { chat, head, me }]), async {
+        Ok(api.chats.members(chat_id).await?)
+    })?;
+    let user_ids: Vec<_> = members.iter().map(|member| member.user_id).collect();
+    let users = users_by_id(api, &user_ids).await?;
+    let named = |member: &Member| users.get(&member.user_id).map(|user| body(member, user));
+    Ok(rest::ChatDetails {
+        summary: summaries.pop().expect("one chat in, one summary out"),
+        members: members.iter().filter_map(named).collect(),
+    })
 }
 
 /// One member, by name.
@@ -104,7 +140,7 @@ fn body(member: &Member, user: &User) -> rest::Member {
 }
 
 /// The users of these ids that there are.
-pub(crate) async fn users_by_id(api: &Api, user_ids: &[UserId]) -> Result<HashMap<UserId, User>, ApiError> {
+async fn users_by_id(api: &Api, user_ids: &[UserId]) -> Result<HashMap<UserId, User>, ApiError> {
     let users = api.users.users(user_ids).await?;
     Ok(users.into_iter().flatten().map(|user| (user.user_id, user)).collect())
 }

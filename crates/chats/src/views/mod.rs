@@ -2,7 +2,6 @@
 
 mod chat;
 mod message;
-mod unread;
 
-pub(crate) use chat::{load_chats, member_body, users_by_id};
+pub(crate) use chat::{ChatRows, details, member_body, summaries};
 pub(crate) use message::message_bodies;

@@ -23,6 +23,7 @@ async fn a_new_group_has_its_creator_as_owner_and_the_others_once() {
             "last_message_at": null,
             "unread_count": 0,
             "my_membership": { "role": "owner", "muted_until": null },
+                "message_ttl_seconds": null,
             "members": [
                 { "user_id": ann.user_id, "display_name": "Ann", "role": "owner", "joined_at": moment },
                 { "user_id": bob.user_id, "display_name": "Bob", "role": "member", "joined_at": moment },

@@ -3,7 +3,9 @@
 
 mod auth;
 mod chats;
+mod devices;
 mod envelope;
+mod expiry;
 mod history;
 mod idempotency;
 mod inbox;

@@ -8,10 +8,13 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::connect_info::MockConnectInfo;
 use axum::http::{HeaderMap, Method, Request};
-use domain::{PhoneNumber, SessionId, Timestamp, User, UserId};
+use domain::{PhoneNumber, PushDevice, PushTarget, SessionId, Timestamp, User, UserId};
 use ingest::Ingester;
 use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
-use ports::{Clock, Delivery, GatewayId, Ids, Push, StoreError, UserReader};
+use ports::{
+    Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, Push, Signal, Signals, StoreError,
+    UnusableTarget, UserReader,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_chats::{Api, Limits};
@@ -88,6 +91,7 @@ impl World {
             messages: store.clone(),
             chats: store.clone(),
             watermarks: store.clone(),
+            signals: Arc::new(Nobody),
             clock: clock.clone(),
             ids: ids.clone(),
         };
@@ -100,6 +104,9 @@ impl World {
             users: store.clone(),
             user_writer: store.clone(),
             watermarks: store.clone(),
+            push_devices: store.clone(),
+            notifier: Arc::new(Nobody),
+            web_push_public_key: Some("the public key".to_owned()),
             requests: store.clone(),
             limiter,
             clock: clock.clone(),
@@ -143,6 +150,10 @@ impl World {
 
     pub(crate) async fn patch(&self, by: &Person, path: &str, body: Value) -> Answer {
         self.call("PATCH", path, Some(by), Some(body)).await
+    }
+
+    pub(crate) async fn put(&self, by: &Person, path: &str, body: Value) -> Answer {
+        self.call("PUT", path, Some(by), Some(body)).await
     }
 
     pub(crate) async fn delete(&self, by: &Person, path: &str) -> Answer {
@@ -269,6 +280,33 @@ impl Delivery for Sockets {
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
         self.0.lock().unwrap().push(session_id);
         Ok(())
+    }
+}
+
+/// Whoever is to be told of something, and is not there to hear it.
+pub(crate) struct Nobody;
+
+#[async_trait]
+impl Signals for Nobody {
+    async fn signal(&self, _: Signal) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+}
+
+#[async_trait]
+impl Notifier for Nobody {
+    fn check(&self, target: &PushTarget) -> Result<(), UnusableTarget> {
+        match target {
+            PushTarget::Webhook(token) if token.as_str() == "off" => Err(UnusableTarget::ProviderOff("webhook")),
+            PushTarget::WebPush(subscription) if !subscription.endpoint().starts_with("https://") => {
+                Err(UnusableTarget::Subscription("is not https".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn notify(&self, _: &PushDevice, _: &Notification) -> Result<(), NotifyError> {
+        unreachable!("the API tells nobody")
     }
 }
 

@@ -1,5 +1,7 @@
 //! The delivery plane over the memory store, with a delivery that a test reads.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod expiring;
 mod pushing;
+mod receipts;
 mod world;

@@ -8,7 +8,7 @@ use ports::{
     SystemClock,
 };
 use protocol::frame::{Outbound, ServerFrame};
-use tidings_fanout::Fanout;
+use tidings_fanout::{Fanout, Receipts};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -45,6 +45,7 @@ impl World {
             routes: Arc::new(MemoryRoutes::new(clock.clone())),
             delivery: Arc::new(Recorder(recorder)),
             clock,
+            receipts: Receipts::default(),
         });
         Self { store, fanout, deliveries, ids }
     }
@@ -87,7 +88,16 @@ impl World {
     }
 
     pub(crate) async fn send(&self, chat_id: ChatId, sender_id: UserId, origin: Option<ConnectionId>) {
-        let message = NewMessage {
+        self.append(NewMessage { origin_connection_id: origin, ..self.message(chat_id, sender_id) }).await;
+    }
+
+    pub(crate) async fn append(&self, message: NewMessage) {
+        self.store.append(vec![message]).await.unwrap();
+    }
+
+    /// A message that was not sent yet.
+    pub(crate) fn message(&self, chat_id: ChatId, sender_id: UserId) -> NewMessage {
+        NewMessage {
             chat_id,
             sender_id,
             client_message_id: uuid::Uuid::new_v4().into(),
@@ -96,9 +106,8 @@ impl World {
             content_type: ContentType::Text,
             ttl: None,
             created_at: SystemClock.now(),
-            origin_connection_id: origin,
-        };
-        self.store.append(vec![message]).await.unwrap();
+            origin_connection_id: None,
+        }
     }
 
     /// The next `count` pushes of any gateway, with the frames they carry.

@@ -1,5 +1,5 @@
 use domain::{ChatId, Sequence, UserId, WatermarkKind, Watermarks};
-use ports::{Ingest, IngestError, Page, SyncRequest};
+use ports::{Ingest, IngestError, Page, Signal, SyncRequest};
 use tidings_ingest::Config;
 
 use crate::world::{OPEN, World, request};
@@ -57,4 +57,15 @@ async fn g7_a_watermark_never_passes_the_head_and_never_moves_back() {
     assert_eq!(advance(1).await.unwrap(), at_two);
     let outsider = world.ingest.advance(world.user(), chat, WatermarkKind::Read, Sequence(1)).await;
     assert!(matches!(outsider, Err(IngestError::NotAMember)));
+}
+
+#[tokio::test]
+async fn g10_every_move_of_a_watermark_is_signalled_and_nothing_else_is() {
+    let world = World::new(OPEN, Config::default());
+    let (chat_id, user_id) = chat_with(&world, 3).await;
+    for to in [2, 2, 1, 3, 4] {
+        drop(world.ingest.advance(user_id, chat_id, WatermarkKind::Read, Sequence(to)).await);
+    }
+    let moved = |to| Signal::Receipt { chat_id, user_id, watermarks: Watermarks::at(Sequence(to)) };
+    assert_eq!(*world.signals.0.lock().unwrap(), [moved(2), moved(3)]);
 }

@@ -1,11 +1,12 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use domain::{ChatId, ContentType, UserId};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    Appended, ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, SendRequest, StoreError, SystemClock,
+    Appended, ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, SendRequest, Signal, Signals, StoreError,
+    SystemClock,
 };
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::sync::Semaphore;
@@ -15,8 +16,21 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) ingest: Ingester,
+    pub(crate) signals: Arc<Heard>,
     ids: Arc<SequentialIds>,
     _lanes: JoinSet<()>,
+}
+
+/// Remembers the signals that were given.
+#[derive(Default)]
+pub(crate) struct Heard(pub(crate) Mutex<Vec<Signal>>);
+
+#[async_trait]
+impl Signals for Heard {
+    async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
+        self.0.lock().unwrap().push(signal);
+        Ok(true)
+    }
 }
 
 /// The store's writer behind a gate that a test opens, and a switch that breaks it.
@@ -56,16 +70,18 @@ impl World {
             batch_len: AtomicUsize::new(0),
         });
         let mut lanes = JoinSet::new();
+        let signals = Arc::new(Heard::default());
         let ports = Ports {
             writer: writer.clone(),
             messages: store.clone(),
             chats: store.clone(),
             watermarks: store.clone(),
+            signals: signals.clone(),
             clock: Arc::new(SystemClock),
             ids: ids.clone(),
         };
         let ingest = Ingester::start(config, ports, &mut lanes);
-        Self { store, writer, ingest, ids, _lanes: lanes }
+        Self { store, writer, ingest, signals, ids, _lanes: lanes }
     }
 
     pub(crate) fn user(&self) -> UserId {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use domain::limits::GROUP_MEMBERS_MAX;
 use domain::{
-    Chat, ChatCommand, ChatId, ChatRefusal, ChatType, DirectPair, Member, Role, Sequence, Timestamp, UserId, Watermarks,
+    Chat, ChatCommand, ChatId, ChatRefusal, ChatType, ChatUpdate, DirectPair, Member, Role, Sequence, Timestamp, Ttl,
+    UserId, Watermarks,
 };
 
 use super::Stores;
@@ -24,6 +25,7 @@ pub async fn a_pair_has_one_direct_chat(stores: Stores) {
         created_at: asked.created_at,
         updated_at: asked.created_at,
         member_count: 2,
+        message_ttl: None,
     };
     assert_eq!(created, CreatedChat::New(expected.clone()));
 
@@ -68,6 +70,7 @@ pub async fn a_new_group_is_whole(stores: Stores) {
         created_at: asked.created_at,
         updated_at: asked.created_at,
         member_count: 2,
+        message_ttl: None,
     };
     assert_eq!(created, CreatedChat::New(expected.clone()));
     assert_eq!(stores.chat_reader.chat(asked.chat_id).await.expect(WORKS), Some(expected));
@@ -90,7 +93,7 @@ pub async fn a_group_is_opened_once_for_its_id(stores: Stores) {
     .await;
     assert_eq!(created.iter().filter(|created| matches!(created, CreatedChat::New(_))).count(), 1);
 
-    let renamed = stores.apply(asked.chat_id, owner, ChatCommand::Rename(chat_name("renamed"))).await;
+    let renamed = stores.apply(asked.chat_id, owner, ChatCommand::Update(ChatUpdate::name(chat_name("renamed")))).await;
     let renamed = renamed.expect("an owner renames").chat;
     let again = stores.chat_writer.create_group(asked).await.expect(WORKS);
     assert_eq!(again, CreatedChat::Existing(renamed));
@@ -125,6 +128,26 @@ pub async fn memberships_are_found_from_both_ends(stores: Stores) {
     assert_eq!(places, [(owned, user_id, Role::Owner), (joined, user_id, Role::Member)]);
 }
 
+/// The first members are those with the lowest ids, as many as asked, chat by chat in the order asked.
+pub async fn first_members_are_in_the_order_asked(stores: Stores) {
+    let mut users: Vec<UserId> = (0..5).map(|_| fresh()).collect();
+    let group = stores.group(users[4], &users[..4]).await;
+    let (alone, owner) = stores.chat_of_one().await;
+    users.sort();
+
+    let asked = [alone, group, fresh(), group];
+    for count in [0, 1, 3, 5, 9] {
+        let first = stores.chat_reader.first_members(&asked, count).await.expect(WORKS);
+        let user_ids: Vec<Vec<_>> =
+            first.iter().map(|members| members.iter().map(|member| member.user_id).collect()).collect();
+        let of_group = users[..count.min(5)].to_vec();
+        let of_alone = if count == 0 { vec![] } else { vec![owner] };
+        assert_eq!(user_ids, [of_alone, of_group.clone(), vec![], of_group]);
+    }
+    let members = stores.chat_reader.members(group).await.expect(WORKS);
+    assert_eq!(stores.chat_reader.first_members(&[group], 9).await.expect(WORKS), [members]);
+}
+
 /// Outsiders have no place in a chat, and a chat that does not exist has no members.
 pub async fn outsiders_and_unknown_chats_have_no_members(stores: Stores) {
     let (chat_id, owner) = stores.chat_of_one().await;
@@ -139,11 +162,39 @@ pub async fn outsiders_and_unknown_chats_have_no_members(stores: Stores) {
 pub async fn a_rename_is_written(stores: Stores) {
     let (chat_id, owner) = stores.chat_of_one().await;
     let later = now() + Duration::from_secs(60);
-    let rename = ChatCommand::Rename(chat_name("better"));
+    let rename = ChatCommand::Update(ChatUpdate::name(chat_name("better")));
     let change = stores.chat_writer.apply(chat_id, owner, rename, later).await.expect(WORKS).expect("owners rename");
     let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
     assert_eq!(chat, change.chat);
     assert_eq!((chat.name, chat.updated_at), (Some(chat_name("better")), later));
+}
+
+/// How long messages live is written on the chat and on its head, and leaves the rest of both as it was.
+pub async fn a_message_ttl_is_written_with_its_copy(stores: Stores) {
+    let (chat_id, owner) = stores.chat_with_head(2).await;
+    let head = stores.head(chat_id).await;
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
+    let later = now() + Duration::from_secs(60);
+    for message_ttl in [Ttl::from_secs(600), None] {
+        let update = ChatCommand::Update(ChatUpdate::message_ttl(message_ttl));
+        let change = stores.chat_writer.apply(chat_id, owner, update, later).await.expect(WORKS).expect("owners may");
+        let expected = Chat { message_ttl, updated_at: later, ..chat.clone() };
+        assert_eq!(change.chat, expected);
+        assert_eq!(stores.chat_reader.chat(chat_id).await.expect(WORKS), Some(expected));
+        assert_eq!(stores.head(chat_id).await, Head { message_ttl, ..head.clone() });
+    }
+}
+
+/// A head row that is lost stays lost when the ttl changes: a new one would begin at 0, and sequences repeat.
+pub async fn a_message_ttl_brings_no_lost_head_back(stores: Stores) {
+    let (chat_id, owner) = stores.chat_with_head(2).await;
+    stores.sabotage.drop_head(chat_id).await;
+    let message_ttl = Ttl::from_secs(600);
+    let update = ChatCommand::Update(ChatUpdate::message_ttl(message_ttl));
+    stores.apply(chat_id, owner, update).await.expect("owners decide how long messages live");
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the chat is there");
+    assert_eq!(chat.message_ttl, message_ttl);
+    assert_eq!(stores.message_reader.head(chat_id).await.expect(WORKS), None);
 }
 
 /// A new member starts with both watermarks at the head of that moment, however often they have been here before.
@@ -224,8 +275,8 @@ pub async fn a_refused_command_changes_nothing(stores: Stores) {
     let members = stores.chat_reader.members(chat_id).await.expect(WORKS);
     let cases = [
         (fresh(), member, ChatCommand::Leave, ChatRefusal::ChatNotFound),
-        (chat_id, fresh(), ChatCommand::Rename(chat_name("taken over")), ChatRefusal::NotAMember),
-        (chat_id, member, ChatCommand::Rename(chat_name("taken over")), ChatRefusal::Forbidden),
+        (chat_id, fresh(), ChatCommand::Update(ChatUpdate::name(chat_name("taken over"))), ChatRefusal::NotAMember),
+        (chat_id, member, ChatCommand::Update(ChatUpdate::name(chat_name("taken over"))), ChatRefusal::Forbidden),
         (chat_id, owner, ChatCommand::AddMember { user_id: member, role: Role::Member }, ChatRefusal::AlreadyAMember),
         (chat_id, owner, ChatCommand::RemoveMember { user_id: fresh() }, ChatRefusal::TargetNotAMember),
         (chat_id, owner, ChatCommand::Leave, ChatRefusal::OwnerMustHandOver),

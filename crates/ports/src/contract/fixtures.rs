@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::{
     ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ClientMessageId, ContentType, Message, MessageId, Sequence,
-    Timestamp, UserId,
+    Timestamp, Ttl, UserId,
 };
 use futures_util::future::join_all;
 use ulid::Ulid;
@@ -46,6 +46,11 @@ pub(super) fn new_message(chat_id: ChatId, sender_id: UserId, text: &str) -> New
         created_at: now(),
         origin_connection_id: None,
     }
+}
+
+/// The send as it would be of somebody whose message had expired a minute ago. A store may purge it at any moment.
+pub(super) fn expired(message: NewMessage) -> NewMessage {
+    NewMessage { ttl: Ttl::from_secs(60), created_at: now().minus(Duration::from_secs(120)), ..message }
 }
 
 /// The same send, tried again as a gateway would: with a new message id, later.

@@ -7,6 +7,7 @@ macro_rules! contract_tests {
     (durable: $stores:expr) => {
         $crate::contract_tests!(messages: $stores);
         $crate::contract_tests!(pages: $stores);
+        $crate::contract_tests!(unread: $stores);
         $crate::contract_tests!(chats: $stores);
         $crate::contract_tests!(users: $stores);
         $crate::contract_tests!(sessions: $stores);
@@ -14,6 +15,9 @@ macro_rules! contract_tests {
         $crate::contract_tests!(watermarks: $stores);
         $crate::contract_tests!(log: $stores);
         $crate::contract_tests!(requests: $stores);
+        $crate::contract_tests!(push_devices: $stores);
+        $crate::contract_tests!(notices: $stores);
+        $crate::contract_tests!(dead_letters: $stores);
     };
     (messages: $stores:expr) => {
         $crate::contract_tests!(@ messages, $stores, [
@@ -31,12 +35,14 @@ macro_rules! contract_tests {
             g2_a_key_reused_for_something_else_is_refused,
             g2_a_batch_may_hold_a_send_twice,
             g2_a_key_outlives_its_message,
+            g2_a_retry_is_one_after_the_chat_has_changed_its_ttl,
             g3_sequences_are_contiguous_under_concurrent_writers,
             g3_sequences_become_visible_in_order,
             g3_refused_sends_use_no_sequence,
             g3_a_batch_spans_chats_that_count_for_themselves,
             g4_only_members_send,
             g5_every_send_of_a_batch_is_answered_in_its_place,
+            g11_a_message_lives_as_long_as_it_or_its_chat_says,
         ]);
     };
     (pages: $stores:expr) => {
@@ -52,6 +58,17 @@ macro_rules! contract_tests {
             by_id_finds_nothing_under_an_unknown_id,
             g11_an_expired_message_is_in_no_read,
             g11_a_page_of_expired_messages_is_empty_and_moves_on,
+            g11_a_purged_message_leaves_its_place_and_no_words,
+        ]);
+    };
+    (unread: $stores:expr) => {
+        $crate::contract_tests!(@ unread, $stores, [
+            g10_what_others_sent_above_the_watermark_is_unread,
+            g10_a_readers_own_messages_are_not_unread,
+            g10_expired_messages_are_not_unread,
+            g10_purged_messages_are_not_unread,
+            g10_far_above_the_watermark_every_sequence_is_unread,
+            unread_counts_are_in_the_order_asked,
         ]);
     };
     (chats: $stores:expr) => {
@@ -62,8 +79,11 @@ macro_rules! contract_tests {
             a_group_is_opened_once_for_its_id,
             chats_are_in_the_order_asked,
             memberships_are_found_from_both_ends,
+            first_members_are_in_the_order_asked,
             outsiders_and_unknown_chats_have_no_members,
             a_rename_is_written,
+            a_message_ttl_is_written_with_its_copy,
+            a_message_ttl_brings_no_lost_head_back,
             a_new_member_starts_at_the_head,
             a_member_who_is_gone_is_gone_from_both_ends,
             a_group_always_has_one_owner,
@@ -122,6 +142,14 @@ macro_rules! contract_tests {
             each_group_has_its_own_place,
             a_waiting_consumer_is_woken,
             a_dropped_call_of_next_loses_nothing,
+            an_event_is_found_at_its_place_again_and_again,
+            a_group_begins_at_the_event_it_was_sent_to,
+            a_group_begins_at_the_time_it_was_sent_to,
+            a_place_that_is_not_written_yet_is_not_skipped_to,
+            a_consumer_that_was_there_before_undoes_a_seek,
+            what_is_not_committed_is_lag,
+            a_purge_is_told_chat_by_chat,
+            g11_the_event_of_a_purged_message_is_gone_with_it,
         ]);
     };
     (requests: $stores:expr) => {
@@ -132,6 +160,39 @@ macro_rules! contract_tests {
             a_key_belongs_to_its_user,
             concurrent_tries_share_one_reservation,
             a_request_is_forgotten_after_a_day,
+        ]);
+    };
+    (push_devices: $stores:expr) => {
+        $crate::contract_tests!(@ push_devices, $stores, [
+            a_registration_takes_the_place_of_the_one_before,
+            devices_are_in_the_order_asked,
+            a_removed_device_is_gone,
+            a_user_has_a_bounded_number_of_devices,
+            of_concurrent_registrations_no_more_than_the_bound_are_kept,
+            a_device_is_forgotten_when_its_session_ends,
+            a_device_that_signs_in_anew_stays_registered,
+        ]);
+    };
+    (notices: $stores:expr) => {
+        $crate::contract_tests!(@ notices, $stores, [
+            a_notice_is_due_at_its_moment,
+            a_notice_is_owed_once,
+            due_notices_are_taken_longest_due_first,
+            a_taken_notice_is_put_off,
+            of_concurrent_takers_one_gets_a_notice,
+            a_device_that_was_told_is_silent_for_a_while,
+            a_failed_notice_is_due_again_and_counts_its_tries,
+            a_dropped_notice_makes_room_for_the_next,
+            a_notice_that_is_gone_stays_gone,
+            notices_owed_late_or_long_ago_are_found,
+        ]);
+    };
+    (dead_letters: $stores:expr) => {
+        $crate::contract_tests!(@ dead_letters, $stores, [
+            a_dead_letter_is_kept_as_it_was_buried_first,
+            dead_letters_are_listed_oldest_first_page_by_page,
+            a_forgotten_dead_letter_is_gone,
+            a_dead_letter_is_kept_for_seven_days,
         ]);
     };
     (tickets: $tickets:expr) => {

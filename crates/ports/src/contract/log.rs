@@ -5,13 +5,16 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatCommand, ChatId, Event, EventBody, MembershipChange, MessageId, Role, Sequence, UserId};
+use domain::{
+    ChatCommand, ChatId, ChatUpdate, Event, EventBody, MembershipChange, MessageId, Role, Sequence, Timestamp, Ttl,
+    UserId,
+};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::Stores;
-use super::fixtures::{WORKS, at_once, chat_name, fresh, new_group, new_message, retry_of};
-use crate::{EventConsumer, NewMessage};
+use super::fixtures::{WORKS, at_once, chat_name, expired, fresh, new_group, new_message, now, retry_of};
+use crate::{EventConsumer, NewMessage, Position, Record, Start};
 
 /// How long a contract waits for an event that must come. It passes only when the contract is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,10 +30,15 @@ pub async fn every_commit_leaves_its_events_once_in_order(stores: Stores) {
     stores.send(sent.clone()).await.expect_new();
     stores.send(retry_of(&sent)).await;
     stores.send(new_message(chat_id, fresh(), "refused")).await;
-    stores.apply(chat_id, member, ChatCommand::Rename(chat_name("refused"))).await.expect_err("members do not rename");
-    stores.apply(chat_id, owner, ChatCommand::Rename(chat_name("new"))).await.expect("owners rename");
+    stores
+        .apply(chat_id, member, ChatCommand::Update(ChatUpdate::name(chat_name("refused"))))
+        .await
+        .expect_err("members do not rename");
+    stores.apply(chat_id, owner, ChatCommand::Update(ChatUpdate::name(chat_name("new")))).await.expect("owners rename");
     let add = ChatCommand::AddMember { user_id: added, role: Role::Member };
     stores.apply(chat_id, owner, add).await.expect("owners add");
+    let message_ttl = Ttl::from_secs(600);
+    stores.apply(chat_id, owner, ChatCommand::Update(ChatUpdate::message_ttl(message_ttl))).await.expect("owners may");
     stores.apply(chat_id, member, ChatCommand::Leave).await.expect("members leave");
     let last = new_message(chat_id, added, "goodbye");
     stores.send(last.clone()).await.expect_new();
@@ -43,17 +51,18 @@ pub async fn every_commit_leaves_its_events_once_in_order(stores: Stores) {
         role: Role::Member,
         changed_by,
     };
-    let persisted = |send: &NewMessage, sequence| EventBody::MessagePersisted {
-        message: send.clone().at(Sequence(sequence)),
+    let persisted = |send: &NewMessage, sequence, message_ttl| EventBody::MessagePersisted {
+        message: send.clone().at(Sequence(sequence), message_ttl),
         origin_connection_id: send.origin_connection_id,
     };
     let created = group.opening().events;
     let changed = [
-        persisted(&sent, 1),
+        persisted(&sent, 1, None),
         EventBody::ChatRenamed { chat_id, name: chat_name("new"), changed_by: owner },
         membership(added, MembershipChange::Added, owner),
+        EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by: owner },
         membership(member, MembershipChange::Removed, member),
-        persisted(&last, 2),
+        persisted(&last, 2, message_ttl),
     ];
     let bodies: Vec<_> = events.iter().map(|event| event.body.clone()).collect();
     assert_eq!(bodies, [created.as_slice(), &changed].concat());
@@ -141,7 +150,7 @@ pub async fn a_waiting_consumer_is_woken(stores: Stores) {
     send(&stores, chat_id, sender_id).await;
     // The patience is outside the task: a timer inside it would wake the consumer too.
     let woken = tokio::time::timeout(PATIENCE, waiting).await.expect("the consumer is woken");
-    let events = woken.expect("the task runs to its end").expect(WORKS);
+    let events = events(woken.expect("the task runs to its end").expect(WORKS));
     assert_eq!(message_sequences(&events, chat_id), [2]);
 }
 
@@ -149,18 +158,184 @@ pub async fn a_waiting_consumer_is_woken(stores: Stores) {
 pub async fn a_dropped_call_of_next_loses_nothing(stores: Stores) {
     let (chat_id, sender_id) = stores.chat_of_one().await;
     let mut consumer = consumer(&stores, "group").await;
-    let mut events = vec![];
+    let mut seen = vec![];
     let mut last = None;
     for _ in 0..20 {
         // Polled once before the send and once after it; whatever it has not returned by then is dropped.
-        events.extend(consumer.next().now_or_never().transpose().expect(WORKS).into_iter().flatten());
+        seen.extend(consumer.next().now_or_never().transpose().expect(WORKS).map(events).unwrap_or_default());
         last = Some(send(&stores, chat_id, sender_id).await);
-        events.extend(consumer.next().now_or_never().transpose().expect(WORKS).into_iter().flatten());
+        seen.extend(consumer.next().now_or_never().transpose().expect(WORKS).map(events).unwrap_or_default());
     }
-    if message_sequences(&events, chat_id).last() != Some(&20) {
-        events.extend(read_until(&mut *consumer, last.expect("there were sends")).await);
+    if message_sequences(&seen, chat_id).last() != Some(&20) {
+        seen.extend(read_until(&mut *consumer, last.expect("there were sends")).await);
     }
-    assert_eq!(message_sequences(&events, chat_id), (1..=20).collect::<Vec<_>>());
+    assert_eq!(message_sequences(&seen, chat_id), (1..=20).collect::<Vec<_>>());
+}
+
+/// An event keeps its place however often it is read, places grow, and the event is found there.
+pub async fn an_event_is_found_at_its_place_again_and_again(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_with_head(3).await;
+    let last = send(&stores, chat_id, sender_id).await;
+    let records = records_until(&mut *consumer(&stores, "one").await, last).await;
+    assert_eq!(records.len(), 5);
+    assert!(records.is_sorted_by_key(|record| record.position));
+    assert_eq!(records.iter().map(|record| record.position).collect::<BTreeSet<_>>().len(), records.len());
+    assert_eq!(records_until(&mut *consumer(&stores, "other").await, last).await, records);
+    for Record { position, event } in &records {
+        assert_eq!(stores.log.event(*position).await.expect(WORKS).as_ref(), Some(event));
+    }
+    let behind = Position(records[4].position.0 + 1);
+    assert_eq!(stores.log.event(behind).await.expect(WORKS), None);
+}
+
+/// A group that is sent to an event begins with that one, and sent to the oldest it begins anew, wherever it has been.
+pub async fn a_group_begins_at_the_event_it_was_sent_to(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_with_head(5).await;
+    let last = send(&stores, chat_id, sender_id).await;
+    let mut first = consumer(&stores, "group").await;
+    let records = records_until(&mut *first, last).await;
+    first.commit().await.expect(WORKS);
+    drop(first);
+
+    for from in [3, 1, 6] {
+        stores.log.seek("group", Start::At(records[from].position)).await.expect(WORKS);
+        assert_eq!(records_until(&mut *consumer(&stores, "group").await, last).await, records[from..]);
+    }
+    stores.log.seek("group", Start::Oldest).await.expect(WORKS);
+    assert_eq!(records_until(&mut *consumer(&stores, "group").await, last).await, records);
+    stores.log.seek("new group", Start::At(records[4].position)).await.expect(WORKS);
+    assert_eq!(records_until(&mut *consumer(&stores, "new group").await, last).await, records[4..]);
+}
+
+/// A group that is sent to a time begins with the first event that is not older, or waits for the next.
+pub async fn a_group_begins_at_the_time_it_was_sent_to(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    // After the opening of the chat, each a minute after the one before.
+    let start = now();
+    let minute = |n: u64| start + Duration::from_secs(60 * n);
+    let batch = (1..=5).map(|n| NewMessage { created_at: minute(n), ..new_message(chat_id, sender_id, "timed") });
+    stores.message_writer.append(batch.collect()).await.expect(WORKS);
+    let last = NewMessage { created_at: minute(6), ..new_message(chat_id, sender_id, "last") };
+    stores.send(last.clone()).await.expect_new();
+
+    let second = Duration::from_secs(1);
+    for (time, first) in [(minute(1) + second, 2), (minute(4), 4), (minute(6).minus(second), 6), (minute(6), 6)] {
+        stores.log.seek("group", Start::Time(time)).await.expect(WORKS);
+        let events = read_until(&mut *consumer(&stores, "group").await, last.message_id).await;
+        assert_eq!(message_sequences(&events, chat_id), (first..=6).collect::<Vec<_>>());
+    }
+    stores.log.seek("group", Start::Time(Timestamp::default())).await.expect(WORKS);
+    let everything = read_until(&mut *consumer(&stores, "group").await, last.message_id).await;
+    assert_eq!(everything.len(), 7);
+    stores.log.seek("group", Start::Time(minute(7))).await.expect(WORKS);
+    let next = send(&stores, chat_id, sender_id).await;
+    let events = read_until(&mut *consumer(&stores, "group").await, next).await;
+    assert_eq!(message_sequences(&events, chat_id), [7]);
+}
+
+/// A group that is sent beyond the end of the log begins with the next event.
+pub async fn a_place_that_is_not_written_yet_is_not_skipped_to(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_with_head(2).await;
+    stores.log.seek("group", Start::At(Position(1_000_000))).await.expect(WORKS);
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 0);
+    let next = send(&stores, chat_id, sender_id).await;
+    let events = read_until(&mut *consumer(&stores, "group").await, next).await;
+    assert_eq!(message_sequences(&events, chat_id), [3]);
+}
+
+/// A consumer that was there before a seek goes on where it is, and its next commit is the group's place again.
+pub async fn a_consumer_that_was_there_before_undoes_a_seek(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    let mut earlier = consumer(&stores, "group").await;
+    read_until(&mut *earlier, send(&stores, chat_id, sender_id).await).await;
+    earlier.commit().await.expect(WORKS);
+    stores.log.seek("group", Start::Oldest).await.expect(WORKS);
+    let second = send(&stores, chat_id, sender_id).await;
+    let again = read_until(&mut *consumer(&stores, "group").await, second).await;
+    assert_eq!(message_sequences(&again, chat_id), [1, 2]);
+
+    assert_eq!(message_sequences(&read_until(&mut *earlier, second).await, chat_id), [2]);
+    earlier.commit().await.expect(WORKS);
+    let third = send(&stores, chat_id, sender_id).await;
+    let after = read_until(&mut *consumer(&stores, "group").await, third).await;
+    assert_eq!(message_sequences(&after, chat_id), [3]);
+}
+
+/// The lag of a group is what it has not committed: everything at first, nothing once it has, and more with each event.
+pub async fn what_is_not_committed_is_lag(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_with_head(3).await;
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 4);
+    let last = send(&stores, chat_id, sender_id).await;
+    let mut consumer = consumer(&stores, "group").await;
+    let records = records_until(&mut *consumer, last).await;
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 5);
+    consumer.commit().await.expect(WORKS);
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 0);
+    send(&stores, chat_id, sender_id).await;
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 1);
+    stores.log.seek("group", Start::At(records[2].position)).await.expect(WORKS);
+    assert_eq!(stores.log.lag("group").await.expect(WORKS), 4);
+    assert_eq!(stores.log.lag("other").await.expect(WORKS), 6);
+}
+
+/// A purge is told once, with the sequences that are gone, ascending, for each chat by itself.
+pub async fn a_purge_is_told_chat_by_chat(stores: Stores) {
+    let owner = fresh();
+    let chats = [stores.group(owner, &[]).await, stores.group(owner, &[]).await];
+    let gone = |chat_id, minutes: u64| {
+        let message = expired(new_message(chat_id, owner, "gone"));
+        NewMessage { created_at: message.created_at.minus(Duration::from_secs(60 * minutes)), ..message }
+    };
+    let kept = |chat_id| new_message(chat_id, owner, "kept");
+    // In one batch, so that no purge comes in between; the later ones of the first chat have expired before the others.
+    let batch = vec![
+        gone(chats[0], 1),
+        kept(chats[0]),
+        gone(chats[1], 3),
+        gone(chats[0], 5),
+        kept(chats[1]),
+        gone(chats[0], 2),
+    ];
+    stores.message_writer.append(batch).await.expect(WORKS);
+    stores.sabotage.purge_expired().await;
+    stores.sabotage.purge_expired().await;
+    let last = send(&stores, chats[0], owner).await;
+
+    let events = read_until(&mut *consumer(&stores, "group").await, last).await;
+    let told = |chat_id| -> Vec<_> {
+        let sequences = events.iter().filter_map(|event| match &event.body {
+            EventBody::MessagesExpired { chat_id: of, sequences } if *of == chat_id => Some(sequences.clone()),
+            _ => None,
+        });
+        sequences.collect()
+    };
+    assert_eq!(told(chats[0]), [[1, 3, 4].map(Sequence)]);
+    assert_eq!(told(chats[1]), [[1].map(Sequence)]);
+    let ids = events.iter().map(|event| event.event_id).collect::<BTreeSet<_>>();
+    assert_eq!(ids.len(), events.len());
+}
+
+/// The event of a purged message is nowhere in the log, and those around it stay where they are.
+pub async fn g11_the_event_of_a_purged_message_is_gone_with_it(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    let gone = expired(new_message(chat_id, sender_id, "gone"));
+    let [first, last] = [(); 2].map(|()| new_message(chat_id, sender_id, "kept"));
+    let batch = vec![first.clone(), gone.clone(), last.clone()];
+    stores.message_writer.append(batch).await.expect(WORKS);
+    let before = records_until(&mut *consumer(&stores, "group").await, last.message_id).await;
+    stores.sabotage.purge_expired().await;
+
+    let after = records_until(&mut *consumer(&stores, "group").await, last.message_id).await;
+    let without: Vec<_> = before.into_iter().filter(|record| !is_of(&record.event, gone.message_id)).collect();
+    assert_eq!(after[..without.len()], without);
+    assert_eq!(message_sequences(&events(after.clone()), chat_id), [1, 3]);
+    let place = |message_id| {
+        let record = after.iter().find(|record| is_of(&record.event, message_id));
+        record.expect("a message that is kept is in the log").position.0
+    };
+    for between in place(first.message_id) + 1..place(last.message_id) {
+        assert_eq!(stores.log.event(Position(between)).await.expect(WORKS), None);
+    }
 }
 
 async fn consumer(stores: &Stores, group: &str) -> Box<dyn EventConsumer> {
@@ -171,16 +346,27 @@ async fn send(stores: &Stores, chat_id: ChatId, sender_id: UserId) -> MessageId 
     stores.send(new_message(chat_id, sender_id, "hello")).await.expect_new().message_id
 }
 
+fn events(records: Vec<Record>) -> Vec<Arc<Event>> {
+    records.into_iter().map(|record| record.event).collect()
+}
+
 /// Reads the log up to the event of a message, and what came with it.
 async fn read_until(consumer: &mut dyn EventConsumer, message_id: MessageId) -> Vec<Arc<Event>> {
-    let is_last = |event: &Arc<Event>| matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.message_id == message_id);
-    let mut events = vec![];
-    while !events.iter().any(is_last) {
+    events(records_until(consumer, message_id).await)
+}
+
+async fn records_until(consumer: &mut dyn EventConsumer, message_id: MessageId) -> Vec<Record> {
+    let mut seen: Vec<Record> = vec![];
+    while !seen.iter().any(|record| is_of(&record.event, message_id)) {
         let next = tokio::time::timeout(PATIENCE, consumer.next()).await.expect("the event comes").expect(WORKS);
         assert!(!next.is_empty(), "`next` returns something");
-        events.extend(next);
+        seen.extend(next);
     }
-    events
+    seen
+}
+
+fn is_of(event: &Event, message_id: MessageId) -> bool {
+    matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.message_id == message_id)
 }
 
 /// The sequences of a chat's messages among events, in their order.

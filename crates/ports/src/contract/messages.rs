@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::{ChatCommand, ContentType, Sequence, Ttl};
+use domain::{ChatCommand, ChatUpdate, ContentType, Sequence, Ttl};
 use futures_util::FutureExt;
 
 use super::Stores;
@@ -152,7 +152,7 @@ pub async fn g1_the_head_follows_the_last_message(stores: Stores) {
     let long = new_message(chat_id, sender_id, &"é".repeat(200));
     let encrypted =
         NewMessage { content_type: ContentType::Encrypted, ..new_message(chat_id, sender_id, "unreadable") };
-    for (sent, preview) in [(long, Some("é".repeat(100))), (encrypted, None)] {
+    for (sent, preview) in [(long, Some("é".repeat(100).try_into().expect("it is short enough"))), (encrypted, None)] {
         let receipt = stores.send(sent.clone()).await.expect_new();
         let head = stores.head(chat_id).await;
         assert_eq!(head.sequence, receipt.sequence);
@@ -236,6 +236,20 @@ pub async fn g2_a_key_outlives_its_message(stores: Stores) {
     let receipt = stores.send(message.clone()).await.expect_new();
     assert_eq!(stores.messages(chat_id).await, []);
     assert_eq!(stores.send(NewMessage { created_at: now(), ..message }).await, Appended::Duplicate(receipt));
+}
+
+/// What makes a retry is what was asked: when the chat has given its messages another life since, it is still one.
+pub async fn g2_a_retry_is_one_after_the_chat_has_changed_its_ttl(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    let message = new_message(chat_id, sender_id, "asked once");
+    let receipt = stores.send(message.clone()).await.expect_new();
+    let shorten = ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(600)));
+    stores.apply(chat_id, sender_id, shorten).await.expect("owners decide how long messages live");
+
+    assert_eq!(stores.send(retry_of(&message)).await, Appended::Duplicate(receipt));
+    let as_now = NewMessage { ttl: Ttl::from_secs(600), ..retry_of(&message) };
+    assert_eq!(stores.send(as_now).await, Appended::Refused(SendRefusal::KeyReused));
+    assert_eq!(stores.messages(chat_id).await[0].expires_at, None);
 }
 
 /// However writers interleave, a chat's sequences are 1 to n, each once.
@@ -361,4 +375,25 @@ pub async fn g5_every_send_of_a_batch_is_answered_in_its_place(stores: Stores) {
     assert_eq!(outcomes[1], Appended::Duplicate(receipt));
     assert_eq!(outcomes[2].expect_new().sequence, Sequence(2));
     assert_eq!(stores.message_writer.append(vec![]).await.expect(WORKS), []);
+}
+
+/// A message lives as long as it says itself, or else as its chat says at the moment of the commit.
+pub async fn g11_a_message_lives_as_long_as_it_or_its_chat_says(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    let mut expected = vec![];
+    for message_ttl in [None, Ttl::from_secs(600), Ttl::from_secs(900), None] {
+        let update = ChatCommand::Update(ChatUpdate::message_ttl(message_ttl));
+        stores.apply(chat_id, sender_id, update).await.expect("owners decide how long messages live");
+        let silent = new_message(chat_id, sender_id, "as the chat says");
+        let own = NewMessage { ttl: Ttl::from_secs(60), ..new_message(chat_id, sender_id, "for a minute") };
+        expected.push(Some(own.created_at + Duration::from_secs(60)));
+        expected.push(message_ttl.map(|ttl| silent.created_at + ttl.as_duration()));
+        // In this order, so that the one that asks the chat follows a head that a send has written.
+        for message in [own, silent] {
+            stores.send(message).await.expect_new();
+        }
+        assert_eq!(stores.head(chat_id).await.message_ttl, message_ttl);
+    }
+    let lives: Vec<_> = stores.messages(chat_id).await.iter().map(|message| message.expires_at).collect();
+    assert_eq!(lives, expected);
 }

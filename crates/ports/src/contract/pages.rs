@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{ChatId, Sequence, Timestamp, Ttl};
 
 use super::Stores;
-use super::fixtures::{WORKS, fresh, new_message, now, sequences};
+use super::fixtures::{WORKS, expired, fresh, new_message, now, sequences};
 use crate::{Head, NewMessage, Page, PageBounds};
 
 /// A page holds everything above its cursor, ascending, and says where the chat ends.
@@ -133,6 +133,28 @@ pub async fn g11_a_page_of_expired_messages_is_empty_and_moves_on(stores: Stores
     assert_eq!(seen, [(vec![], 2, 5), (vec![4], 4, 5), (vec![], 5, 5)]);
     let history = stores.message_reader.before(chat_id, Sequence(6), 1, later).await.expect(WORKS);
     assert_eq!(sequences(&history), [4], "expired messages do not count in history");
+}
+
+/// A purged message is in no read, and the inbox shows no words of it. Its sequence is passed over and never used again.
+pub async fn g11_a_purged_message_leaves_its_place_and_no_words(stores: Stores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    stores.send(new_message(chat_id, sender_id, "kept")).await.expect_new();
+    let gone = expired(new_message(chat_id, sender_id, "gone"));
+    stores.send(gone.clone()).await.expect_new();
+    stores.sabotage.purge_expired().await;
+
+    let page = stores.after(chat_id, 0).await;
+    assert_eq!((sequences(&page.messages), page.examined, page.head), (vec![1], Sequence(2), Sequence(2)));
+    // Even to a reader whose clock says that it is not expired.
+    let earlier = gone.created_at;
+    assert_eq!(stores.message_reader.by_id(gone.message_id, earlier).await.expect(WORKS), None);
+    let history = stores.message_reader.before(chat_id, Sequence(9), 9, earlier).await.expect(WORKS);
+    assert_eq!(sequences(&history), [1]);
+    let head = stores.head(chat_id).await;
+    let last_message = head.last_message.expect("the head keeps what it says of its last message");
+    assert_eq!((head.sequence, last_message.message_id, last_message.preview), (Sequence(2), gone.message_id, None));
+    let next = stores.send(new_message(chat_id, sender_id, "next")).await.expect_new();
+    assert_eq!(next.sequence, Sequence(3));
 }
 
 /// Reads a chat page by page as a client does, until a page reaches the head.

@@ -249,6 +249,10 @@ pub enum ChatChangeKind {
     MemberAdded,
     MemberRemoved,
     RoleChanged,
+    MessageTtlChanged,
+    /// A change that a later version knows of.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Payload of `typing_indicator`.

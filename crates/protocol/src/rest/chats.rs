@@ -1,5 +1,5 @@
 use domain::{ChatId, ChatType, MessageId, Role, Sequence, Timestamp, UserId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::{User, schema};
@@ -20,12 +20,22 @@ pub struct CreateChat {
     pub member_ids: Vec<UserId>,
 }
 
-/// Body of PATCH `/chats/{chat_id}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Body of PATCH `/chats/{chat_id}`; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
-pub struct RenameChat {
+pub struct UpdateChat {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 128)]
-    pub name: String,
+    pub name: Option<String>,
+    /// How long messages live that do not say it themselves; `null` is for ever.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>, minimum = 1, maximum = 31_536_000)]
+    pub message_ttl_seconds: Option<Option<u64>>,
+}
+
+/// Reads a field that is there, `null` or not; one that is absent is left to its default.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// A chat as the inbox of one of its members shows it.
@@ -45,13 +55,16 @@ pub struct ChatSummary {
     /// Up to five of the other members.
     #[schema(max_items = 5)]
     pub other_participants: Vec<User>,
-    /// `null` in an empty chat, and when the last message has expired.
+    /// `null` in an empty chat, and when all messages have expired.
     pub last_message: Option<LastMessage>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub last_message_at: Option<Timestamp>,
     /// Messages above my read watermark that I did not send.
     pub unread_count: u64,
     pub my_membership: MyMembership,
+    /// How long messages live that do not say it themselves; `null` is for ever.
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    pub message_ttl_seconds: Option<u64>,
     // In the inbox too, so that a client learns from one list where it stands in every chat.
     #[schema(value_type = u64)]
     pub head_sequence: Sequence,

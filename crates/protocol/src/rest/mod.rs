@@ -5,6 +5,7 @@
 
 mod auth;
 mod chats;
+mod devices;
 mod messages;
 mod schema;
 mod sensitive;
@@ -17,8 +18,9 @@ pub use auth::{
 };
 pub use chats::{
     AddMember, ChangeRole, ChatDetails, ChatSummary, CreateChat, Inbox, LastMessage, Member, Mute, Muted, MyMembership,
-    RenameChat,
+    UpdateChat,
 };
+pub use devices::{PushKeys, PushProvider, PushRegistration};
 pub use messages::{
     Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
 };

@@ -12,6 +12,8 @@ pub struct Service {
     pub websocket_path: String,
     /// What content may be.
     pub content_types: Vec<String>,
+    /// The key that browsers subscribe to Web Push with (`applicationServerKey`); `null` where it is off.
+    pub web_push_public_key: Option<String>,
     pub limits: ServiceLimits,
 }
 

@@ -250,6 +250,18 @@ mod tests {
             from_file("[auth.external]\njwks_file = \"keys.json\""),
             expect!["`auth.external` is not usable: tokens are only accepted with an issuer and an audience set"],
         );
+        refused(
+            from_environment("TIDINGS_WEBHOOK__URL", "https://app.example/hook"),
+            expect!["`webhook.secret_file` is not usable: calls of `webhook.url` are signed with it"],
+        );
+        refused(
+            from_environment("TIDINGS_WEBHOOK__EVENTS", "message, chats"),
+            expect!["`webhook.events` is not usable: `chats` is none of message, member, chat"],
+        );
+        refused(
+            from_environment("TIDINGS_NOTIFY__WEBPUSH__CONTACT", "me@example.com"),
+            expect!["`notify.webpush.contact` is not usable: `me@example.com` is neither a mailto: nor an https: URL"],
+        );
     }
 
     #[test]

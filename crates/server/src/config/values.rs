@@ -4,6 +4,7 @@ use std::time::Duration;
 use domain::Quota;
 
 use super::{Auth, Config, ConfigError, External, Limits, OtpSender};
+use crate::outward::event_families;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -44,11 +45,25 @@ impl Config {
         if external && (issuer.is_empty() || audience.is_empty()) {
             return invalid("auth.external", "tokens are only accepted with an issuer and an audience set".into());
         }
+        for (key, url, secret_file) in [
+            ("notify.webhook", &self.notify.webhook.url, &self.notify.webhook.secret_file),
+            ("webhook", &self.webhook.url, &self.webhook.secret_file),
+        ] {
+            if !url.is_empty() && secret_file.is_empty() {
+                return invalid(&format!("{key}.secret_file"), format!("calls of `{key}.url` are signed with it"));
+            }
+        }
+        let contact = &self.notify.webpush.contact;
+        if !contact.is_empty() && !contact.starts_with("mailto:") && !contact.starts_with("https:") {
+            return invalid("notify.webpush.contact", format!("`{contact}` is neither a mailto: nor an https: URL"));
+        }
+        event_families(&self.webhook.events)?;
         let zero = [
             ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
             ("auth.refresh_token_ttl_seconds", self.auth.refresh_token_ttl_seconds),
             ("auth.code_ttl_seconds", self.auth.code_ttl_seconds),
             ("auth.key_rotation_days", self.auth.key_rotation_days),
+            ("notify.silence_seconds", self.notify.silence_seconds),
             ("gateway.heartbeat_interval_ms", self.gateway.heartbeat_interval_ms),
             ("gateway.unhealthy_after_ms", self.gateway.unhealthy_after_ms),
             ("gateway.idle_timeout_ms", self.gateway.idle_timeout_ms),

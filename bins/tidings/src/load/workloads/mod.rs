@@ -5,6 +5,7 @@ mod group;
 mod history;
 mod hot_chat;
 mod idle;
+mod inbox;
 mod mixed;
 mod pairs;
 mod storm;
@@ -33,6 +34,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         Workload::HotChat => hot_chat::run(bench, arguments).await,
         Workload::Mixed => mixed::run(bench, arguments).await,
         Workload::History => history::run(bench, arguments).await,
+        Workload::Inbox => inbox::run(bench, arguments).await,
     }
 }
 

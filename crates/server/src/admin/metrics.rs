@@ -1,5 +1,5 @@
-use axum::Router;
-use axum::routing::get;
+use axum::response::IntoResponse;
+use http::header::CONTENT_TYPE;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 /// Upper bounds of latency buckets in seconds: from below one fsync to the deadline of a send.
@@ -18,13 +18,7 @@ pub(crate) fn install_metrics() -> anyhow::Result<PrometheusHandle> {
     Ok(handle)
 }
 
-/// What operators see on their own listener: `/metrics`.
-pub(crate) fn router(metrics: PrometheusHandle) -> Router {
-    Router::new().route(
-        "/metrics",
-        get(move || {
-            let text = metrics.render();
-            async move { ([("content-type", "text/plain; version=0.0.4")], text) }
-        }),
-    )
+/// The metrics of the process in Prometheus' format.
+pub(super) async fn page(metrics: PrometheusHandle) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.render())
 }

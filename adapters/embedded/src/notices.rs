@@ -1,0 +1,323 @@
+//! The notices that are owed, and an index of them by the moment at which each is to be looked at: when it is due or, if
+//! the device was told, when its silence is over.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use domain::Timestamp;
+use fjall::Slice;
+use ports::{Notice, NoticeStore, Settled, StoreError};
+use tracing::error;
+
+use crate::EmbeddedStore;
+use crate::error::unreadable;
+use crate::keys::{self, NoticeKey};
+use crate::records::NoticeState;
+use crate::tables::Table;
+use crate::tx::Tx;
+
+/// Rows of the index that one call looks at: it is a transaction, and others wait for it.
+const LOOKED_AT_MAX: usize = 500;
+
+/// No row of the index is of a moment before this one, in milliseconds.
+///
+/// The index is looked at about every second for ever, and everything that was ever deleted from its start would have to
+/// be passed over until the engine merges its files. Only jobs of the committer move this, one after the other.
+#[derive(Default)]
+pub(crate) struct DueFrom(AtomicU64);
+
+impl DueFrom {
+    fn get(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, to: Timestamp) {
+        self.0.fetch_max(to.as_millis(), Ordering::Relaxed);
+    }
+
+    fn lower(&self, to: Timestamp) {
+        self.0.fetch_min(to.as_millis(), Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl NoticeStore for EmbeddedStore {
+    async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
+        let due_from = self.link().due_from.clone();
+        self.write(move |tx| {
+            let mut table = Notices { tx, due_from: &due_from };
+            for notice in notices {
+                table.owe(&notice)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
+        let due_from = self.link().due_from.clone();
+        self.write(move |tx| Notices { tx, due_from: &due_from }.take_due(now, again_at, count)).await
+    }
+
+    async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
+        let (due_from, notice) = (self.link().due_from.clone(), notice.clone());
+        self.write(move |tx| Notices { tx, due_from: &due_from }.settle(&notice, settled)).await
+    }
+}
+
+/// Both tables, inside a transaction.
+struct Notices<'a, 'tx> {
+    tx: &'a mut Tx<'tx>,
+    due_from: &'a DueFrom,
+}
+
+impl Notices<'_, '_> {
+    fn owe(&mut self, notice: &Notice) -> Result<(), StoreError> {
+        let key = key(notice);
+        let known = self.tx.get(Table::Notices, &keys::notice(key))?;
+        let stays = match known {
+            Some(NoticeState::Owed { .. }) => true,
+            // A silence that is over when the notice is due hides nothing, even if nobody has ended it yet.
+            Some(NoticeState::Told { silent_until }) => notice.due_at < silent_until,
+            None => false,
+        };
+        if !stays {
+            let Notice { from, due_at, attempts, .. } = *notice;
+            self.replace(key, known, Some(NoticeState::Owed { from, due_at, attempts }));
+        }
+        Ok(())
+    }
+
+    fn take_due(&mut self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
+        let mut taken = vec![];
+        for index in self.due(now)? {
+            if taken.len() == count {
+                break;
+            }
+            let (moment, key) = parse(&index)?;
+            let known = match self.tx.get::<NoticeState>(Table::Notices, &keys::notice(key)) {
+                Err(failure @ StoreError::Corrupt { .. }) => {
+                    // Nobody can say what was owed, and the others must not wait for it.
+                    error!(error = &failure as &dyn std::error::Error, "a damaged notice is dropped");
+                    self.tx.delete(Table::Notices, &keys::notice(key));
+                    None
+                }
+                known => known?,
+            };
+            match known.filter(|known| known.moment() == moment) {
+                Some(known @ NoticeState::Owed { from, due_at, attempts }) => {
+                    self.replace(key, Some(known), Some(NoticeState::Owed { from, due_at: again_at, attempts }));
+                    let NoticeKey { user_id, chat_id, device_id } = key;
+                    taken.push(Notice { user_id, chat_id, device_id, from, due_at, attempts });
+                }
+                Some(known @ NoticeState::Told { .. }) => self.replace(key, Some(known), None),
+                // An earlier job of this commit has moved the notice, or it was dropped just now.
+                None => self.tx.delete(Table::NoticesDue, &index),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The first rows of the index whose moment has come.
+    fn due(&self, now: Timestamp) -> Result<Vec<Slice>, StoreError> {
+        let range = keys::moment(self.due_from.get()).to_vec()..keys::behind(now).to_vec();
+        if range.is_empty() {
+            return Ok(vec![]);
+        }
+        let view = self.tx.committed();
+        let rows = view.range(Table::NoticesDue, range).take(LOOKED_AT_MAX);
+        let due = rows.map(|row| Ok(row?.0)).collect::<Result<Vec<_>, StoreError>>()?;
+        // What this commit has written so far is in no view yet, and may come before what is.
+        if !self.tx.touches(Table::NoticesDue) {
+            let first = due.first().map(|index| parse(index)).transpose()?;
+            self.due_from.raise(first.map_or(now, |(moment, _)| moment));
+        }
+        Ok(due)
+    }
+
+    fn settle(&mut self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
+        let key = key(notice);
+        let known = self.tx.get(Table::Notices, &keys::notice(key))?;
+        let Some(NoticeState::Owed { from, attempts, .. }) = known else { return Ok(()) };
+        // One that is for other messages was owed after this one had been settled by somebody else.
+        if from == notice.from {
+            let state = match settled {
+                Settled::Told { silent_until } => Some(NoticeState::Told { silent_until }),
+                Settled::Again { at } => {
+                    Some(NoticeState::Owed { from, due_at: at, attempts: attempts.saturating_add(1) })
+                }
+                Settled::Dropped => None,
+            };
+            self.replace(key, known, state);
+        }
+        Ok(())
+    }
+
+    /// Writes a notice and moves its row of the index.
+    fn replace(&mut self, key: NoticeKey, known: Option<NoticeState>, state: Option<NoticeState>) {
+        if let Some(known) = known {
+            self.tx.delete(Table::NoticesDue, &keys::notice_due(known.moment(), key));
+        }
+        match state {
+            Some(state) => {
+                self.tx.put(Table::Notices, &keys::notice(key), &state);
+                self.tx.put(Table::NoticesDue, &keys::notice_due(state.moment(), key), &());
+                self.due_from.lower(state.moment());
+            }
+            None => self.tx.delete(Table::Notices, &keys::notice(key)),
+        }
+    }
+}
+
+impl NoticeState {
+    /// When to look at it.
+    fn moment(self) -> Timestamp {
+        match self {
+            Self::Owed { due_at, .. } => due_at,
+            Self::Told { silent_until } => silent_until,
+        }
+    }
+}
+
+fn parse(index: &[u8]) -> Result<(Timestamp, NoticeKey), StoreError> {
+    keys::parse_notice_due(index).map_err(|error| unreadable(Table::NoticesDue, error))
+}
+
+fn key(notice: &Notice) -> NoticeKey {
+    NoticeKey { user_id: notice.user_id, chat_id: notice.chat_id, device_id: notice.device_id }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use domain::{ChatId, DeviceId, Sequence, UserId};
+    use ports::{RandomIds, SystemClock};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::Config;
+
+    fn open(directory: &TempDir) -> EmbeddedStore {
+        EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis)
+    }
+
+    /// What is owed to the n-th user.
+    fn notice(n: u128, due_at: u64) -> Notice {
+        Notice {
+            user_id: UserId::from_bytes(n.to_be_bytes()),
+            chat_id: ChatId::from_bytes([1; 16]),
+            device_id: DeviceId::from_bytes([2; 16]),
+            from: Sequence(1),
+            due_at: at(due_at),
+            attempts: 0,
+        }
+    }
+
+    async fn take(store: &EmbeddedStore, now: u64) -> Vec<Notice> {
+        store.take_due(at(now), at(1_000_000), 10).await.unwrap()
+    }
+
+    async fn indexed(store: &EmbeddedStore) -> usize {
+        store.read(|tables| Ok(tables.view().range::<&[u8]>(Table::NoticesDue, ..).count())).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_search_begins_where_the_index_does_and_further_back_when_something_is_written_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory);
+        let begins = |store: &EmbeddedStore| store.link().due_from.get();
+        store.owe(vec![notice(1, 100), notice(2, 200)]).await.unwrap();
+        assert_eq!(begins(&store), at(0));
+        assert_eq!(take(&store, 150).await, [notice(1, 100)]);
+        assert_eq!(begins(&store), at(100), "what was taken was still there when it was looked for");
+        assert_eq!(take(&store, 150).await, []);
+        assert_eq!(begins(&store), at(150));
+        assert_eq!(take(&store, 120).await, [], "a clock that stepped back");
+        store.owe(vec![notice(3, 50)]).await.unwrap();
+        assert_eq!(begins(&store), at(50));
+        assert_eq!(take(&store, 200).await, [notice(3, 50), notice(2, 200)]);
+        store.close().await;
+
+        let store = open(&directory);
+        assert_eq!(begins(&store), at(0));
+        assert_eq!(take(&store, 2_000_000).await.len(), 3, "a restart begins with everything");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_the_same_commit_has_owed_is_not_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory);
+        store.owe(vec![notice(1, 200)]).await.unwrap();
+        let due_from = store.link().due_from.clone();
+        let taken = store.write(move |tx| {
+            let mut notices = Notices { tx, due_from: &due_from };
+            notices.owe(&notice(2, 100))?;
+            notices.take_due(at(300), at(1_000_000), 10)
+        });
+        assert_eq!(taken.await.unwrap(), [notice(1, 200)]);
+        assert_eq!(take(&store, 300).await, [notice(2, 100)]);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn one_call_ends_a_bounded_number_of_silences() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory);
+        let told: Vec<_> = (0..LOOKED_AT_MAX as u128 + 1).map(|n| notice(n, 100)).collect();
+        store.owe(told.clone()).await.unwrap();
+        let due_from = store.link().due_from.clone();
+        let settle = store.write(move |tx| {
+            let mut notices = Notices { tx, due_from: &due_from };
+            told.iter().try_for_each(|notice| notices.settle(notice, Settled::Told { silent_until: at(200) }))
+        });
+        settle.await.unwrap();
+        let behind = notice(9999, 300);
+        store.owe(vec![behind.clone()]).await.unwrap();
+
+        assert_eq!(take(&store, 300).await, []);
+        assert_eq!(indexed(&store).await, 2);
+        assert_eq!(take(&store, 300).await, [behind]);
+        assert_eq!(indexed(&store).await, 1);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_notice_has_one_row_in_the_index_whatever_becomes_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory);
+        let owed = notice(1, 100);
+        for settled in [Settled::Again { at: at(50) }, Settled::Told { silent_until: at(80) }] {
+            store.owe(vec![owed.clone(), owed.clone()]).await.unwrap();
+            assert_eq!(take(&store, 100).await.len(), 1);
+            store.settle(&owed, settled).await.unwrap();
+            assert_eq!(indexed(&store).await, 1);
+        }
+        store.owe(vec![owed.clone()]).await.unwrap();
+        assert_eq!(indexed(&store).await, 1, "the silence that was over is gone");
+        store.settle(&owed, Settled::Dropped).await.unwrap();
+        assert_eq!(indexed(&store).await, 0);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_damaged_notice_is_dropped_and_holds_up_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(&directory);
+        let (damaged, sound) = (notice(1, 100), notice(2, 200));
+        store.owe(vec![damaged.clone(), sound.clone()]).await.unwrap();
+        let spoil = store.write(move |tx| {
+            tx.put_new(Table::Notices, &keys::notice(key(&damaged)), vec![0xff; 3]);
+            Ok(())
+        });
+        spoil.await.unwrap();
+        assert_eq!(take(&store, 300).await, [sound]);
+        assert_eq!(indexed(&store).await, 1);
+        store.close().await;
+    }
+}

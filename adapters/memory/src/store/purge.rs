@@ -1,0 +1,62 @@
+use std::collections::BTreeSet;
+
+use domain::limits::RETENTION;
+use domain::{ChatId, EventBody, Message, Sequence, Timestamp};
+
+use super::{ChatState, MemoryStore, State};
+
+impl MemoryStore {
+    /// Deletes what has expired by `now`, as a store on a disk does by itself sooner or later: messages with their words
+    /// in the inbox and in the log, sessions, and dead letters.
+    pub fn purge_expired(&self, now: Timestamp) {
+        self.transaction(|state| {
+            state.purge_messages(now);
+            let ended: Vec<_> = state.sessions.values().filter(|session| session.expires_at <= now).cloned().collect();
+            for session in ended {
+                state.end_session(session.session_id);
+            }
+            state.dead_letters.retain(|_, letter| now.since(letter.dead_at) < RETENTION);
+        });
+    }
+}
+
+impl State {
+    fn purge_messages(&mut self, now: Timestamp) {
+        let mut purged: BTreeSet<(ChatId, Sequence)> = BTreeSet::new();
+        let mut events = vec![];
+        for (chat_id, chat) in &mut self.chats {
+            let messages = chat.take_expired(now);
+            if messages.is_empty() {
+                continue;
+            }
+            for message in &messages {
+                self.places.remove(&message.message_id);
+                purged.insert((*chat_id, message.sequence));
+            }
+            let sequences = messages.iter().map(|message| message.sequence).collect();
+            events.push(EventBody::MessagesExpired { chat_id: *chat_id, sequences });
+        }
+        self.log.retain(|_, event| match &event.body {
+            EventBody::MessagePersisted { message, .. } => !purged.contains(&(message.chat_id, message.sequence)),
+            _ => true,
+        });
+        for event in events {
+            self.record(now, event);
+        }
+    }
+}
+
+impl ChatState {
+    /// Takes the expired messages out and, where an inbox would still show the words of one, those. The head itself stays.
+    fn take_expired(&mut self, now: Timestamp) -> Vec<Message> {
+        let expired = self.messages.extract_if(.., |_, message| message.is_expired(now));
+        let expired: Vec<_> = expired.map(|(_, message)| message).collect();
+        if let Some(head) = &mut self.head
+            && expired.last().is_some_and(|message| message.sequence == head.sequence)
+            && let Some(last) = &mut head.last_message
+        {
+            last.preview = None;
+        }
+        expired
+    }
+}

@@ -1,0 +1,88 @@
+use std::path::Path;
+use std::time::Duration;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use domain::Timestamp;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use keyfile::{KeyFile, KeyFileError, Keys, base64url};
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
+
+/// How long a push service may take our word for who we are; RFC 8292 allows a day.
+const TOKEN_TTL: Duration = Duration::from_secs(12 * 3600);
+
+/// The keys by which push services know this installation (RFC 8292), in the file `vapid.json` of its data directory.
+///
+/// A browser subscribes with the public half and takes messages of the private half only. So the keys are made once and
+/// stay: with others, every browser would have to subscribe anew.
+pub struct VapidKeys {
+    signing: EncodingKey,
+    public_key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct VapidRecord {
+    /// A key pair on P-256.
+    #[serde(with = "base64url")]
+    pkcs8: Vec<u8>,
+}
+
+impl Keys for VapidRecord {
+    const FILE: &'static str = "vapid.json";
+    const VERSION: u32 = 1;
+    const LOSS: &'static str = "browsers then have to subscribe to notifications anew";
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    aud: String,
+    exp: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub: Option<&'a str>,
+}
+
+impl VapidKeys {
+    /// Opens the keys of a data directory, or makes them. Blocks on the disk.
+    pub fn open(directory: &Path) -> Result<Self, KeyFileError> {
+        let file = KeyFile::<VapidRecord>::new(directory);
+        let record = match file.read()? {
+            Some(record) => record,
+            None => {
+                let record = generate();
+                file.write(&record)?;
+                record
+            }
+        };
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &record.pkcs8);
+        let pair = pair.map_err(|error| file.damaged(error))?;
+        let public_key = BASE64_URL_SAFE_NO_PAD.encode(pair.public_key());
+        Ok(Self { signing: EncodingKey::from_ec_der(&record.pkcs8), public_key })
+    }
+
+    /// The public half in base64url, as a browser's `pushManager.subscribe` wants it.
+    pub fn public_key(&self) -> &str {
+        &self.public_key
+    }
+
+    /// The value of `Authorization` for a call to a push service.
+    pub(crate) fn authorization(
+        &self,
+        endpoint: &Url,
+        contact: Option<&str>,
+        now: Timestamp,
+    ) -> Result<String, jsonwebtoken::errors::Error> {
+        let aud = endpoint.origin().ascii_serialization();
+        let claims = Claims { aud, exp: (now + TOKEN_TTL).as_secs(), sub: contact };
+        let token = encode(&Header::new(Algorithm::ES256), &claims, &self.signing)?;
+        Ok(format!("vapid t={token}, k={}", self.public_key))
+    }
+}
+
+fn generate() -> VapidRecord {
+    let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
+        .expect("the system has random bytes");
+    VapidRecord { pkcs8: pkcs8.as_ref().to_vec() }
+}

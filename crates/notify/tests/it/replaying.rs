@@ -1,0 +1,181 @@
+use std::sync::Arc;
+
+use domain::{Sequence, Ttl};
+use ports::{NewMessage, Position, Start};
+use tidings_notify::{Backoff, EventFamily, EventWebhookConfig, Replay, ReplayError};
+
+use crate::receiver::{Answer, Request};
+use crate::webhook_world::{WebhookWorld, config, message, run, taken};
+use crate::world::{seconds, start};
+
+fn event_ids(requests: &[Request]) -> Vec<&str> {
+    requests.iter().map(|request| request.header("tidings-event-id")).collect()
+}
+
+#[tokio::test]
+async fn everything_from_a_place_or_a_time_on_is_delivered_again() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    for minute in 1..=5 {
+        let created_at = start() + seconds(60 * minute);
+        world.append(NewMessage { created_at, ..world.message(chat_id, ada, "hello") }).await;
+    }
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    let first = world.until_taken(chat_id, 5).await;
+    assert_eq!(taken(&first, chat_id), [1, 2, 3, 4, 5]);
+    let third = Position(first[2].json()["position"].as_u64().unwrap());
+    for (from, expected) in [
+        (Start::Oldest, &[1, 2, 3, 4, 5][..]),
+        (Start::At(third), &[3, 4, 5]),
+        (Start::Time(start() + seconds(60 * 4)), &[4, 5]),
+        (Start::Time(start() + seconds(60 * 4 + 1)), &[5]),
+    ] {
+        world.caught_up().await;
+        webhook.replay(Replay::From(from)).await.unwrap();
+        let again = world.until_taken(chat_id, 5).await;
+        assert_eq!(taken(&again, chat_id), expected, "{from:?}");
+        assert_eq!(event_ids(&again), event_ids(&first)[5 - expected.len()..], "the same events");
+    }
+}
+
+#[tokio::test]
+async fn a_chat_is_delivered_again_from_a_sequence_as_the_same_events() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    let other = world.group(ada, &[]).await;
+    // More than one page.
+    world.send_numbered(chat_id, ada, 250).await;
+    world.send_numbered(other, ada, 1).await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    let first = world.receiver.until(|request| message(request) == Some((chat_id, 250))).await;
+    world.caught_up().await;
+    world.receiver.rest();
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(11) }).await.unwrap();
+    let again = world.until_taken(chat_id, 250).await;
+    assert_eq!(taken(&again, chat_id), (11..=250).collect::<Vec<_>>());
+    let of_chat = |requests: &[Request]| -> Vec<Request> {
+        requests.iter().filter(|request| message(request).is_some_and(|(chat, _)| chat == chat_id)).cloned().collect()
+    };
+    assert_eq!(event_ids(&again), event_ids(&of_chat(&first))[10..], "the same events, and of this chat only");
+    assert!(again.iter().all(|request| request.json().get("position").is_none()), "they do not come from the log");
+
+    // From the very start, and from beyond the end.
+    webhook.replay(Replay::Chat { chat_id: other, from: Sequence(0) }).await.unwrap();
+    assert_eq!(message(&world.receiver.next().await), Some((other, 1)));
+    webhook.replay(Replay::Chat { chat_id: other, from: Sequence(u64::MAX) }).await.unwrap();
+    world.send(other, ada, "new").await;
+    let request = world.receiver.next().await;
+    assert_eq!((message(&request), request.json()["position"].is_u64()), (Some((other, 2)), true));
+}
+
+#[tokio::test]
+async fn a_replay_of_a_chat_waits_for_its_batch_and_the_next_batch_for_it() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send_numbered(chat_id, ada, 4).await;
+    world.receiver.answer(|_| Answer::Status(503));
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    world.receiver.next().await;
+    // The batch is under way: four messages. The replay comes behind it, and behind that what is sent now.
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(2) }).await.unwrap();
+    world.send(chat_id, ada, "five").await;
+    world.receiver.answer(|_| Answer::Status(200));
+    let mut sequences = vec![];
+    while sequences.len() < 9 {
+        sequences.extend(taken(&[world.receiver.next().await], chat_id));
+    }
+    assert_eq!(sequences, [1, 2, 3, 4, 2, 3, 4, 5, 5]);
+}
+
+#[tokio::test]
+async fn beginning_elsewhere_does_not_wait_for_a_receiver_that_sleeps() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send_numbered(chat_id, ada, 3).await;
+    world.receiver.answer(|request| match message(request) {
+        Some((_, 2)) => Answer::Status(503),
+        _ => Answer::Status(200),
+    });
+    let backoff = Backoff { first: seconds(3600), longest: seconds(3600) };
+    let webhook = Arc::new(world.webhook_with(EventWebhookConfig { backoff, ..config() }));
+    run(&webhook);
+    let requests = world.receiver.until(|request| message(request) == Some((chat_id, 2))).await;
+    assert_eq!(taken(&requests, chat_id), [1]);
+    while webhook.status().await.unwrap().failed == 0 {
+        tokio::task::yield_now().await;
+    }
+    world.receiver.answer(|_| Answer::Status(200));
+    webhook.replay(Replay::From(Start::Oldest)).await.unwrap();
+    assert_eq!(taken(&world.until_taken(chat_id, 3).await, chat_id), [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_replay_of_a_chat_survives_a_beginning_elsewhere() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send_numbered(chat_id, ada, 3).await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    world.until_taken(chat_id, 3).await;
+    world.caught_up().await;
+    world.receiver.answer(|_| Answer::Status(503));
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(2) }).await.unwrap();
+    world.receiver.next().await;
+    webhook.replay(Replay::From(Start::Oldest)).await.unwrap();
+    world.receiver.answer(|_| Answer::Status(200));
+    let mut sequences = vec![];
+    while sequences.len() < 5 {
+        sequences.extend(taken(&[world.receiver.next().await], chat_id));
+    }
+    assert_eq!(sequences, [2, 3, 1, 2, 3]);
+}
+
+#[tokio::test]
+async fn what_has_expired_is_not_delivered_again() {
+    let mut world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    let created_at = start().minus(seconds(60));
+    let expired = NewMessage { ttl: Ttl::from_secs(1), created_at, ..world.message(chat_id, ada, "gone") };
+    world.append(expired).await;
+    world.send(chat_id, ada, "stays").await;
+    let webhook = Arc::new(world.webhook());
+    run(&webhook);
+    world.until_taken(chat_id, 2).await;
+    webhook.replay(Replay::Chat { chat_id, from: Sequence(1) }).await.unwrap();
+    assert_eq!(taken(&world.until_taken(chat_id, 2).await, chat_id), [2]);
+}
+
+#[tokio::test]
+async fn a_replay_that_cannot_be_is_refused() {
+    let world = WebhookWorld::new().await;
+    let (chat_id, ada) = world.chat().await;
+    world.send(chat_id, ada, "hello").await;
+    world.receiver.answer(|_| Answer::Status(503));
+    let chat = Replay::Chat { chat_id, from: Sequence(1) };
+    let webhook = Arc::new(world.webhook());
+    assert!(matches!(webhook.replay(chat).await, Err(ReplayError::NotRunning)));
+    assert!(matches!(webhook.replay(Replay::From(Start::Oldest)).await, Err(ReplayError::NotRunning)));
+
+    let running = run(&webhook);
+    while webhook.status().await.unwrap().failed == 0 {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..16 {
+        webhook.replay(chat).await.unwrap();
+    }
+    let error = webhook.replay(chat).await.unwrap_err();
+    assert_eq!(error.to_string(), "16 replays of chats are waiting; try again when one is done");
+    running.abort();
+    while !matches!(webhook.replay(chat).await, Err(ReplayError::NotRunning)) {
+        tokio::task::yield_now().await;
+    }
+
+    let chats_only = EventWebhookConfig { families: vec![EventFamily::Chat], ..config() };
+    let webhook = Arc::new(world.webhook_with(chats_only));
+    run(&webhook);
+    tokio::task::yield_now().await;
+    assert!(matches!(webhook.replay(chat).await, Err(ReplayError::NoMessages)));
+}

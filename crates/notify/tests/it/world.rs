@@ -1,0 +1,138 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{
+    ChatCommand, ChatId, ContentType, DeviceId, DirectPair, PushDevice, PushTarget, Sequence, Timestamp, Ttl, UserId,
+    WatermarkKind,
+};
+use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
+use ports::{
+    Appended, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser,
+    PushDeviceStore, Receipt, Route, Routes, UserKey, UserWriter, WatermarkStore,
+};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// People, their chats and their devices, over the memory store. Clones are the same world.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) routes: Arc<MemoryRoutes>,
+    pub(crate) members: Arc<MemoryMemberCache>,
+    pub(crate) clock: Arc<RuntimeClock>,
+    pub(crate) ids: Arc<SequentialIds>,
+}
+
+/// A clock that goes with the time of the runtime, and so stands still and leaps with it where a test pauses it.
+pub(crate) struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        start() + self.0.elapsed()
+    }
+}
+
+/// 2026-01-30T14:30:00Z.
+pub(crate) fn start() -> Timestamp {
+    Timestamp::from_millis(1_769_783_400_000)
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let ids = Arc::new(SequentialIds::default());
+        let clock = Arc::new(RuntimeClock(Instant::now()));
+        let store = Arc::new(MemoryStore::new(ids.clone()));
+        let (routes, members) = (MemoryRoutes::new(clock.clone()), MemoryMemberCache::new(clock.clone()));
+        Self { store, routes: Arc::new(routes), members: Arc::new(members), clock, ids }
+    }
+
+    pub(crate) async fn user(&self, name: &str) -> UserId {
+        let key = UserKey::External { issuer: "test".to_owned(), subject: name.to_owned() };
+        let display_name = name.to_owned().try_into().unwrap();
+        let new = NewUser { user_id: self.ids.ulid().into(), display_name, created_at: self.clock.now() };
+        self.store.find_or_create(key, new).await.unwrap().0.user_id
+    }
+
+    /// Registers a device that the operator's service knows by a token.
+    pub(crate) async fn device(&self, user_id: UserId, token: &str) -> PushDevice {
+        let target = PushTarget::Webhook(token.to_owned().try_into().unwrap());
+        let device_id = DeviceId::from(Uuid::new_v4());
+        let device = PushDevice { user_id, device_id, target, registered_at: self.clock.now() };
+        assert!(self.store.put(device.clone()).await.unwrap());
+        device
+    }
+
+    pub(crate) async fn group(&self, owner: UserId, members: &[UserId]) -> ChatId {
+        let group = NewGroup {
+            chat_id: self.ids.ulid().into(),
+            name: "team".to_owned().try_into().unwrap(),
+            created_by: owner,
+            members: members.to_vec(),
+            created_at: self.clock.now(),
+        };
+        self.store.create_group(group).await.unwrap().chat().chat_id
+    }
+
+    pub(crate) async fn direct(&self, one: UserId, other: UserId) -> ChatId {
+        let chat = NewDirectChat {
+            chat_id: self.ids.ulid().into(),
+            pair: DirectPair::new(one, other).unwrap(),
+            created_by: one,
+            created_at: self.clock.now(),
+        };
+        self.store.create_direct(chat).await.unwrap().chat().chat_id
+    }
+
+    pub(crate) async fn apply(&self, chat_id: ChatId, actor: UserId, command: ChatCommand) {
+        self.store.apply(chat_id, actor, command, self.clock.now()).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn send(&self, chat_id: ChatId, sender_id: UserId, text: &str) -> Receipt {
+        self.append(self.message(chat_id, sender_id, text)).await
+    }
+
+    pub(crate) async fn send_for(&self, chat_id: ChatId, sender_id: UserId, text: &str, ttl: Ttl) -> Receipt {
+        self.append(NewMessage { ttl: Some(ttl), ..self.message(chat_id, sender_id, text) }).await
+    }
+
+    pub(crate) async fn append(&self, message: NewMessage) -> Receipt {
+        match self.store.append(vec![message]).await.unwrap()[..] {
+            [Appended::New(receipt)] => receipt,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn message(&self, chat_id: ChatId, sender_id: UserId, text: &str) -> NewMessage {
+        NewMessage {
+            chat_id,
+            sender_id,
+            client_message_id: Uuid::new_v4().into(),
+            message_id: self.ids.ulid().into(),
+            content: text.to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: self.clock.now(),
+            origin_connection_id: None,
+        }
+    }
+
+    /// Gives a user a connection, for as long as a route lives.
+    pub(crate) async fn connect(&self, user_id: UserId) -> Route {
+        let route = Route {
+            connection_id: self.ids.ulid().into(),
+            user_id,
+            device_id: Uuid::new_v4().into(),
+            gateway: GatewayId("gateway".into()),
+        };
+        self.routes.register(std::slice::from_ref(&route)).await.unwrap();
+        route
+    }
+
+    pub(crate) async fn acknowledge(&self, user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: u64) {
+        self.store.advance(user_id, chat_id, kind, Sequence(to)).await.unwrap();
+    }
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,42 @@
+//! What operators see and do, on a listener of their own: `/metrics` for everybody who reaches it, and under `/admin/v1`,
+//! with the admin token, what `tidings webhook`, `notifications` and `dead-letters` ask for.
+
+mod dead_letters;
+mod error;
+mod metrics;
+mod replay;
+mod token;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post};
+use metrics_exporter_prometheus::PrometheusHandle;
+use notify::{DeadLetters, EventWebhook, Notifications};
+
+pub(crate) use metrics::install_metrics;
+pub use token::AdminToken;
+
+/// What operators can have done.
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) token: Arc<AdminToken>,
+    /// The application's webhook, if one is set.
+    pub(crate) webhook: Option<Arc<EventWebhook>>,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) dead_letters: Arc<DeadLetters>,
+}
+
+pub(crate) fn router(admin: Admin, metrics: PrometheusHandle) -> Router {
+    let guarded = Router::new()
+        .route("/webhook", get(replay::webhook_status))
+        .route("/webhook/replay", post(replay::replay_events))
+        .route("/notifications/replay", post(replay::replay_notifications))
+        .route("/dead-letters", get(dead_letters::list))
+        .route("/dead-letters/{id}/redeliver", post(dead_letters::redeliver))
+        .route("/dead-letters/{id}", delete(dead_letters::forget))
+        .route_layer(from_fn_with_state(admin.clone(), token::require))
+        .with_state(admin);
+    Router::new().route("/metrics", get(move || metrics::page(metrics.clone()))).nest("/admin/v1", guarded)
+}

@@ -1,0 +1,118 @@
+//! What goes out to others' servers: notifications for those who are away, and the application's webhook.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use embedded::EmbeddedStore;
+use notify::{
+    DeadLetters, EventFamily, EventWebhook, EventWebhookConfig, EventWebhookPorts, NotificationPorts, Notifications,
+    NotificationsConfig, Providers, VapidKeys, WebPushConfig, WebPushNotifier, WebhookNotifier,
+};
+use ports::{Clock, Ids, MemberCache, Routes};
+use webhook::Webhook;
+
+use crate::config::{Config, ConfigError};
+
+/// How long a call to somebody's server may take.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) struct Outward {
+    pub(crate) providers: Arc<Providers>,
+    pub(crate) notifications: Arc<Notifications>,
+    pub(crate) webhook: Option<Arc<EventWebhook>>,
+    pub(crate) dead_letters: Arc<DeadLetters>,
+}
+
+pub(crate) fn outward(
+    config: &Config,
+    store: &EmbeddedStore,
+    vapid: Option<Arc<VapidKeys>>,
+    routes: Arc<dyn Routes>,
+    members: Arc<dyn MemberCache>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+) -> anyhow::Result<Outward> {
+    let store = Arc::new(store.clone());
+    let providers = Arc::new(providers(config, vapid, clock.clone())?);
+    let ports = NotificationPorts {
+        chats: store.clone(),
+        members,
+        messages: store.clone(),
+        watermarks: store.clone(),
+        users: store.clone(),
+        routes,
+        devices: store.clone(),
+        notices: store.clone(),
+        dead_letters: store.clone(),
+        notifier: providers.clone(),
+        clock: clock.clone(),
+        ids,
+    };
+    let notifications = Arc::new(Notifications::new(
+        ports,
+        NotificationsConfig {
+            delay: Duration::from_millis(config.notify.delay_ms),
+            silence: Duration::from_secs(config.notify.silence_seconds),
+            previews: config.notify.previews,
+            ..NotificationsConfig::default()
+        },
+    ));
+    let webhook = match &config.webhook {
+        webhook if webhook.url.is_empty() => None,
+        webhook => {
+            let receiver = receiver("webhook", &webhook.url, &webhook.secret_file, clock.clone())?;
+            let ports =
+                EventWebhookPorts { log: store.clone(), messages: store.clone(), dead_letters: store.clone(), clock };
+            let families = event_families(&webhook.events)?;
+            let config = EventWebhookConfig { families, ..EventWebhookConfig::default() };
+            Some(Arc::new(EventWebhook::new(ports, receiver, config)))
+        }
+    };
+    let dead_letters =
+        Arc::new(DeadLetters { store, webhook: webhook.clone(), notifications: Some(notifications.clone()) });
+    Ok(Outward { providers, notifications, webhook, dead_letters })
+}
+
+fn providers(config: &Config, vapid: Option<Arc<VapidKeys>>, clock: Arc<dyn Clock>) -> anyhow::Result<Providers> {
+    let webhook = match &config.notify.webhook {
+        webhook if webhook.url.is_empty() => None,
+        webhook => {
+            let receiver = receiver("notify.webhook", &webhook.url, &webhook.secret_file, clock.clone())?;
+            Some(WebhookNotifier(receiver))
+        }
+    };
+    let webpush = vapid.map(|keys| {
+        let config = WebPushConfig {
+            contact: Some(config.notify.webpush.contact.clone()).filter(|contact| !contact.is_empty()),
+            timeout: CALL_TIMEOUT,
+            private_endpoints: config.notify.webpush.private_endpoints,
+        };
+        WebPushNotifier::new(keys, config, clock)
+    });
+    Ok(Providers { webhook, webpush: webpush.transpose().context("no HTTP client can be made for Web Push")? })
+}
+
+/// The server behind a URL of the configuration, called with the secret of a file beside it.
+fn receiver(key: &str, url: &str, secret_file: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Webhook> {
+    let secret = std::fs::read_to_string(secret_file)
+        .with_context(|| format!("cannot read `{key}.secret_file`, `{secret_file}`"))?;
+    anyhow::ensure!(!secret.trim().is_empty(), "`{key}.secret_file`, `{secret_file}`, is empty");
+    let url = url.parse().with_context(|| format!("`{key}.url` is not a URL"))?;
+    Webhook::new(url, secret.trim().as_bytes(), CALL_TIMEOUT, clock)
+        .with_context(|| format!("no HTTP client can be made for `{key}`"))
+}
+
+/// The families of a list with commas between.
+pub(crate) fn event_families(list: &str) -> Result<Vec<EventFamily>, ConfigError> {
+    let family = |name: &str| match name {
+        "message" => Ok(EventFamily::Message),
+        "member" => Ok(EventFamily::Member),
+        "chat" => Ok(EventFamily::Chat),
+        other => Err(ConfigError::Invalid {
+            key: "webhook.events".into(),
+            message: format!("`{other}` is none of message, member, chat"),
+        }),
+    };
+    list.split(',').map(|name| family(name.trim())).collect()
+}

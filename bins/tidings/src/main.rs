@@ -59,6 +59,11 @@ fn main() -> ExitCode {
     })
 }
 
+/// Threads that wait for the disk, at the most. Each keeps some megabytes of what it has freed, so the hundreds that tokio
+/// would start for a burst of reads cost gigabytes, and no disk serves so many at once.
+const BLOCKING_THREADS_MAX: usize = 16;
+
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()?.block_on(work)
 }

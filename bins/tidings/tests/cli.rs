@@ -448,6 +448,20 @@ fn doctor_says_what_is_bad_and_what_to_do() {
 }
 
 #[test]
+fn doctor_looks_at_the_secrets_of_webhooks() {
+    let case =
+        Case::new(&[("tidings.toml", b"[webhook]\nurl = \"https://app.example/hook\"\nsecret_file = \"none\"\n")]);
+    let output = doctor(&case, &["--config", "tidings.toml"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let line = said.lines().find(|line| line.contains("webhook")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(
+        line,
+        "BAD   webhook        cannot read `webhook.secret_file`, `none`: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
 fn doctor_tells_the_same_to_machines() {
     let case = Case::new(&[("foreign/thesis.txt", b"words")]);
     let output = doctor(&case, &["--data-dir", "foreign", "--json"]);

@@ -13,6 +13,7 @@ use ports::{RandomIds, SystemClock};
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::outward::receiver;
 
 /// What one look found.
 #[derive(Clone, Debug, Serialize)]
@@ -65,6 +66,12 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     }
     let (verdict, message) = open_files();
     note("open files", verdict, message);
+    for (key, url, secret_file) in config.receivers() {
+        match receiver(key, url, secret_file, Arc::new(SystemClock)) {
+            Ok(_) => note(key, Verdict::Good, format!("calls are signed with the secret in `{secret_file}`")),
+            Err(error) => note(key, Verdict::Bad, format!("{error:#}")),
+        }
+    }
     if config.dev {
         note("dev", Verdict::Warning, "--dev lets anybody sign in with the code 000000".to_owned());
     }

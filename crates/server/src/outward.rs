@@ -94,7 +94,7 @@ fn providers(config: &Config, vapid: Option<Arc<VapidKeys>>, clock: Arc<dyn Cloc
 }
 
 /// The server behind a URL of the configuration, called with the secret of a file beside it.
-fn receiver(key: &str, url: &str, secret_file: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Webhook> {
+pub(crate) fn receiver(key: &str, url: &str, secret_file: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Webhook> {
     let secret = std::fs::read_to_string(secret_file)
         .with_context(|| format!("cannot read `{key}.secret_file`, `{secret_file}`"))?;
     anyhow::ensure!(!secret.trim().is_empty(), "`{key}.secret_file`, `{secret_file}`, is empty");

@@ -36,6 +36,24 @@ async fn ten_thousand_frames_that_cannot_be_taken_leave_the_server_as_it_was() {
     assert!(server.resident_bytes() < RESIDENT_BYTES_MAX, "{} bytes", server.resident_bytes());
 }
 
+/// The symptom was a server of 2 GB after a burst of inbox reads: each ran on a thread of its own, hundreds of them, and
+/// each thread kept what it had freed.
+#[tokio::test]
+async fn a_flood_of_reads_starts_few_threads() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    for n in 0..20 {
+        ann.group(&n.to_string(), &[]).await;
+    }
+    let mut reads = JoinSet::new();
+    for _ in 0..300 {
+        let ann = ann.clone();
+        reads.spawn(async move { ann.get("/chats").await.data(200)["chats"].as_array().unwrap().len() });
+    }
+    assert_eq!(reads.join_all().await, [20; 300]);
+    assert!(server.threads() < 50, "{} threads", server.threads());
+}
+
 #[tokio::test]
 async fn two_thousand_connections_come_and_go() {
     let server = TestServer::start().await;

@@ -166,9 +166,18 @@ impl TestServer {
     }
 
     fn status_bytes(&self, name: &str) -> u64 {
+        self.status_number(name) << 10
+    }
+
+    /// The threads of the process.
+    pub(crate) fn threads(&self) -> u64 {
+        self.status_number("Threads:")
+    }
+
+    fn status_number(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         let line = status.lines().find(|line| line.starts_with(name)).expect("it is running");
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     pub(crate) fn data_dir(&self) -> PathBuf {

@@ -45,13 +45,8 @@ impl Config {
         if external && (issuer.is_empty() || audience.is_empty()) {
             return invalid("auth.external", "tokens are only accepted with an issuer and an audience set".into());
         }
-        for (key, url, secret_file) in [
-            ("notify.webhook", &self.notify.webhook.url, &self.notify.webhook.secret_file),
-            ("webhook", &self.webhook.url, &self.webhook.secret_file),
-        ] {
-            if !url.is_empty() && secret_file.is_empty() {
-                return invalid(&format!("{key}.secret_file"), format!("calls of `{key}.url` are signed with it"));
-            }
+        if let Some((key, ..)) = self.receivers().find(|(_, _, secret_file)| secret_file.is_empty()) {
+            return invalid(&format!("{key}.secret_file"), format!("calls of `{key}.url` are signed with it"));
         }
         let contact = &self.notify.webpush.contact;
         if !contact.is_empty() && !contact.starts_with("mailto:") && !contact.starts_with("https:") {
@@ -113,6 +108,15 @@ impl Config {
             batch_len_max: self.ingest.batch_len_max,
             ..ingest::Config::default()
         }
+    }
+
+    /// The operator's servers that are called, each by its key with URL and file of the secret.
+    pub(crate) fn receivers(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let (notify, events) = (&self.notify.webhook, &self.webhook);
+        let receivers =
+            [("notify.webhook", &notify.url, &notify.secret_file), ("webhook", &events.url, &events.secret_file)];
+        let set = receivers.into_iter().filter(|(_, url, _)| !url.is_empty());
+        set.map(|(key, url, secret_file)| (key, url.as_str(), secret_file.as_str()))
     }
 
     pub(crate) fn addresses(&self) -> [(&'static str, SocketAddr); 2] {

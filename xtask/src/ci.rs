@@ -8,27 +8,37 @@ pub(crate) struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
+    needs: &'static [Tool],
+}
+
+/// What does not come with the toolchain.
+enum Tool {
+    Nextest,
+    Redis,
 }
 
 impl Step {
     const fn new(name: &'static str, arguments: &'static [&'static str]) -> Self {
-        Self { name, arguments, environment: &[] }
+        Self { name, arguments, environment: &[], needs: &[] }
     }
 }
 
 /// The facts about the tree, which are tests of this crate.
-pub(crate) const TIDY: Step = Step::new("tidy", &["nextest", "run", "--package", "xtask"]);
+pub(crate) const TIDY: Step =
+    Step { needs: &[Tool::Nextest], ..Step::new("tidy", &["nextest", "run", "--package", "xtask"]) };
 
 /// The whole check, the quickest to fail first.
 pub(crate) const ALL: [Step; 6] = [
     Step::new("format", &["fmt", "--all", "--check"]),
     Step::new("clippy", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
     Step {
-        name: "docs",
-        arguments: &["doc", "--workspace", "--no-deps"],
         environment: &[("RUSTDOCFLAGS", "--deny warnings")],
+        ..Step::new("docs", &["doc", "--workspace", "--no-deps"])
     },
-    Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"]),
+    Step {
+        needs: &[Tool::Nextest, Tool::Redis],
+        ..Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"])
+    },
     Step::new("doc tests", &["test", "--doc", "--workspace"]),
     TIDY,
 ];
@@ -36,8 +46,10 @@ pub(crate) const ALL: [Step; 6] = [
 /// Runs steps in order and stops at the first that fails.
 pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
     let began = Instant::now();
-    install_test_runner()?;
     for step in steps {
+        for tool in step.needs {
+            tool.provide()?;
+        }
         let command_line = format!("cargo {}", step.arguments.join(" "));
         println!("==> {}: {command_line}", step.name);
         let step_began = Instant::now();
@@ -55,14 +67,45 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the one tool that does not come with the toolchain, if it is not there.
-fn install_test_runner() -> anyhow::Result<()> {
-    let present =
-        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|probe| probe.status.success());
-    if !present {
-        println!("==> cargo-nextest is not there and will be installed");
-        let status = Command::new("cargo").args(["install", "--locked", "cargo-nextest"]).status()?;
-        ensure!(status.success(), "cargo-nextest could not be installed");
+impl Tool {
+    /// Installs the tool if it is not there.
+    fn provide(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Nextest if !answers("cargo", &["nextest", "--version"]) => {
+                println!("==> cargo-nextest is not there and will be installed");
+                call("cargo", &["install", "--locked", "cargo-nextest"])
+            }
+            Self::Redis if !answers("redis-server", &["--version"]) => {
+                println!("==> redis-server is not there and will be installed, which takes root");
+                call("apt-get", &["update"])?;
+                call("apt-get", &["install", "--yes", "--no-install-recommends", "redis-server"])?;
+                // The package may start a server of its own. Tests start theirs, and this machine had none before. Where
+                // nothing starts services there is none to stop.
+                for (program, arguments) in
+                    [("service", ["redis-server", "stop"]), ("update-rc.d", ["redis-server", "disable"])]
+                {
+                    if !answers(program, &arguments) {
+                        println!("==> `{program} {}` did not work; tests do not mind", arguments.join(" "));
+                    }
+                }
+                Ok(())
+            }
+            Self::Nextest | Self::Redis => Ok(()),
+        }
     }
+}
+
+fn answers(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|probe| probe.status.success())
+}
+
+fn call(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let command_line = format!("{program} {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .status()
+        .with_context(|| format!("`{command_line}` could not be started"))?;
+    ensure!(status.success(), "`{command_line}` failed, and with it an installation");
     Ok(())
 }

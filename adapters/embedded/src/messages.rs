@@ -1,5 +1,4 @@
 use async_trait::async_trait;
-use aws_lc_rs::digest;
 use domain::limits::{RETENTION, UNREAD_EXACT_MAX};
 use domain::{ChatId, Event, Message, MessageId, Sequence, Timestamp};
 use ports::{
@@ -11,7 +10,7 @@ use tracing::error;
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Counter, Fingerprint, Glance, Place, SendKey, Stored, decode_message, encode_message};
+use crate::records::{Counter, Glance, Place, SendKey, Stored, decode_message, encode_message};
 use crate::tables::{Table, Tables, View};
 use crate::tx::Tx;
 
@@ -43,7 +42,7 @@ fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
         return Ok(Appended::Refused(refusal));
     }
     let send_key = keys::send(chat_id, sender_id, client_message_id);
-    let fingerprint = fingerprint(&new);
+    let fingerprint = new.fingerprint();
     if let Some(known) = tx.get::<SendKey>(Table::SendKeys, &send_key)?
         // A key is void after its time, whether or not the trimmer has been there.
         && created_at.since(known.receipt.created_at) < RETENTION
@@ -70,20 +69,6 @@ fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
     }
     tx.log_event(Event::message_persisted(message, origin_connection_id));
     Ok(Appended::New(receipt))
-}
-
-/// What a retry has in common with the first try: what was asked, so a retry is one even after the chat has changed how
-/// long its messages live. 16 bytes of SHA-256: nobody finds another send with the same.
-fn fingerprint(new: &NewMessage) -> Fingerprint {
-    let mut context = digest::Context::new(&digest::SHA256);
-    context.update(&new.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
-    context.update(new.content_type.as_str().as_bytes());
-    // No content has a NUL, so the type cannot run into it.
-    context.update(&[0]);
-    context.update(new.content.as_str().as_bytes());
-    let mut fingerprint = Fingerprint::default();
-    fingerprint.copy_from_slice(&context.finish().as_ref()[..16]);
-    fingerprint
 }
 
 #[async_trait]

@@ -1,4 +1,5 @@
 use async_trait::async_trait;
+use aws_lc_rs::digest;
 use domain::{
     ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId,
 };
@@ -29,6 +30,20 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
+    /// What a retry has in common with the first try, for stores to remember: what was asked, so a retry is one even after
+    /// the chat has changed how long its messages live. 16 bytes of SHA-256: nobody finds another send with the same.
+    pub fn fingerprint(&self) -> [u8; 16] {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(&self.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
+        context.update(self.content_type.as_str().as_bytes());
+        // No content has a NUL, so the type cannot run into it.
+        context.update(&[0]);
+        context.update(self.content.as_str().as_bytes());
+        let mut fingerprint = [0; 16];
+        fingerprint.copy_from_slice(&context.finish().as_ref()[..16]);
+        fingerprint
+    }
+
     /// The message that the send becomes at its place in a chat whose messages live for `message_ttl` unless they say
     /// otherwise.
     pub fn at(self, sequence: Sequence, message_ttl: Option<Ttl>) -> Message {

@@ -19,6 +19,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["domain", "protocol"]),
     ("memory", &["domain", "ports"]),
     ("embedded", &["domain", "ports"]),
+    ("dynamodb", &["domain", "ports"]),
+    ("redis", &["domain", "ports"]),
     (
         "server",
         &[

@@ -1,0 +1,456 @@
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::limits::GROUP_MEMBERS_MAX;
+use domain::{
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, ChatType, DirectPair, Event, Member, MemberChange, Role,
+    Sequence, Timestamp, UserId, Watermarks, decide,
+};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use ports::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup, StoreError};
+
+use crate::DynamoStore;
+use crate::db::{self, CONCURRENCY_MAX, Consistency, Query, TRANSACTION_ITEMS_MAX};
+use crate::item::{Item, Key, Row, item, number, seconds, text};
+use crate::messages::{counter_sequence, new_counter};
+use crate::outbox::outbox_write;
+use crate::schema::Table;
+use crate::watermarks::watermarks_item;
+use crate::write::{Change, Condition, Write};
+
+/// Members whose rows are written in one transaction, at the most: two items for each, and room for what goes with
+/// them.
+const MEMBERS_MAX: usize = (TRANSACTION_ITEMS_MAX - 8) / 2;
+/// On a row that was written before its chat: it is good once the chat is there.
+const OPENING: &str = "opening";
+
+#[async_trait]
+impl ChatReader for DynamoStore {
+    async fn chat(&self, chat_id: ChatId) -> Result<Option<Chat>, StoreError> {
+        Ok(self.versioned(chat_id).await?.map(|(chat, _)| chat))
+    }
+
+    async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
+        let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::one(Table::Chats, chat_id)).collect();
+        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        items.into_iter().map(|item| item.map(|item| read_chat(&item)).transpose()).collect()
+    }
+
+    async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError> {
+        let Some(item) = self.db().get(&Key::of(Table::ChatMemberships, chat_id, user_id)).await? else {
+            return Ok(None);
+        };
+        if item.contains_key(OPENING) && self.versioned(chat_id).await?.is_none() {
+            return Ok(None);
+        }
+        read_member(&item).map(Some)
+    }
+
+    async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError> {
+        self.first_members_of(chat_id, GROUP_MEMBERS_MAX).await
+    }
+
+    async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
+        let members = chat_ids.iter().copied().map(|chat_id| self.first_members_of(chat_id, count));
+        stream::iter(members).buffered(CONCURRENCY_MAX).try_collect().await
+    }
+
+    async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
+        let own = Query { attributes: &["chat_id"], ..Query::partition(Table::DeliveryState, user_id) };
+        let items = self.db().query(&own, usize::MAX).await?;
+        let chat_id = |item: &Item| Row { table: Table::DeliveryState, item }.parsed("chat_id");
+        let chat_ids: Vec<ChatId> = items.iter().map(chat_id).collect::<Result<_, _>>()?;
+        let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::of(Table::ChatMemberships, chat_id, user_id)).collect();
+        let places = self.db().get_many(&keys, Consistency::Strong).await?;
+        // Who has left between the two reads has no place.
+        let found: Vec<_> = chat_ids.into_iter().zip(places).filter_map(|(id, place)| Some((id, place?))).collect();
+
+        let opening = found.iter().filter(|(_, place)| place.contains_key(OPENING)).map(|(chat_id, _)| *chat_id);
+        let opening: Vec<ChatId> = opening.collect();
+        let there = self.chats(&opening).await?;
+        let missing = opening.into_iter().zip(there).filter(|(_, chat)| chat.is_none()).map(|(chat_id, _)| chat_id);
+        let missing: HashSet<ChatId> = missing.collect();
+        let opened = found.into_iter().filter(|(chat_id, _)| !missing.contains(chat_id));
+        opened.map(|(chat_id, place)| Ok((chat_id, read_member(&place)?))).collect()
+    }
+}
+
+#[async_trait]
+impl ChatWriter for DynamoStore {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+        let pair = pair_key(chat.pair);
+        let opening = chat.opening();
+        let events = self.events(&opening, chat.created_at);
+        db::undisturbed(|| async {
+            if let Some(item) = self.db().get(&pair).await? {
+                let chat_id = Row { table: Table::DirectChats, item: &item }.parsed("chat_id")?;
+                // The two are written together and never deleted.
+                let (chat, _) = self.versioned(chat_id).await?.ok_or_else(|| missing_chat(chat_id))?;
+                return Ok(Some(CreatedChat::Existing(chat)));
+            }
+            let writes = || {
+                let members = member_changes(&opening.members).map(|member| open_place(chat.chat_id, member, None));
+                let mut writes: Vec<_> = members.flatten().collect();
+                writes.extend(open_chat(&opening.chat, &events));
+                writes.push(Write::create(pair.clone(), item([("chat_id", Some(text(chat.chat_id)))])));
+                writes
+            };
+            let transacted = self.db().transact(writes).await?;
+            Ok(transacted.is_committed().then(|| CreatedChat::New(opening.chat.clone())))
+        })
+        .await
+    }
+
+    async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
+        let opening = group.opening();
+        let events = self.events(&opening, group.created_at);
+        db::undisturbed(|| async {
+            if let Some((chat, _)) = self.versioned(group.chat_id).await? {
+                return Ok(Some(CreatedChat::Existing(chat)));
+            }
+            let members: Vec<&Member> = member_changes(&opening.members).collect();
+            // What does not fit one transaction goes before it, and nobody sees it until the chat is there. Whoever
+            // dies half-way leaves rows that say nothing, and is finished by the next try of the same request.
+            let (last, before) = match members.len().checked_sub(MEMBERS_MAX) {
+                None => (&members[..], &[][..]),
+                Some(before) => (&members[before..], &members[..before]),
+            };
+            for part in before.chunks(MEMBERS_MAX) {
+                if !self.db().transact(|| open_part(group.chat_id, part)).await?.is_committed() {
+                    return Ok(None);
+                }
+            }
+            let writes = || {
+                let places = last.iter().flat_map(|member| open_place(group.chat_id, member, None));
+                places.chain(open_chat(&opening.chat, &events)).collect()
+            };
+            let transacted = self.db().transact(writes).await?;
+            Ok(transacted.is_committed().then(|| CreatedChat::New(opening.chat.clone())))
+        })
+        .await
+    }
+
+    async fn apply(
+        &self,
+        chat_id: ChatId,
+        actor: UserId,
+        command: ChatCommand,
+        now: Timestamp,
+    ) -> Result<Result<ChatChange, ChatRefusal>, StoreError> {
+        let command = &command;
+        db::undisturbed(|| async move {
+            // Every change moves the version of its chat. So the rows that are read behind it are those of that
+            // version, or the write under it fails.
+            let Some((chat, version)) = self.versioned(chat_id).await? else {
+                return Ok(Some(Err(ChatRefusal::ChatNotFound)));
+            };
+            let place = |user_id| Key::of(Table::ChatMemberships, chat_id, user_id);
+            let keys = [place(actor), place(command.target().unwrap_or(actor)), Key::one(Table::ChatCounters, chat_id)];
+            let items = self.db().get_many(&keys, Consistency::Strong).await?;
+            let [actor, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
+            let actor = actor.map(|item| read_member(&item)).transpose()?;
+            let target = target.filter(|_| command.target().is_some()).map(|item| read_member(&item)).transpose()?;
+            let change = match decide(&chat, actor.as_ref(), target.as_ref(), command, now) {
+                Ok(change) => change,
+                Err(refusal) => return Ok(Some(Err(refusal))),
+            };
+            let head = match &counter {
+                Some(counter) => counter_sequence(counter)?,
+                None => self.last_sequence(chat_id).await?,
+            };
+            let events = self.events(&change, now);
+            let rewrite = Rewrite { before: &chat, version, head, counted: counter.is_some(), change: &change };
+            let transacted = self.db().transact(|| rewrite.writes(&events)).await?;
+            Ok(transacted.is_committed().then_some(Ok(change)))
+        })
+        .await
+    }
+}
+
+impl DynamoStore {
+    /// A chat and its version.
+    pub(crate) async fn versioned(&self, chat_id: ChatId) -> Result<Option<(Chat, u64)>, StoreError> {
+        let Some(item) = self.db().get(&Key::one(Table::Chats, chat_id)).await? else { return Ok(None) };
+        let version = Row { table: Table::Chats, item: &item }.number("version")?;
+        Ok(Some((read_chat(&item)?, version)))
+    }
+
+    async fn first_members_of(&self, chat_id: ChatId, count: usize) -> Result<Vec<Member>, StoreError> {
+        let query = Query::partition(Table::ChatMemberships, chat_id);
+        let mut items = self.db().query(&query, count).await?;
+        if items.iter().any(|item| item.contains_key(OPENING)) {
+            if self.versioned(chat_id).await?.is_none() {
+                return Ok(vec![]);
+            }
+            // The chat may have been opened between the two reads; by now all its members are there.
+            items = self.db().query(&query, count).await?;
+        }
+        items.iter().map(read_member).collect()
+    }
+
+    /// The events of a change, with new ids.
+    fn events(&self, change: &ChatChange, event_time: Timestamp) -> Vec<Event> {
+        let event =
+            |body: &domain::EventBody| Event { event_id: self.ids().ulid().into(), event_time, body: body.clone() };
+        change.events.iter().map(event).collect()
+    }
+}
+
+/// A decided change of a chat, and what it was decided from.
+struct Rewrite<'a> {
+    before: &'a Chat,
+    version: u64,
+    head: Sequence,
+    /// Whether the counter row is there.
+    counted: bool,
+    change: &'a ChatChange,
+}
+
+impl Rewrite<'_> {
+    fn writes(&self, events: &[Event]) -> Vec<Write> {
+        let (chat, next) = (&self.change.chat, self.version + 1);
+        let mut writes = vec![
+            Write::put(Key::one(Table::Chats, chat.chat_id), chat_item(chat, next))
+                .when(Condition::Equals("version", number(self.version))),
+        ];
+        let counter = Key::one(Table::ChatCounters, chat.chat_id);
+        // A lost counter row stays lost: a new one would begin at 0, and sequences repeat.
+        if self.counted && chat.message_ttl != self.before.message_ttl {
+            let ttl = Change::Set("message_ttl", chat.message_ttl.map(seconds));
+            writes.push(Write::update(counter, vec![ttl]).if_there());
+        } else if self.counted && self.change.members.iter().any(|member| matches!(member, MemberChange::Added(_))) {
+            // A new member starts at the head of this very moment.
+            let head = Condition::Equals("sequence_counter", number(self.head.0));
+            writes.push(Write::check(counter).when(head));
+        }
+        for member in &self.change.members {
+            let place = |user_id| Key::of(Table::ChatMemberships, chat.chat_id, user_id);
+            let state = |user_id| Key::of(Table::DeliveryState, user_id, chat.chat_id);
+            match member {
+                MemberChange::Added(member) => {
+                    writes.push(Write::create(place(member.user_id), member_item(member, None)));
+                    writes.push(Write::put(state(member.user_id), watermarks_item(Watermarks::at(self.head))));
+                }
+                MemberChange::Updated(member) => {
+                    writes.push(Write::put(place(member.user_id), member_item(member, None)).if_there());
+                }
+                MemberChange::Removed(user_id) => {
+                    writes.push(Write::delete(place(*user_id)).if_there());
+                    writes.push(Write::delete(state(*user_id)));
+                }
+            }
+        }
+        writes.extend(events.iter().enumerate().filter_map(|(n, event)| outbox_write(event, next, n)));
+        writes
+    }
+}
+
+/// The place of a member in a chat that is being opened, from both ends.
+fn open_place(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -> [Write; 2] {
+    let place = Key::of(Table::ChatMemberships, chat_id, member.user_id);
+    let state = Key::of(Table::DeliveryState, member.user_id, chat_id);
+    [
+        Write::put(place, member_item(member, opening)),
+        Write::put(state, watermarks_item(Watermarks::at(Sequence::ZERO))),
+    ]
+}
+
+/// Places in a group that is still to come. Once it is there none is written: a late try must not bring back a member
+/// who was removed since.
+fn open_part(chat_id: ChatId, members: &[&Member]) -> Vec<Write> {
+    let places = members.iter().flat_map(|member| open_place(chat_id, member, Some(OPENING)));
+    places.chain([Write::check_absent(Key::one(Table::Chats, chat_id))]).collect()
+}
+
+/// The chat itself, its counter row at 0, and its events.
+fn open_chat(chat: &Chat, events: &[Event]) -> Vec<Write> {
+    let mut writes = vec![
+        Write::create(Key::one(Table::Chats, chat.chat_id), chat_item(chat, 1)),
+        Write::create(Key::one(Table::ChatCounters, chat.chat_id), new_counter(chat)),
+    ];
+    writes.extend(events.iter().enumerate().filter_map(|(n, event)| outbox_write(event, 1, n)));
+    writes
+}
+
+fn member_changes(members: &[MemberChange]) -> impl Iterator<Item = &Member> {
+    members.iter().filter_map(|change| match change {
+        MemberChange::Added(member) | MemberChange::Updated(member) => Some(member),
+        MemberChange::Removed(_) => None,
+    })
+}
+
+fn pair_key(pair: DirectPair) -> Key {
+    let [one, other] = pair.users();
+    Key::one(Table::DirectChats, format_args!("{one}#{other}"))
+}
+
+fn missing_chat(chat_id: ChatId) -> StoreError {
+    let source = format!("the direct chat `{chat_id}` is not in `chats`").into();
+    StoreError::Corrupt { table: Table::DirectChats.name(), source }
+}
+
+fn chat_item(chat: &Chat, version: u64) -> Item {
+    item([
+        ("chat_type", Some(text(chat_type_text(chat.chat_type)))),
+        ("name", chat.name.as_ref().map(|name| text(name.as_str()))),
+        ("created_by", Some(text(chat.created_by))),
+        ("created_at", Some(text(chat.created_at))),
+        ("updated_at", Some(text(chat.updated_at))),
+        ("member_count", Some(number(chat.member_count.into()))),
+        ("message_ttl", chat.message_ttl.map(seconds)),
+        ("version", Some(number(version))),
+    ])
+}
+
+fn read_chat(item: &Item) -> Result<Chat, StoreError> {
+    let row = Row { table: Table::Chats, item };
+    Ok(Chat {
+        chat_id: row.parsed("chat_id")?,
+        chat_type: match row.text("chat_type")? {
+            "direct" => ChatType::Direct,
+            "group" => ChatType::Group,
+            other => return Err(row.unreadable(format!("`{other}` is no chat type"))),
+        },
+        name: row.maybe_made("name")?,
+        created_by: row.parsed("created_by")?,
+        created_at: row.parsed("created_at")?,
+        updated_at: row.parsed("updated_at")?,
+        member_count: row.count("member_count")?,
+        message_ttl: row.maybe_life("message_ttl")?,
+    })
+}
+
+fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
+    let mut item = item([
+        ("role", Some(text(role_text(member.role)))),
+        ("joined_at", Some(text(member.joined_at))),
+        ("muted_until", member.muted_until.map(text)),
+    ]);
+    item.extend(opening.map(|name| (name.to_owned(), AttributeValue::Bool(true))));
+    item
+}
+
+fn read_member(item: &Item) -> Result<Member, StoreError> {
+    let row = Row { table: Table::ChatMemberships, item };
+    Ok(Member {
+        user_id: row.parsed("user_id")?,
+        role: match row.text("role")? {
+            "member" => Role::Member,
+            "admin" => Role::Admin,
+            "owner" => Role::Owner,
+            other => return Err(row.unreadable(format!("`{other}` is no role"))),
+        },
+        joined_at: row.parsed("joined_at")?,
+        muted_until: row.maybe_parsed("muted_until")?,
+    })
+}
+
+pub(crate) fn chat_type_text(chat_type: ChatType) -> &'static str {
+    match chat_type {
+        ChatType::Direct => "direct",
+        ChatType::Group => "group",
+    }
+}
+
+pub(crate) fn role_text(role: Role) -> &'static str {
+    match role {
+        Role::Member => "member",
+        Role::Admin => "admin",
+        Role::Owner => "owner",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ports::WatermarkStore;
+
+    use super::*;
+    use crate::testing::Server;
+
+    fn user(n: u16) -> UserId {
+        let mut bytes = [7; 16];
+        bytes[..2].copy_from_slice(&n.to_be_bytes());
+        UserId::from_bytes(bytes)
+    }
+
+    fn group(members: u16) -> NewGroup {
+        NewGroup {
+            chat_id: ChatId::from_bytes([1; 16]),
+            name: "team".to_owned().try_into().unwrap(),
+            created_by: user(0),
+            members: (1..=members).map(user).collect(),
+            created_at: Timestamp::from_millis(7),
+        }
+    }
+
+    #[tokio::test]
+    async fn members_of_a_group_that_was_never_opened_are_none() {
+        let server = Server::with_tables().await;
+        let (store, group) = (server.store(), group(100));
+        let member = Member::new(user(1), Role::Member, group.created_at);
+        // As whoever opens a large group and dies half-way leaves it.
+        let half = store.db().transact(|| open_place(group.chat_id, &member, Some(OPENING)).into()).await.unwrap();
+        assert!(half.is_committed());
+
+        assert_eq!(store.members(group.chat_id).await.unwrap(), []);
+        assert_eq!(store.first_members(&[group.chat_id], 3).await.unwrap(), [[]]);
+        assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), None);
+        assert_eq!(store.memberships(user(1)).await.unwrap(), []);
+        let advanced =
+            store.advance(user(1), group.chat_id, domain::WatermarkKind::Read, Sequence::ZERO).await.unwrap();
+        assert_eq!(advanced, domain::Advance::ChatNotFound);
+
+        // The next try of the same request finishes it.
+        assert!(matches!(store.create_group(group.clone()).await.unwrap(), CreatedChat::New(_)));
+        let members = store.members(group.chat_id).await.unwrap();
+        assert_eq!(
+            members.iter().map(|member| member.user_id).collect::<Vec<_>>(),
+            (0..=100).map(user).collect::<Vec<_>>()
+        );
+        assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), Some(member.clone()));
+        assert_eq!(store.memberships(user(1)).await.unwrap(), [(group.chat_id, member)]);
+    }
+
+    #[tokio::test]
+    async fn a_late_part_of_an_opening_brings_no_removed_member_back() {
+        let server = Server::with_tables().await;
+        let (store, group) = (server.store(), group(100));
+        store.create_group(group.clone()).await.unwrap();
+        let remove = ChatCommand::RemoveMember { user_id: user(1) };
+        store.apply(group.chat_id, user(0), remove, Timestamp::from_millis(8)).await.unwrap().unwrap();
+        // Another try looked for the chat before it was there, and comes to its rows only now.
+        let member = Member::new(user(1), Role::Member, group.created_at);
+        let late = store.db().transact(|| open_part(group.chat_id, &[&member])).await.unwrap();
+        assert!(!late.is_committed());
+        assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_change_decided_from_an_earlier_version_is_not_written() {
+        let server = Server::with_tables().await;
+        let (store, group) = (server.store(), group(1));
+        store.create_group(group.clone()).await.unwrap();
+        let (before, version) = store.versioned(group.chat_id).await.unwrap().unwrap();
+        let member = Member::new(user(1), Role::Member, group.created_at);
+        let promoted = Member { role: Role::Admin, ..member.clone() };
+        let members = vec![MemberChange::Updated(promoted)];
+        let change = ChatChange { chat: before.clone(), members, events: vec![] };
+
+        let mute = ChatCommand::Mute { until: Some(Timestamp::MAX) };
+        store.apply(group.chat_id, user(1), mute, Timestamp::from_millis(8)).await.unwrap().unwrap();
+        let stale = Rewrite { before: &before, version, head: Sequence::ZERO, counted: true, change: &change };
+        assert!(!store.db().transact(|| stale.writes(&[])).await.unwrap().is_committed());
+        let muted = Member { muted_until: Some(Timestamp::MAX), ..member };
+        assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), Some(muted));
+    }
+
+    #[tokio::test]
+    async fn a_chat_we_cannot_read_is_an_error_that_names_its_table() {
+        let server = Server::with_tables().await;
+        let chat_id = ChatId::from_bytes([1; 16]);
+        server.put(Key::one(Table::Chats, chat_id), item([("version", Some(number(1)))])).await;
+        let error = server.store().chat(chat_id).await.unwrap_err();
+        assert_eq!(error.to_string(), "a stored record of `chats` is unreadable");
+    }
+}

@@ -1,0 +1,308 @@
+use std::fmt;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+    PointInTimeRecoverySpecification, PointInTimeRecoveryStatus, Projection as SdkProjection, ProjectionType,
+    ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
+};
+use ports::BoxError;
+use tokio::time::{Instant, sleep};
+
+use super::{Attribute, Definition, Index, Projection, TTL, Table};
+use crate::Config;
+
+/// How long a new table may take to come into being.
+const CREATION_DEADLINE: Duration = Duration::from_secs(120);
+/// How often it is looked at meanwhile.
+const CREATION_POLL: Duration = Duration::from_millis(200);
+
+/// Why the tables could not be made or looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("table `{table}`: {action} failed")]
+pub struct SchemaError {
+    table: String,
+    action: &'static str,
+    #[source]
+    source: BoxError,
+}
+
+/// Something about a live account that is not as the definition says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drift {
+    /// The table, with its prefix.
+    pub table: String,
+    /// What about it.
+    pub aspect: Aspect,
+}
+
+/// What about a table differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aspect {
+    /// It is not there.
+    Missing,
+    /// Its keys are others. Only a new table changes that.
+    Keys,
+    /// An index is missing or is another.
+    Index,
+    /// Its items do not end by themselves, or those of a table do that should not.
+    TimeToLive,
+    /// It is paid by provisioned capacity instead of by request.
+    Billing,
+    /// It is not recoverable.
+    Backups,
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.aspect {
+            Aspect::Missing => "is missing",
+            Aspect::Keys => "has other keys",
+            Aspect::Index => "lacks an index or has another",
+            Aspect::TimeToLive => "has another time to live",
+            Aspect::Billing => "is not billed by request",
+            Aspect::Backups => "has no point-in-time recovery",
+        };
+        write!(f, "table `{}` {what}", self.table)
+    }
+}
+
+/// Makes the tables that are missing, and sees to time to live and backups of those that are there. It may be repeated
+/// at any moment and changes no item.
+pub async fn apply(client: &Client, config: &Config) -> Result<(), SchemaError> {
+    for table in Table::ALL {
+        let live = Live::new(client, config, table);
+        if live.describe().await?.is_none() {
+            live.create().await?;
+        }
+        live.wait_until_active().await?;
+        if live.definition.expires && !live.expires().await? {
+            live.let_expire().await?;
+        }
+        if config.point_in_time_recovery && live.definition.backed_up && !live.is_backed_up().await? {
+            live.back_up().await?;
+        }
+    }
+    Ok(())
+}
+
+/// What of a live account is not as the definition says.
+pub async fn diff(client: &Client, config: &Config) -> Result<Vec<Drift>, SchemaError> {
+    let mut drifts = vec![];
+    for table in Table::ALL {
+        let live = Live::new(client, config, table);
+        let Some(description) = live.describe().await? else {
+            drifts.push(live.drift(Aspect::Missing));
+            continue;
+        };
+        let definition = &live.definition;
+        let mut check = |holds: bool, aspect| {
+            if !holds {
+                drifts.push(live.drift(aspect));
+            }
+        };
+        let keys = key_schema(definition.partition_key, definition.sort_key);
+        check(same_keys(&keys, description.key_schema()), Aspect::Keys);
+        check(same_index(definition.index, &description), Aspect::Index);
+        let billing = description.billing_mode_summary().and_then(|summary| summary.billing_mode());
+        check(billing == Some(&BillingMode::PayPerRequest), Aspect::Billing);
+        check(live.expires().await? == definition.expires, Aspect::TimeToLive);
+        if config.point_in_time_recovery && definition.backed_up {
+            check(live.is_backed_up().await?, Aspect::Backups);
+        }
+    }
+    Ok(drifts)
+}
+
+/// One table of a live account.
+struct Live<'a> {
+    client: &'a Client,
+    name: String,
+    definition: Definition,
+}
+
+impl<'a> Live<'a> {
+    fn new(client: &'a Client, config: &Config, table: Table) -> Self {
+        let name = format!("{}{}", config.table_prefix, table.name());
+        Self { client, name, definition: table.definition() }
+    }
+
+    fn drift(&self, aspect: Aspect) -> Drift {
+        Drift { table: self.name.clone(), aspect }
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(aws_sdk_dynamodb::Error) -> SchemaError {
+        let table = self.name.clone();
+        move |error| SchemaError { table, action, source: error.into() }
+    }
+
+    async fn describe(&self) -> Result<Option<TableDescription>, SchemaError> {
+        match self.client.describe_table().table_name(&self.name).send().await.map_err(aws_sdk_dynamodb::Error::from) {
+            Ok(output) => Ok(output.table),
+            Err(aws_sdk_dynamodb::Error::ResourceNotFoundException(_)) => Ok(None),
+            Err(error) => Err(self.failed("looking at it")(error)),
+        }
+    }
+
+    async fn create(&self) -> Result<(), SchemaError> {
+        let Definition { partition_key, sort_key, index, .. } = self.definition;
+        let request = self
+            .client
+            .create_table()
+            .table_name(&self.name)
+            .billing_mode(BillingMode::PayPerRequest)
+            .set_key_schema(Some(key_schema(partition_key, sort_key)))
+            .set_attribute_definitions(Some(attribute_definitions(&self.definition)))
+            .set_global_secondary_indexes(index.map(|index| vec![secondary_index(index)]));
+        match request.send().await.map_err(aws_sdk_dynamodb::Error::from) {
+            // Somebody else makes it at this moment.
+            Ok(_) | Err(aws_sdk_dynamodb::Error::ResourceInUseException(_)) => Ok(()),
+            Err(error) => Err(self.failed("creation")(error)),
+        }
+    }
+
+    async fn wait_until_active(&self) -> Result<(), SchemaError> {
+        let deadline = Instant::now() + CREATION_DEADLINE;
+        loop {
+            let status = self.describe().await?.and_then(|description| description.table_status);
+            if status == Some(TableStatus::Active) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let source = format!("it is not active after {CREATION_DEADLINE:?}").into();
+                return Err(SchemaError { table: self.name.clone(), action: "creation", source });
+            }
+            sleep(CREATION_POLL).await;
+        }
+    }
+
+    async fn expires(&self) -> Result<bool, SchemaError> {
+        let request = self.client.describe_time_to_live().table_name(&self.name);
+        let output = request.send().await.map_err(|error| self.failed("looking at its time to live")(error.into()))?;
+        Ok(output.time_to_live_description.is_some_and(|ttl| {
+            let on = matches!(ttl.time_to_live_status, Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling));
+            on && ttl.attribute_name() == Some(TTL)
+        }))
+    }
+
+    async fn let_expire(&self) -> Result<(), SchemaError> {
+        let specification = TimeToLiveSpecification::builder().enabled(true).attribute_name(TTL).build();
+        let specification = specification.expect("both fields are given");
+        let request =
+            self.client.update_time_to_live().table_name(&self.name).time_to_live_specification(specification);
+        request.send().await.map_err(|error| self.failed("setting its time to live")(error.into()))?;
+        Ok(())
+    }
+
+    async fn is_backed_up(&self) -> Result<bool, SchemaError> {
+        let request = self.client.describe_continuous_backups().table_name(&self.name);
+        let output = request.send().await.map_err(|error| self.failed("looking at its backups")(error.into()))?;
+        let recovery =
+            output.continuous_backups_description.and_then(|backups| backups.point_in_time_recovery_description);
+        let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status);
+        Ok(status == Some(PointInTimeRecoveryStatus::Enabled))
+    }
+
+    async fn back_up(&self) -> Result<(), SchemaError> {
+        let specification = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true).build();
+        let specification = specification.expect("the one field is given");
+        let request = self
+            .client
+            .update_continuous_backups()
+            .table_name(&self.name)
+            .point_in_time_recovery_specification(specification);
+        request.send().await.map_err(|error| self.failed("setting its backups")(error.into()))?;
+        Ok(())
+    }
+}
+
+fn key_schema(partition_key: &str, sort_key: Option<Attribute>) -> Vec<KeySchemaElement> {
+    let element = |name: &str, key_type| {
+        let element = KeySchemaElement::builder().attribute_name(name).key_type(key_type).build();
+        element.expect("both fields are given")
+    };
+    let sort_key = sort_key.map(|attribute| element(attribute.name(), KeyType::Range));
+    std::iter::once(element(partition_key, KeyType::Hash)).chain(sort_key).collect()
+}
+
+fn attribute_definitions(definition: &Definition) -> Vec<AttributeDefinition> {
+    let index_keys = definition.index.map(|index| (Attribute::Text(index.partition_key), index.sort_key));
+    let (index_partition, index_sort) = index_keys.unzip();
+    let keys =
+        [Some(Attribute::Text(definition.partition_key)), definition.sort_key, index_partition, index_sort.flatten()];
+    let describe = |attribute: Attribute| {
+        let attribute_type = match attribute {
+            Attribute::Text(_) => ScalarAttributeType::S,
+            Attribute::Number(_) => ScalarAttributeType::N,
+        };
+        let described = AttributeDefinition::builder().attribute_name(attribute.name()).attribute_type(attribute_type);
+        described.build().expect("both fields are given")
+    };
+    keys.into_iter().flatten().map(describe).collect()
+}
+
+fn secondary_index(index: Index) -> GlobalSecondaryIndex {
+    let built = GlobalSecondaryIndex::builder()
+        .index_name(index.name)
+        .set_key_schema(Some(key_schema(index.partition_key, index.sort_key)))
+        .projection(SdkProjection::builder().projection_type(projection_type(index.projection)).build());
+    built.build().expect("name and keys are given")
+}
+
+fn projection_type(projection: Projection) -> ProjectionType {
+    match projection {
+        Projection::Keys => ProjectionType::KeysOnly,
+        Projection::All => ProjectionType::All,
+    }
+}
+
+fn same_index(index: Option<Index>, description: &TableDescription) -> bool {
+    let live = description.global_secondary_indexes();
+    match (index, live) {
+        (None, []) => true,
+        (Some(index), [live]) => {
+            let projection = live.projection().and_then(|projection| projection.projection_type());
+            live.index_name() == Some(index.name)
+                && same_keys(&key_schema(index.partition_key, index.sort_key), live.key_schema())
+                && projection == Some(&projection_type(index.projection))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two keys have the same attributes in the same parts.
+fn same_keys(ours: &[KeySchemaElement], live: &[KeySchemaElement]) -> bool {
+    ours.len() == live.len() && ours.iter().all(|element| live.contains(element))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Server;
+
+    #[tokio::test]
+    async fn applied_tables_are_as_defined_however_often() {
+        let server = Server::start().await;
+        let missing = Table::ALL.map(|table| Drift { table: server.name(table), aspect: Aspect::Missing });
+        assert_eq!(diff(&server.client, &server.config).await.unwrap(), missing);
+        for _ in 0..2 {
+            apply(&server.client, &server.config).await.unwrap();
+            assert_eq!(diff(&server.client, &server.config).await.unwrap(), []);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_table_made_by_somebody_else_is_told_apart() {
+        let server = Server::with_tables().await;
+        let name = server.name(Table::Notices);
+        server.client.delete_table().table_name(&name).send().await.unwrap();
+        let other = Live { name: name.clone(), ..Live::new(&server.client, &server.config, Table::Users) };
+        other.create().await.unwrap();
+
+        let drifts = diff(&server.client, &server.config).await.unwrap();
+        let expected = [Aspect::Keys, Aspect::Index, Aspect::TimeToLive];
+        assert_eq!(drifts, expected.map(|aspect| Drift { table: name.clone(), aspect }));
+        assert_eq!(drifts[0].to_string(), "table `tidings_notices` has other keys");
+    }
+}

@@ -1,0 +1,158 @@
+use async_trait::async_trait;
+use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, SpentToken, Timestamp, UserId};
+use ports::{SessionStore, StoreError};
+
+use crate::DynamoStore;
+use crate::db::{self, Consistency, Query};
+use crate::devices::{device_key, prolong, session_of, sign_in, sign_out};
+use crate::item::{EXPIRES_AT, Item, Key, Row, bytes, end, item, text};
+use crate::schema::Table;
+use crate::write::{Condition, Write};
+
+#[async_trait]
+impl SessionStore for DynamoStore {
+    async fn create(&self, session: Session) -> Result<Vec<SessionId>, StoreError> {
+        let session = &session;
+        let device = &device_key(session.user_id, session.device_id);
+        db::undisturbed(|| async move {
+            let item = self.db().get(device).await?;
+            let earlier = item.as_ref().map(session_of).transpose()?.flatten();
+            if earlier == Some(session.session_id) {
+                // An earlier try of this call, whose answer was lost.
+                return Ok(Some(vec![]));
+            }
+            let writes = || {
+                let signed_in = sign_in(device.clone(), earlier, session.session_id, session.expires_at);
+                let created = Write::create(session_key(session.session_id), session_item(session));
+                let ended = earlier.map(|session_id| Write::delete(session_key(session_id)));
+                [signed_in, created].into_iter().chain(ended).collect()
+            };
+            Ok(self.db().transact(writes).await?.is_committed().then(|| earlier.into_iter().collect()))
+        })
+        .await
+    }
+
+    async fn session(&self, session_id: SessionId, now: Timestamp) -> Result<Option<Session>, StoreError> {
+        let session = self.stored_session(session_id).await?;
+        Ok(session.filter(|session| session.expires_at > now))
+    }
+
+    async fn sessions(&self, user_id: UserId, now: Timestamp) -> Result<Vec<Session>, StoreError> {
+        let devices = self.db().query(&Query::partition(Table::PushDevices, user_id), usize::MAX).await?;
+        let mut keys = vec![];
+        for device in &devices {
+            keys.extend(session_of(device)?.map(session_key));
+        }
+        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        let sessions: Result<Vec<_>, _> = items.iter().flatten().map(read_session).collect();
+        let mut sessions: Vec<_> = sessions?.into_iter().filter(|session| session.expires_at > now).collect();
+        sessions.sort_by_key(|session| (session.created_at, session.session_id));
+        Ok(sessions)
+    }
+
+    async fn refresh(
+        &self,
+        session_id: SessionId,
+        attempt: RefreshAttempt,
+    ) -> Result<Option<(Session, RefreshOutcome)>, StoreError> {
+        let attempt = &attempt;
+        db::undisturbed(|| async move {
+            let Some(before) = self.stored_session(session_id).await? else { return Ok(Some(None)) };
+            let mut session = before.clone();
+            let outcome = session.refresh(attempt);
+            let device = device_key(session.user_id, session.device_id);
+            // A rotation changes the current token, so whoever holds it holds the session as it was read.
+            let unchanged = || Condition::Equals("current_token", bytes(&before.current));
+            let key = || session_key(session_id);
+            let committed = match outcome {
+                RefreshOutcome::Refused => true,
+                RefreshOutcome::Rotated => {
+                    let writes = || {
+                        let rotated = Write::put(key(), session_item(&session)).when(unchanged());
+                        vec![rotated, prolong(device.clone(), session_id, session.expires_at)]
+                    };
+                    self.db().transact(writes).await?.is_committed()
+                }
+                RefreshOutcome::Reused => {
+                    let writes = || vec![Write::delete(key()).when(unchanged()), sign_out(device.clone(), session_id)];
+                    self.db().transact(writes).await?.is_committed()
+                }
+            };
+            Ok(committed.then_some(Some((session, outcome))))
+        })
+        .await
+    }
+
+    async fn revoke(&self, user_id: UserId, session_ids: &[SessionId]) -> Result<Vec<SessionId>, StoreError> {
+        let mut revoked = vec![];
+        for session_id in session_ids {
+            if self.end(user_id, *session_id).await? {
+                revoked.push(*session_id);
+            }
+        }
+        Ok(revoked)
+    }
+}
+
+impl DynamoStore {
+    async fn stored_session(&self, session_id: SessionId) -> Result<Option<Session>, StoreError> {
+        self.db().get(&session_key(session_id)).await?.map(|item| read_session(&item)).transpose()
+    }
+
+    /// Ends a session, if it is there and the user's, and with it what is known of its device.
+    async fn end(&self, user_id: UserId, session_id: SessionId) -> Result<bool, StoreError> {
+        db::undisturbed(|| async {
+            let session = self.stored_session(session_id).await?;
+            let Some(session) = session.filter(|session| session.user_id == user_id) else { return Ok(Some(false)) };
+            let device = device_key(user_id, session.device_id);
+            let writes =
+                || vec![Write::delete(session_key(session_id)).if_there(), sign_out(device.clone(), session_id)];
+            Ok(self.db().transact(writes).await?.is_committed().then_some(true))
+        })
+        .await
+    }
+}
+
+fn session_key(session_id: SessionId) -> Key {
+    Key::one(Table::Sessions, session_id)
+}
+
+fn session_item(session: &Session) -> Item {
+    let spent = session.spent.as_ref();
+    let [expires_at, ttl] = end(Some(session.expires_at));
+    item([
+        ("user_id", Some(text(session.user_id))),
+        ("device_id", Some(text(session.device_id))),
+        ("created_at", Some(text(session.created_at))),
+        ("last_active_at", Some(text(session.last_active_at))),
+        ("current_token", Some(bytes(&session.current))),
+        ("spent_token", spent.map(|spent| bytes(&spent.digest))),
+        ("spent_at", spent.map(|spent| text(spent.spent_at))),
+        ("spent_forgiven", spent.map(|spent| text(spent.forgiven))),
+        expires_at,
+        ttl,
+    ])
+}
+
+fn read_session(item: &Item) -> Result<Session, StoreError> {
+    let row = Row { table: Table::Sessions, item };
+    let spent = if row.has("spent_token") {
+        Some(SpentToken {
+            digest: row.array("spent_token")?,
+            spent_at: row.parsed("spent_at")?,
+            forgiven: row.parsed("spent_forgiven")?,
+        })
+    } else {
+        None
+    };
+    Ok(Session {
+        session_id: row.parsed("session_id")?,
+        user_id: row.parsed("user_id")?,
+        device_id: row.parsed("device_id")?,
+        created_at: row.parsed("created_at")?,
+        last_active_at: row.parsed("last_active_at")?,
+        expires_at: row.parsed(EXPIRES_AT)?,
+        current: row.array("current_token")?,
+        spent,
+    })
+}

@@ -1,0 +1,225 @@
+use bytes::Bytes;
+use domain::{ConnectionId, SessionId, UserId};
+use ports::Push;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// What is published at once, at the most. More is split.
+pub(crate) const ENVELOPE_BYTES_MAX: usize = 1 << 20;
+/// Recipients of one push in an envelope; a push for more is several.
+const RECIPIENTS_MAX: usize = 16 * 1024;
+/// A frame that leaves room for that many recipients. Ours are far shorter.
+const FRAME_BYTES_MAX: usize = ENVELOPE_BYTES_MAX / 2;
+/// What a push takes besides its recipients and its frame, and an envelope besides its pushes, at the most.
+const OVERHEAD_BYTES: usize = 64;
+
+/// What a gateway is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    Pushes(Vec<Push>),
+    Revoke(SessionId),
+}
+
+/// A frame that fits into no envelope.
+#[derive(Debug, thiserror::Error)]
+#[error("a frame has {bytes} bytes, limit is {FRAME_BYTES_MAX}")]
+pub(crate) struct FrameTooLong {
+    bytes: usize,
+}
+
+/// Bytes that are no message.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnreadableEnvelope {
+    #[error("an envelope of {bytes} bytes does not decode")]
+    Form {
+        bytes: usize,
+        #[source]
+        source: postcard::Error,
+    },
+    #[error("an envelope has {bytes} bytes, limit is {ENVELOPE_BYTES_MAX}")]
+    TooLong { bytes: usize },
+}
+
+/// The bytes on the channel. A new kind is added at the end; a gateway that does not know it yet drops it and says so.
+#[derive(Serialize, Deserialize)]
+enum Envelope<'a> {
+    #[serde(borrow)]
+    Pushes(Vec<PackedPush<'a>>),
+    Revoke([u8; 16]),
+}
+
+#[derive(Serialize, Deserialize)]
+struct PackedPush<'a> {
+    recipients: Vec<[u8; 16]>,
+    except: Option<[u8; 16]>,
+    #[serde(borrow, serialize_with = "as_bytes")]
+    frame: &'a [u8],
+}
+
+/// Packs pushes into as few envelopes as hold them, in order.
+pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, FrameTooLong> {
+    let mut envelopes = vec![];
+    let (mut packed, mut bytes) = (vec![], OVERHEAD_BYTES);
+    for push in pushes {
+        if push.frame.len() > FRAME_BYTES_MAX {
+            return Err(FrameTooLong { bytes: push.frame.len() });
+        }
+        for recipients in push.recipients.chunks(RECIPIENTS_MAX) {
+            let more = 16 * recipients.len() + push.frame.len() + OVERHEAD_BYTES;
+            if bytes + more > ENVELOPE_BYTES_MAX {
+                envelopes.push(encode(&Envelope::Pushes(std::mem::take(&mut packed))));
+                bytes = OVERHEAD_BYTES;
+            }
+            bytes += more;
+            packed.push(PackedPush {
+                recipients: recipients.iter().map(|user_id| user_id.to_bytes()).collect(),
+                except: push.except.map(ConnectionId::to_bytes),
+                frame: &push.frame,
+            });
+        }
+    }
+    if !packed.is_empty() {
+        envelopes.push(encode(&Envelope::Pushes(packed)));
+    }
+    Ok(envelopes)
+}
+
+pub(crate) fn pack_revocation(session_id: SessionId) -> Vec<u8> {
+    encode(&Envelope::Revoke(session_id.to_bytes()))
+}
+
+/// Reads what was packed.
+pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
+    let bytes = payload.len();
+    if bytes > ENVELOPE_BYTES_MAX {
+        return Err(UnreadableEnvelope::TooLong { bytes });
+    }
+    let (envelope, rest) =
+        postcard::take_from_bytes(&payload).map_err(|source| UnreadableEnvelope::Form { bytes, source })?;
+    if !rest.is_empty() {
+        return Err(UnreadableEnvelope::Form { bytes, source: postcard::Error::SerdeDeCustom });
+    }
+    Ok(match envelope {
+        Envelope::Pushes(pushes) => {
+            let unpacked = pushes.into_iter().map(|push| Push {
+                recipients: push.recipients.into_iter().map(UserId::from_bytes).collect(),
+                except: push.except.map(ConnectionId::from_bytes),
+                frame: share(&payload, push.frame),
+            });
+            Message::Pushes(unpacked.collect())
+        }
+        Envelope::Revoke(session_id) => Message::Revoke(SessionId::from_bytes(session_id)),
+    })
+}
+
+/// A frame that is most of its envelope shares its bytes. Any other is copied out once for all its recipients: a frame
+/// that waits in a slow connection's mailbox would keep the whole envelope, which no bound there knows of.
+fn share(payload: &Bytes, frame: &[u8]) -> Bytes {
+    if frame.len() * 2 >= payload.len() { payload.slice_ref(frame) } else { Bytes::copy_from_slice(frame) }
+}
+
+fn encode(envelope: &Envelope<'_>) -> Vec<u8> {
+    postcard::to_stdvec(envelope).expect("bytes and sequences of known length always encode")
+}
+
+/// In one piece, where serde would write byte by byte.
+fn as_bytes<S: Serializer>(frame: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn push(recipients: usize, frame_bytes: usize) -> Push {
+        Push {
+            recipients: (0..recipients).map(|n| UserId::from_bytes((n as u128).to_be_bytes())).collect(),
+            except: None,
+            frame: vec![b'x'; frame_bytes].into(),
+        }
+    }
+
+    fn pushes() -> impl Strategy<Value = Vec<Push>> {
+        let ids = proptest::collection::vec(any::<[u8; 16]>(), 1..5);
+        let frame = proptest::collection::vec(any::<u8>(), 0..99);
+        let push = (ids, any::<Option<[u8; 16]>>(), frame).prop_map(|(recipients, except, frame)| Push {
+            recipients: recipients.into_iter().map(UserId::from_bytes).collect(),
+            except: except.map(ConnectionId::from_bytes),
+            frame: frame.into(),
+        });
+        proptest::collection::vec(push, 1..5)
+    }
+
+    #[test]
+    fn a_thousand_recipients_are_one_envelope_with_one_frame() {
+        let envelopes = pack(&[push(1000, 4096)]).unwrap();
+        assert_eq!(envelopes.len(), 1);
+        assert!(envelopes[0].len() < 1000 * 16 + 4096 + OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_envelope_is_split_in_order() {
+        let sent = [push(50_000, 200_000), push(1, 500_000), push(1, 500_001), push(2, 3)];
+        let envelopes = pack(&sent).unwrap();
+        assert!(envelopes.iter().all(|envelope| envelope.len() <= ENVELOPE_BYTES_MAX));
+        let unpacked = envelopes.into_iter().map(|envelope| unpack(envelope.into()).unwrap());
+        let received: Vec<Push> = unpacked
+            .flat_map(|message| match message {
+                Message::Pushes(pushes) => pushes,
+                Message::Revoke(_) => panic!("nothing was revoked"),
+            })
+            .collect();
+        let each = |pushes: &[Push]| -> Vec<(UserId, usize)> {
+            let pairs = pushes.iter().flat_map(|push| push.recipients.iter().map(|id| (*id, push.frame.len())));
+            pairs.collect()
+        };
+        assert_eq!(each(&received), each(&sent));
+    }
+
+    #[test]
+    fn a_frame_that_fits_nowhere_is_refused_and_measured() {
+        let error = pack(&[push(1, FRAME_BYTES_MAX + 1)]).unwrap_err();
+        assert_eq!(error.to_string(), "a frame has 524289 bytes, limit is 524288");
+    }
+
+    #[test]
+    fn a_small_frame_does_not_keep_its_envelope_alive() {
+        let payload = Bytes::from(pack(&[push(1, 10), push(1, 1000)]).unwrap().remove(0));
+        let Message::Pushes(pushes) = unpack(payload.clone()).unwrap() else { panic!("pushes were packed") };
+        let within = |frame: &Bytes| payload.as_ptr_range().contains(&frame.as_ptr());
+        assert_eq!(pushes.iter().map(|push| within(&push.frame)).collect::<Vec<_>>(), [false, true]);
+    }
+
+    proptest! {
+        #[test]
+        fn pushes_round_trip(sent in pushes()) {
+            let mut envelopes = pack(&sent).unwrap();
+            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), Message::Pushes(sent));
+            prop_assert!(envelopes.is_empty());
+        }
+
+        #[test]
+        fn a_revocation_round_trips(session_id in any::<[u8; 16]>()) {
+            let session_id = SessionId::from_bytes(session_id);
+            prop_assert_eq!(unpack(pack_revocation(session_id).into()).unwrap(), Message::Revoke(session_id));
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(Message::Pushes(pushes)) = unpack(payload.clone().into()) {
+                let bytes: usize = pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum();
+                prop_assert!(bytes <= payload.len());
+            }
+        }
+
+        #[test]
+        fn a_cut_or_lengthened_envelope_is_refused(sent in pushes(), cut in 1usize..20) {
+            let whole = pack(&sent).unwrap().remove(0);
+            let short = whole[..whole.len().saturating_sub(cut)].to_vec();
+            prop_assert!(unpack(short.into()).is_err());
+            let long = [whole, vec![0; cut]].concat();
+            prop_assert!(unpack(long.into()).is_err());
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What a fleet shares and may lose: Redis, or a Redis Cluster, behind our ports.
+//!
+//! Routes, rate limits, tickets and the member cache of many processes, and the way of pushes between them. Nothing here
+//! is the truth of anything. Redis can be wiped at any moment: routes come back with the next refresh, within 5 s of a
+//! 15 s life, and everything else is asked for again. Every key has an expiry, and no command touches keys of two slots.
+//! While a cluster moves a slot, the routes of the users in it are refused until it has moved, because they are two keys.
+//!
+//! Redis 7.0 is what is tested; 6.2 is the first that knows all commands. A user of the ACL needs the commands of `@read`, `@write`,
+//! `@scripting`, `@pubsub` and `@connection`, in a cluster `cluster|slots` too, on the keys of `keys` and the channels
+//! `server:*`.
+//!
+//! Reading order: `keys` says what is in Redis, `call`, `link` and `client` how it gets there, the modules named after ports
+//! answer for them, and `envelope`, `delivery` and `inbox` are the way of a push from one process to another.
+#![warn(missing_docs)]
+
+mod call;
+mod client;
+mod config;
+mod delivery;
+mod envelope;
+mod health;
+mod inbox;
+mod keys;
+mod limits;
+mod link;
+mod member_cache;
+mod routes;
+mod tickets;
+
+pub use client::{OpenError, Redis};
+pub use config::{Config, Nodes, Password, Url, UrlError};
+pub use delivery::RedisDelivery;
+pub use health::Health;
+pub use inbox::{Inbox, InboxState};
+pub use limits::RedisLimits;
+pub use member_cache::RedisMemberCache;
+pub use routes::RedisRoutes;
+pub use tickets::RedisTickets;

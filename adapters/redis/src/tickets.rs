@@ -1,0 +1,68 @@
+use async_trait::async_trait;
+use domain::{DeviceId, SessionId, Timestamp, UserId};
+use ports::{StoreError, Ticket, TicketStore};
+use serde::{Deserialize, Serialize};
+
+use crate::call::Call;
+use crate::client::Redis;
+use crate::keys;
+
+/// The WebSocket tickets of a fleet.
+pub struct RedisTickets {
+    redis: Redis,
+}
+
+impl RedisTickets {
+    /// The tickets that this Redis keeps.
+    pub fn new(redis: Redis) -> Self {
+        Self { redis }
+    }
+}
+
+#[async_trait]
+impl TicketStore for RedisTickets {
+    async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
+        // Redis refuses a life of nothing; a ticket that is void already is as good as gone.
+        let life_ms = (ticket.expires_at.since(self.redis.now()).as_millis() as u64).max(1);
+        let record = serde_json::to_vec(&TicketRecord::from(ticket)).map_err(unreadable)?;
+        self.redis.run_one(Call::new("SET", &keys::ws_ticket(digest)).arg(record).arg("PX").arg(life_ms)).await
+    }
+
+    async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
+        let record: Option<Vec<u8>> = self.redis.run_one(Call::new("GETDEL", &keys::ws_ticket(digest))).await?;
+        let Some(record) = record else { return Ok(None) };
+        let record: TicketRecord = serde_json::from_slice(&record).map_err(unreadable)?;
+        // Redis' clock is not asked.
+        Ok(Some(Ticket::from(record)).filter(|ticket| ticket.expires_at > now))
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> StoreError {
+    StoreError::Corrupt { table: "ws_ticket", source: Box::new(error) }
+}
+
+/// A ticket as Redis keeps it.
+#[derive(Serialize, Deserialize)]
+struct TicketRecord {
+    user_id: UserId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<SessionId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_id: Option<DeviceId>,
+    token_expires_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl From<Ticket> for TicketRecord {
+    fn from(ticket: Ticket) -> Self {
+        let Ticket { user_id, session_id, device_id, token_expires_at, expires_at } = ticket;
+        Self { user_id, session_id, device_id, token_expires_at, expires_at }
+    }
+}
+
+impl From<TicketRecord> for Ticket {
+    fn from(record: TicketRecord) -> Self {
+        let TicketRecord { user_id, session_id, device_id, token_expires_at, expires_at } = record;
+        Self { user_id, session_id, device_id, token_expires_at, expires_at }
+    }
+}

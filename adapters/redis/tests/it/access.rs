@@ -1,0 +1,145 @@
+use std::fs;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Quota;
+use ports::{Clock, Delivery, Ids, LimitKey, MemberCache, RandomIds, RateLimiter, Routes, SystemClock, TicketStore};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tidings_redis::{
+    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisRoutes, RedisTickets,
+};
+
+use crate::engine::{Engine, start_cluster};
+use crate::fixtures::{Delivered, Listener, World, chat, gateway, push, route, user};
+
+/// What the documentation of the crate says that a user needs.
+const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~server_connections:* ~servers \
+                   ~chat_members:* ~ws_ticket:* ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub \
+                   +@connection";
+
+#[tokio::test]
+async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
+    let engine = Engine::start(&["--requirepass", "open"]);
+    for (password, expected) in [(Some("open"), None), (Some("closed"), Some("WRONGPASS")), (None, Some("NOAUTH"))] {
+        let password = password.map(|password| password.to_owned().into());
+        let config = Config { password, ..Config::new(Nodes::Single(engine.url())) };
+        let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
+        assert_eq!(redis.ping().await.is_ok(), expected.is_none());
+        match (redis.health(), expected) {
+            (Health::Ok, None) => {}
+            (Health::Failing { reason, .. }, Some(word)) => {
+                assert!(reason.contains(word), "{reason}");
+                assert!(!reason.contains("closed"), "{reason}");
+            }
+            (health, _) => panic!("{health:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_acl_user_needs_no_more_than_the_documentation_says() {
+    let engine = Engine::start(&acl_settings(ACL));
+    let nodes = Nodes::Single(engine.url());
+    everything_works(World::new(vec![engine], as_acl_user(nodes))).await;
+}
+
+#[tokio::test]
+async fn an_acl_user_of_a_cluster_needs_no_more_than_the_documentation_says() {
+    let acl = format!("{ACL} +cluster|slots");
+    let engines = start_cluster(&acl_settings(&acl));
+    let nodes = Nodes::Cluster(engines.iter().map(Engine::url).collect());
+    everything_works(World::new(engines, as_acl_user(nodes))).await;
+}
+
+fn acl_settings(acl: &str) -> Vec<&str> {
+    ["--user"].into_iter().chain(acl.split(' ')).collect()
+}
+
+fn as_acl_user(nodes: Nodes) -> Config {
+    let (username, password) = (Some("tidings".to_owned()), Some("open".to_owned().into()));
+    Config { username, password, ..Config::new(nodes) }
+}
+
+async fn everything_works(world: World) {
+    let redis = &world.redis;
+    let mut listener = Listener::start(redis, "a").await;
+    let routes = RedisRoutes::new(redis.clone());
+    let route = route(user(), "a");
+    routes.register(slice::from_ref(&route)).await.unwrap();
+    assert_eq!(routes.routes(route.user_id).await.unwrap(), slice::from_ref(&route));
+    routes.unregister(&route).await.unwrap();
+    let (cache, chat_id) = (RedisMemberCache::new(redis.clone()), chat());
+    cache.fill(chat_id, [route.user_id].into()).await.unwrap();
+    assert_eq!(cache.members(chat_id).await.unwrap(), Some([route.user_id].into()));
+    cache.invalidate(chat_id).await.unwrap();
+    assert_eq!(RedisTickets::new(redis.clone()).take([1; 32], world.clock.now()).await.unwrap(), None);
+    let quota = Quota::per(1, Duration::from_secs(60)).unwrap();
+    assert!(RedisLimits::new(redis.clone()).take(LimitKey::Sync(route.user_id), quota).await.unwrap().allowed);
+    let pushes = vec![push(vec![route.user_id], "hello")];
+    let delivery = RedisDelivery::new(redis.clone());
+    delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
+    delivery.revoke(RandomIds.ulid().into()).await.unwrap();
+    redis.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn tls_trusts_the_given_authority_alone() {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let (authority, key) = new_authority();
+    let server_key = KeyPair::generate().unwrap();
+    let issuer = Issuer::from_params(&authority, &key);
+    let server = CertificateParams::new(["localhost".to_owned()]).unwrap().signed_by(&server_key, &issuer).unwrap();
+    let ca_pem = authority.self_signed(&key).unwrap().pem();
+    fs::write(path("server.crt"), server.pem()).unwrap();
+    fs::write(path("server.key"), server_key.serialize_pem()).unwrap();
+    fs::write(path("ca.crt"), &ca_pem).unwrap();
+    let (certificate, key, authorities) = (path("server.crt"), path("server.key"), path("ca.crt"));
+    let engine = Engine::start(&[
+        "--tls-port",
+        "0",
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &authorities,
+        "--tls-auth-clients",
+        "no",
+    ]);
+    let _: () = engine.command(&format!("CONFIG SET tls-port {}", engine.port() + 10_000));
+    let url = || format!("rediss://localhost:{}", engine.port() + 10_000).parse().unwrap();
+
+    let (stranger, stranger_key) = new_authority();
+    let stranger_pem = stranger.self_signed(&stranger_key).unwrap().pem();
+    for (ca_pem, is_trusted) in [(ca_pem, true), (stranger_pem, false)] {
+        let config = Config { ca_pem: Some(ca_pem.into_bytes()), ..Config::new(Nodes::Single(url())) };
+        let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
+        assert_eq!(redis.ping().await.is_ok(), is_trusted, "{:?}", redis.health());
+        if is_trusted {
+            Listener::start(&redis, "a").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_authority_for_a_url_without_tls_is_refused() {
+    let url = "redis://localhost:6379".parse().unwrap();
+    let config = Config { ca_pem: Some(vec![]), ..Config::new(Nodes::Single(url)) };
+    let Err(error) = Redis::open(config, Arc::new(SystemClock)) else { panic!("the settings contradict each other") };
+    assert!(matches!(error, OpenError::PlainUrl(_)));
+}
+
+#[tokio::test]
+async fn a_cluster_without_an_address_is_refused() {
+    let opened = Redis::open(Config::new(Nodes::Cluster(vec![])), Arc::new(SystemClock));
+    assert!(matches!(opened, Err(OpenError::NoUrl)));
+}
+
+fn new_authority() -> (CertificateParams, KeyPair) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    (authority, KeyPair::generate().unwrap())
+}

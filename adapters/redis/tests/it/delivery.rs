@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use ports::{Delivery, Ids, Push, RandomIds, Routes};
+use tidings_redis::{InboxState, RedisDelivery, RedisRoutes};
+
+use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, user};
+
+on_one_and_on_a_cluster!(
+    pushes_arrive_whole_and_in_order,
+    a_thousand_recipients_are_one_publish,
+    what_is_too_much_for_one_publish_arrives_in_order,
+    a_revocation_reaches_every_live_gateway,
+    bytes_that_are_no_envelope_are_told_as_a_gap,
+);
+
+async fn pushes_arrive_whole_and_in_order(world: World) {
+    let mut a = Listener::start(&world.redis, "a").await;
+    let mut b = Listener::start(&world.redis, "b").await;
+    let delivery = RedisDelivery::new(world.redis.clone());
+    let except = Some(RandomIds.ulid().into());
+    let sent: Vec<Vec<Push>> = (0..50)
+        .map(|n| vec![push(vec![user(), user()], &format!("{n}")), Push { except, ..push(vec![user()], "more") }])
+        .collect();
+    for pushes in &sent {
+        delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    }
+    delivery.deliver(&gateway("b"), sent[0].clone()).await.unwrap();
+    for pushes in &sent {
+        assert_eq!(a.next().await, Delivered::Pushes(gateway("a"), pushes.clone()));
+    }
+    assert_eq!(b.next().await, Delivered::Pushes(gateway("b"), sent[0].clone()));
+    assert_eq!(*a.state.borrow(), InboxState { listening: true, gaps: 0 });
+}
+
+async fn a_thousand_recipients_are_one_publish(world: World) {
+    let mut listener = Listener::start(&world.redis, "a").await;
+    let pushes = vec![push((0..1000).map(|_| user()).collect(), "hello")];
+    let delivery = RedisDelivery::new(world.redis.clone());
+    delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
+    assert_eq!(world.calls("publish"), 1);
+}
+
+async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
+    let mut listener = Listener::start(&world.redis, "a").await;
+    let sent: Vec<Push> = (0..40).map(|n| push(vec![user()], &n.to_string().repeat(50_000))).collect();
+    let delivery = RedisDelivery::new(world.redis.clone());
+    delivery.deliver(&gateway("a"), sent.clone()).await.unwrap();
+    let mut received = vec![];
+    while received.len() < sent.len() {
+        match listener.next().await {
+            Delivered::Pushes(_, pushes) => received.extend(pushes),
+            Delivered::Revoked(session_id) => panic!("{session_id} was revoked"),
+        }
+    }
+    assert_eq!(received, sent);
+    assert_eq!(world.calls("publish"), 4, "3.5 MB are four times 1 MiB");
+}
+
+async fn a_revocation_reaches_every_live_gateway(world: World) {
+    let mut live = Listener::start(&world.redis, "a").await;
+    let mut also_live = Listener::start(&world.redis, "b").await;
+    let routes = RedisRoutes::new(world.redis.clone());
+    routes.register(&[route(user(), "dead")]).await.unwrap();
+    world.clock.advance(Duration::from_secs(15));
+    routes.register(&[route(user(), "a"), route(user(), "b")]).await.unwrap();
+    let session_id = RandomIds.ulid().into();
+    RedisDelivery::new(world.redis.clone()).revoke(session_id).await.unwrap();
+    assert_eq!(live.next().await, Delivered::Revoked(session_id));
+    assert_eq!(also_live.next().await, Delivered::Revoked(session_id));
+    assert_eq!(world.calls("publish"), 2);
+}
+
+async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {
+    let mut listener = Listener::start(&world.redis, "a").await;
+    let heard: usize = world.engines[0].command("PUBLISH server:{a}:deliver rubbish");
+    assert_eq!(heard, 1);
+    assert_eq!(listener.until(|state| state.gaps > 0).await, InboxState { listening: true, gaps: 1 });
+    let pushes = vec![push(vec![user()], "hello")];
+    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
+}

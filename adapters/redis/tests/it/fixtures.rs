@@ -1,0 +1,160 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatId, SessionId, UserId};
+use memory::ManualClock;
+use ports::{Clock, Delivery, GatewayId, Ids, Push, RandomIds, Route, StoreError, SystemClock};
+use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time;
+use uuid::Uuid;
+
+use crate::engine::{Engine, start_cluster};
+
+/// Makes a test of each function, once with one Redis and once with a cluster.
+macro_rules! on_one_and_on_a_cluster {
+    ($($behaviour:ident),* $(,)?) => {
+        mod one {
+            $(
+                #[tokio::test]
+                async fn $behaviour() {
+                    super::$behaviour($crate::fixtures::World::one()).await;
+                }
+            )*
+        }
+        mod cluster {
+            $(
+                #[tokio::test]
+                async fn $behaviour() {
+                    super::$behaviour($crate::fixtures::World::cluster()).await;
+                }
+            )*
+        }
+    };
+}
+pub(crate) use on_one_and_on_a_cluster;
+
+/// Servers, and a way to them on a clock that the test moves.
+pub(crate) struct World {
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) config: Config,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) redis: Redis,
+}
+
+impl World {
+    pub(crate) fn one() -> Self {
+        let engine = Engine::start(&[]);
+        let config = Config::new(Nodes::Single(engine.url()));
+        Self::new(vec![engine], config)
+    }
+
+    pub(crate) fn cluster() -> Self {
+        let engines = start_cluster(&[]);
+        let config = Config::new(Nodes::Cluster(engines.iter().map(Engine::url).collect()));
+        Self::new(engines, config)
+    }
+
+    pub(crate) fn new(engines: Vec<Engine>, config: Config) -> Self {
+        let clock = Arc::new(ManualClock::at(SystemClock.now()));
+        let redis = Redis::open(config.clone(), clock.clone()).unwrap();
+        Self { engines, config, clock, redis }
+    }
+
+    pub(crate) fn flush(&self) {
+        self.engines.iter().for_each(|engine| engine.command("FLUSHALL"));
+    }
+
+    /// All keys that match, and where they are.
+    pub(crate) fn keys(&self, pattern: &str) -> Vec<(&Engine, String)> {
+        let keys = |engine: &Engine| engine.command::<Vec<String>>(&format!("KEYS {pattern}"));
+        self.engines.iter().flat_map(|engine| keys(engine).into_iter().map(move |key| (engine, key))).collect()
+    }
+
+    /// How often the servers were asked to do something, all together.
+    pub(crate) fn calls(&self, command: &str) -> usize {
+        let calls = |engine: &Engine| {
+            let stats: String = engine.command("INFO commandstats");
+            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+            line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+        };
+        self.engines.iter().map(calls).sum()
+    }
+}
+
+/// Keeps what a gateway was sent.
+pub(crate) struct Recorder(mpsc::UnboundedSender<Delivered>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Delivered {
+    Pushes(GatewayId, Vec<Push>),
+    Revoked(SessionId),
+}
+
+#[async_trait]
+impl Delivery for Recorder {
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+        self.0.send(Delivered::Pushes(gateway.clone(), pushes)).map_err(StoreError::unavailable)
+    }
+
+    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+        self.0.send(Delivered::Revoked(session_id)).map_err(StoreError::unavailable)
+    }
+}
+
+/// An inbox that runs, and what came of it.
+pub(crate) struct Listener {
+    pub(crate) state: watch::Receiver<InboxState>,
+    delivered: mpsc::UnboundedReceiver<Delivered>,
+    _task: JoinSet<()>,
+}
+
+impl Listener {
+    /// An inbox that listens.
+    pub(crate) async fn start(redis: &Redis, name: &str) -> Self {
+        let (sender, delivered) = mpsc::unbounded_channel();
+        let inbox = Inbox::new(redis.clone(), gateway(name), Arc::new(Recorder(sender)));
+        let state = inbox.state();
+        let mut task = JoinSet::new();
+        task.spawn(async move { match inbox.run().await {} });
+        let mut listener = Self { state, delivered, _task: task };
+        listener.until(|state| state.listening).await;
+        listener
+    }
+
+    pub(crate) async fn until(&mut self, wanted: impl FnMut(&InboxState) -> bool) -> InboxState {
+        *soon(self.state.wait_for(wanted)).await.expect("the inbox runs")
+    }
+
+    pub(crate) async fn next(&mut self) -> Delivered {
+        soon(self.delivered.recv()).await.expect("the inbox runs")
+    }
+}
+
+/// What happens soon, or the test fails.
+pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
+    time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
+}
+
+pub(crate) fn gateway(name: &str) -> GatewayId {
+    GatewayId(name.into())
+}
+
+pub(crate) fn user() -> UserId {
+    RandomIds.ulid().into()
+}
+
+pub(crate) fn chat() -> ChatId {
+    RandomIds.ulid().into()
+}
+
+pub(crate) fn route(user_id: UserId, on: &str) -> Route {
+    let (connection_id, device_id) = (RandomIds.ulid().into(), Uuid::new_v4().into());
+    Route { connection_id, user_id, device_id, gateway: gateway(on) }
+}
+
+pub(crate) fn push(recipients: Vec<UserId>, frame: &str) -> Push {
+    Push { recipients, except: None, frame: frame.to_owned().into() }
+}

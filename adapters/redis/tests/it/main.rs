@@ -1,0 +1,11 @@
+//! The behaviour of the adapter against real servers: one Redis, and a cluster of three.
+#![cfg(test)]
+
+mod access;
+mod contract;
+mod delivery;
+mod engine;
+mod fixtures;
+mod limits;
+mod outage;
+mod routes;

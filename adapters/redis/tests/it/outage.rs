@@ -1,0 +1,111 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use ports::{Clock, Delivery, Routes, StoreError};
+use tidings_redis::{Config, Health, InboxState, Nodes, Redis, RedisDelivery, RedisRoutes};
+
+use crate::engine::{Engine, wait_for_cluster};
+use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, soon, user};
+
+on_one_and_on_a_cluster!(
+    a_killed_redis_heals_when_it_is_back,
+    a_connection_that_is_lost_is_not_noticed,
+    a_dead_redis_fails_at_once,
+    a_hanging_redis_fails_within_the_timeout,
+);
+
+/// The routes are registered again as a gateway does it, and the gateway is told that pushes may be missing.
+async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
+    let routes = RedisRoutes::new(world.redis.clone());
+    let mut listener = Listener::start(&world.redis, "a").await;
+    let registered = [route(user(), "a")];
+    let user_id = registered[0].user_id;
+    routes.register(&registered).await.unwrap();
+
+    world.engines.iter_mut().for_each(Engine::kill);
+    assert_eq!(listener.until(|state| !state.listening).await.gaps, 0);
+    assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
+
+    world.engines.iter_mut().for_each(Engine::run);
+    if world.engines.len() > 1 {
+        wait_for_cluster(&world.engines);
+    }
+    assert_eq!(listener.until(|state| state.listening).await, InboxState { listening: true, gaps: 1 });
+    soon(async { while routes.register(&registered).await.is_err() {} }).await;
+    let found = routes.gateways(&[user_id]).await.unwrap();
+    assert_eq!(found, BTreeMap::from([(gateway("a"), vec![user_id])]));
+    let pushes = vec![push(vec![user_id], "hello")];
+    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
+}
+
+async fn a_connection_that_is_lost_is_not_noticed(world: World) {
+    let routes = RedisRoutes::new(world.redis.clone());
+    let registered: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
+    for _ in 0..3 {
+        routes.register(&registered).await.unwrap();
+        let lost = world.engines.iter().map(|engine| engine.command::<usize>("CLIENT KILL TYPE normal"));
+        assert!(lost.sum::<usize>() >= world.engines.len());
+    }
+    routes.register(&registered).await.unwrap();
+}
+
+async fn a_dead_redis_fails_at_once(mut world: World) {
+    world.redis.ping().await.unwrap();
+    assert_eq!(world.redis.health(), Health::Ok);
+    world.engines.iter_mut().for_each(Engine::kill);
+    let began = Instant::now();
+    assert!(matches!(world.redis.ping().await, Err(StoreError::Unavailable(_))));
+    assert!(began.elapsed() <= world.config.command_timeout + Duration::from_secs(2));
+    let Health::Failing { since, reason } = world.redis.health() else { panic!("the ping has failed") };
+    assert_eq!(since, world.clock.now());
+    assert_ne!(reason, "");
+}
+
+async fn a_hanging_redis_fails_within_the_timeout(world: World) {
+    let routes = RedisRoutes::new(world.redis.clone());
+    let registered = [route(user(), "a")];
+    routes.register(&registered).await.unwrap();
+    world.engines.iter().for_each(|engine| engine.signal(Signal::SIGSTOP));
+    let began = Instant::now();
+    assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
+    let took = began.elapsed();
+    let timeout = world.config.command_timeout;
+    assert!((timeout..timeout + Duration::from_secs(2)).contains(&took), "{took:?}");
+
+    world.engines.iter().for_each(|engine| engine.signal(Signal::SIGCONT));
+    soon(async { while routes.register(&registered).await.is_err() {} }).await;
+    assert_eq!(world.redis.health(), Health::Ok);
+}
+
+#[tokio::test]
+async fn a_redis_that_comes_late_is_found() {
+    let mut engine = Engine::prepare(&[]);
+    let config = Config::new(Nodes::Single(engine.url()));
+    let redis = Redis::open(config, Arc::new(ports::SystemClock)).unwrap();
+    assert!(redis.ping().await.is_err());
+    engine.run();
+    redis.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn commands_beyond_the_bound_are_refused_and_do_not_wait() {
+    let engine = Engine::start(&[]);
+    let config = Config { commands_max: 1, ..Config::new(Nodes::Single(engine.url())) };
+    let world = World::new(vec![engine], config);
+    world.redis.ping().await.unwrap();
+    world.engines[0].signal(Signal::SIGSTOP);
+    let began = Instant::now();
+    // Both are under way at once; the second is answered first.
+    let second = async {
+        let refused = world.redis.ping().await.unwrap_err();
+        (refused, began.elapsed())
+    };
+    let (first, (refused, took)) = tokio::join!(biased; world.redis.ping(), second);
+    assert!(first.is_err());
+    assert!(took < world.config.command_timeout, "{took:?}");
+    let StoreError::Unavailable(reason) = refused else { panic!("{refused}") };
+    assert_eq!(reason.to_string(), "1 commands wait for redis already");
+}

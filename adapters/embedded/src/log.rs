@@ -150,7 +150,7 @@ fn read_page(tables: &Tables, from: u64, end: u64) -> Result<Page, StoreError> {
     let view = tables.view();
     let (mut records, mut damaged) = (vec![], vec![]);
     let mut next = from;
-    for row in view.range(Table::Log, keys::offset(from)..).take(PAGE_LEN_MAX) {
+    for row in view.range(Table::Log, keys::offset(from)..keys::offset(end)).take(PAGE_LEN_MAX) {
         let (key, row) = row?;
         let offset = keys::parse_offset(&key).map_err(|error| unreadable(Table::Log, error))?;
         match read_event(&view, &row) {

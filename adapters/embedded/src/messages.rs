@@ -141,13 +141,15 @@ fn page_after(
 ) -> Result<Page, StoreError> {
     let view = tables.view();
     let head = head_sequence(&view, chat_id)?;
+    let message_key = |sequence| keys::message(Place { chat_id, sequence });
     let mut page = Page { messages: vec![], examined: head, head };
     if after >= head {
         return Ok(page);
     }
     let mut bytes = 0;
     let mut last = after;
-    let rows = messages(&view, keys::message(Place { chat_id, sequence: after.next() })..=last_key(chat_id));
+    // Not above the head, which was read first: every row up to it was there before it was.
+    let rows = messages(&view, message_key(after.next())..=message_key(head));
     for (examined, message) in rows.enumerate() {
         let message = message?;
         let expired = message.is_expired(now);
@@ -172,7 +174,8 @@ fn unread(view: &View<'_>, query: &UnreadQuery, now: Timestamp) -> Result<u64, S
     if read >= head {
         return Ok(0);
     }
-    let rows = view.range(Table::Messages, keys::message(Place { chat_id, sequence: read.next() })..=last_key(chat_id));
+    let message_key = |sequence| keys::message(Place { chat_id, sequence });
+    let rows = view.range(Table::Messages, message_key(read.next())..=message_key(head));
     let mut unread = 0;
     for (looked_at, row) in (1..).zip(rows) {
         let (key, row) = row?;

@@ -185,7 +185,8 @@ impl Tables {
         decode(table, self.get_bytes(table, key)?)
     }
 
-    /// All tables as of one commit: rows that were written together are seen together.
+    /// All tables as of one commit: rows that were written together are seen together, but for a batch that is just
+    /// arriving, whose rows may appear in their order (see `tx::in_order`).
     pub(crate) fn view(&self) -> View<'_> {
         View { tables: self, snapshot: self.database.snapshot() }
     }

@@ -238,11 +238,14 @@ impl Writes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use domain::{ChatId, Sequence, Timestamp, Ttl, UserId};
     use ports::RandomIds;
 
     use super::*;
     use crate::Config;
+    use crate::records::Place;
 
     /// Opens tables, and runs a transaction on them for each function given.
     fn on_tables(test: impl FnOnce(&Tables, &mut Heads)) {
@@ -377,6 +380,52 @@ mod tests {
             let order: Vec<_> = in_order(rows, new_rows).map(|(table, ..)| table).collect();
             let messages = [Table::Messages, Table::Log].repeat(3);
             assert_eq!(order, [messages, vec![Table::Heads; 3]].concat());
+        });
+    }
+
+    /// The same in earnest: views are opened all the time while batches arrive and a worker ends flushes of another table.
+    #[test]
+    fn g7_whoever_sees_a_head_finds_its_message_while_workers_flush() {
+        const COMMITS: u64 = 300;
+        const MESSAGES: u64 = 50;
+        let place = |sequence| Place { chat_id: chat(1), sequence };
+        on_tables(|tables, heads| {
+            let done = AtomicBool::new(false);
+            let looked = std::thread::scope(|scope| {
+                let reader = scope.spawn(|| {
+                    let (mut looked, mut missing) = (0, 0);
+                    while !done.load(Ordering::Relaxed) {
+                        let view = tables.view();
+                        let Some(row) = view.get_bytes(Table::Heads, &keys::chat(chat(1))).unwrap() else { continue };
+                        let last = Counter::decode(&row).unwrap().sequence;
+                        let message = view.get_bytes(Table::Messages, &keys::message(place(last))).unwrap();
+                        looked += 1;
+                        missing += u64::from(message.is_none());
+                    }
+                    assert_eq!(missing, 0, "of {looked} heads");
+                    looked
+                });
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        let mut batch = tables.batch(1);
+                        batch.write(Table::Codes, b"code"[..].into(), Some(b"row"[..].into()));
+                        batch.commit().unwrap();
+                        tables.compact(Table::Codes).unwrap();
+                    }
+                });
+                for commit in 0..COMMITS {
+                    let mut tx = tx(tables, heads);
+                    for sequence in commit * MESSAGES + 1..=(commit + 1) * MESSAGES {
+                        tx.put(Table::Heads, &keys::chat(chat(1)), &head(sequence, 60));
+                        tx.put_new(Table::Messages, &keys::message(place(Sequence(sequence))), vec![1]);
+                    }
+                    tx.keep();
+                    tx.commit().unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+                reader.join().unwrap()
+            });
+            assert!(looked > 0);
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{read_failed, unreadable};
 use crate::records::Stored;
 
 /// The tables, each a keyspace of the engine. [`keys`](crate::keys) makes their keys, [`records`](crate::records) their
-/// rows.
+/// rows. Their order is that in which the rows of a commit appear (see `tx::in_order`): what others point at comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
     /// Name -> number. Where the log begins, and what was purged and not compacted yet.
@@ -27,12 +27,12 @@ pub(crate) enum Table {
     Chats,
     /// Pair of users -> chat id.
     DirectChats,
+    /// User, chat -> watermarks.
+    Watermarks,
     /// Chat, user -> member.
     Members,
     /// User, chat -> member: the same rows by user.
     Memberships,
-    /// User, chat -> watermarks.
-    Watermarks,
     /// Chat -> head.
     Heads,
     /// Chat, sequence -> message.
@@ -72,9 +72,9 @@ impl Table {
         Self::UserKeys,
         Self::Chats,
         Self::DirectChats,
+        Self::Watermarks,
         Self::Members,
         Self::Memberships,
-        Self::Watermarks,
         Self::Heads,
         Self::Messages,
         Self::MessagePlaces,
@@ -320,5 +320,22 @@ mod tests {
             assert_eq!(table as usize, number, "{table:?}");
         }
         assert_eq!(Table::ALL.map(Table::name).into_iter().collect::<BTreeSet<_>>().len(), Table::ALL.len());
+    }
+
+    #[test]
+    fn what_others_point_at_appears_before_them() {
+        let pointing = [
+            (Table::UserKeys, Table::Users),
+            (Table::DirectChats, Table::Chats),
+            (Table::Members, Table::Chats),
+            (Table::Members, Table::Watermarks),
+            (Table::Memberships, Table::Chats),
+            (Table::Memberships, Table::Watermarks),
+            (Table::Devices, Table::Sessions),
+            (Table::NoticesDue, Table::Notices),
+        ];
+        for (pointing, at) in pointing {
+            assert!((at as usize) < pointing as usize, "{pointing:?} points at {at:?}");
+        }
     }
 }

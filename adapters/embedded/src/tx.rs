@@ -188,7 +188,8 @@ impl<'a> Tx<'a> {
 /// while a batch is on its way raises the number up to which everything is visible, and whoever opens a view just then
 /// sees the rows of the batch as they arrive (lsm-tree 3.1, `upgrade_version`). A head that is there before its message
 /// would prove to a sync that the message does not exist, and its reader would never see it (G7). So messages come before
-/// the records of the log, and all of them before heads: who sees a head, or a record, finds the message.
+/// the records of the log, and all of them before heads: who sees a head, or a record, finds the message. The same holds
+/// for other rows: a member without watermarks would look as if they had read nothing.
 fn in_order(
     rows: Vec<HashMap<Slice, Option<Slice>>>,
     new_rows: Vec<(Table, Slice, Slice)>,

@@ -3,14 +3,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
-use ports::{BoxError, Clock, Ids, StoreError};
+use ports::{BoxError, Clock, HealthCell, Ids, StoreError};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use crate::Config;
 use crate::directory::Directory;
-use crate::health::HealthCell;
 use crate::log::{Places, Tail, end_of_log};
 use crate::notices::DueFrom;
 use crate::tables::{Table, Tables};

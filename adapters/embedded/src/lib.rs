@@ -15,7 +15,6 @@ mod config;
 mod dead_letters;
 mod directory;
 mod error;
-mod health;
 mod keys;
 mod limit;
 mod log;
@@ -37,6 +36,6 @@ mod contract;
 
 pub use config::Config;
 pub use directory::OpenError;
-pub use health::Health;
 pub use limit::{LimitError, StoreLimit, store_limit};
+pub use ports::Health;
 pub use store::EmbeddedStore;

@@ -2,14 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Timestamp;
-use ports::{BoxError, Clock, StoreError};
+use ports::{BoxError, Clock, Health, HealthCell, StoreError};
 use redis::{FromRedisValue, RedisError, RedisResult, Value};
 use tokio::sync::Semaphore;
 use tokio::time;
 
 use crate::call::Call;
 use crate::config::{Config, Url};
-use crate::health::{Health, HealthCell};
 use crate::link::Link;
 
 /// A Redis or a Redis Cluster, and the state of the way to it.
@@ -96,7 +95,7 @@ impl Redis {
         let outcome = self.within_bounds(work).await;
         match &outcome {
             Ok(_) => self.0.health.set_ok(),
-            Err(error) => self.0.health.set_failing(self.now(), error.to_string()),
+            Err(error) => self.0.health.set_failing(self.now(), &error.to_string()),
         }
         outcome.map_err(StoreError::Unavailable)
     }

@@ -2,12 +2,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::Timestamp;
 
-/// Whether the store takes writes.
+/// Whether an engine that an adapter stands on does its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It does.
     Ok,
-    /// It does not, and tries to again and again. Reads go on.
+    /// It does not, and is tried again and again.
     Failing {
         /// Since when.
         since: Timestamp,
@@ -16,24 +16,29 @@ pub enum Health {
     },
 }
 
-/// The health that the committer keeps and everybody may ask for.
-pub(crate) struct HealthCell(Mutex<Health>);
+/// The health that an adapter notes and everybody may ask for.
+#[derive(Debug)]
+pub struct HealthCell(Mutex<Health>);
 
 impl HealthCell {
-    pub(crate) fn new() -> Self {
+    /// Nothing has failed yet.
+    #[expect(clippy::new_without_default, reason = "a default would not say that it is a good one")]
+    pub fn new() -> Self {
         Self(Mutex::new(Health::Ok))
     }
 
-    pub(crate) fn get(&self) -> Health {
+    /// The health now.
+    pub fn get(&self) -> Health {
         self.lock().clone()
     }
 
-    pub(crate) fn set_ok(&self) {
+    /// Notes a success.
+    pub fn set_ok(&self) {
         *self.lock() = Health::Ok;
     }
 
-    /// Notes a failure; a store that keeps failing does so since the first.
-    pub(crate) fn set_failing(&self, now: Timestamp, reason: &str) {
+    /// Notes a failure; an engine that keeps failing does so since the first.
+    pub fn set_failing(&self, now: Timestamp, reason: &str) {
         let mut health = self.lock();
         let since = match *health {
             Health::Ok => now,
@@ -53,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_fails_since_its_first_failure_and_for_its_last_reason() {
+    fn an_engine_fails_since_its_first_failure_and_for_its_last_reason() {
         let health = HealthCell::new();
         health.set_failing(Timestamp::from_millis(1), "no space");
         health.set_failing(Timestamp::from_millis(2), "still none");

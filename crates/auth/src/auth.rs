@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
-use domain::{Decision, DeviceId, Quota, Session, SessionId, Timestamp, UserId};
+use domain::{Decision, DeviceId, Quota, Session, SessionId, Timestamp};
 use jsonwebtoken::decode_header;
-use ports::{Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, RateLimiter, SessionStore, TicketStore, UserWriter};
+use ports::{
+    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, SessionStore, TicketStore, UserWriter,
+};
 
 use crate::external::External;
 use crate::tokens::{Claims, invalid};
@@ -41,19 +43,6 @@ struct Parts {
     external: Option<External>,
 }
 
-/// Who is asking.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal {
-    /// The user.
-    pub user_id: UserId,
-    /// The session; users of another system have none.
-    pub session_id: Option<SessionId>,
-    /// The session's device, if there is a session.
-    pub device_id: Option<DeviceId>,
-    /// When the token is void, and with it a connection it opened.
-    pub token_expires_at: Timestamp,
-}
-
 impl Auth {
     /// Signs in over these ports. Fails if this machine can make no HTTP client for the keys of another system.
     pub fn new(ports: Ports, keys: Arc<KeyRing>, config: Config) -> Result<Self, reqwest::Error> {
@@ -89,13 +78,7 @@ impl Auth {
 
     /// The same for one device: a session's token is good on its own device only.
     pub async fn authenticate_device(&self, token: &str, device: DeviceId) -> Result<Principal, AuthError> {
-        self.authenticate(token).await?.on_device(device)
-    }
-
-    /// Whether the session of somebody who was authenticated is still there. Who has no session here cannot lose it.
-    pub async fn is_live(&self, principal: &Principal) -> Result<bool, AuthError> {
-        let Some(session_id) = principal.session_id else { return Ok(true) };
-        Ok(self.ports().sessions.session(session_id, self.now()).await?.is_some())
+        on_device(self.authenticate(token).await?, device)
     }
 
     /// The public keys that verify our access tokens, as a JWK set (RFC 7517).
@@ -137,11 +120,10 @@ impl Auth {
     }
 }
 
-impl Principal {
-    pub(crate) fn on_device(self, device: DeviceId) -> Result<Self, AuthError> {
-        match self.device_id {
-            Some(own) if own != device => Err(AuthError::InvalidToken("it belongs to another device")),
-            _ => Ok(self),
-        }
+/// Tokens and tickets are good on the device they were given to. Users of another system may use any.
+pub(crate) fn on_device(principal: Principal, device: DeviceId) -> Result<Principal, AuthError> {
+    match principal.device_id {
+        Some(own) if own != device => Err(AuthError::InvalidToken("it belongs to another device")),
+        _ => Ok(principal),
     }
 }

@@ -11,6 +11,7 @@
 mod auth;
 mod config;
 mod error;
+mod identity;
 mod phone;
 mod secret;
 
@@ -29,12 +30,13 @@ mod jwks;
 
 mod senders;
 
-pub use auth::{Auth, Ports, Principal};
+pub use auth::{Auth, Ports};
 pub use config::{Config, ExternalConfig, JwksSource, Limits};
 pub use error::AuthError;
 pub use keyfile::KeyFileError;
 pub use keys::KeyRing;
 pub use phone::parse_phone;
+pub use ports::Principal;
 pub use secret::Secret;
 pub use senders::{FixedSender, LogSender, WebhookSender};
 pub use sessions::{Revoke, Tokens};

@@ -3,6 +3,7 @@ use std::time::Duration;
 use domain::{DeviceId, Timestamp};
 use ports::Ticket;
 
+use crate::auth::on_device;
 use crate::refresh_token::sha256;
 use crate::{Auth, AuthError, Principal, Secret};
 
@@ -48,6 +49,6 @@ impl Auth {
             device_id: kept.device_id,
             token_expires_at: kept.token_expires_at,
         };
-        principal.on_device(device)
+        on_device(principal, device)
     }
 }

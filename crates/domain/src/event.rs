@@ -59,6 +59,17 @@ pub enum EventBody {
     },
 }
 
+/// Events that belong together: a log keeps their order in a chat, and an application takes or leaves all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventKind {
+    /// Messages that were sent, and that expired.
+    Message,
+    /// Members who came, went, or got another role.
+    Member,
+    /// Chats that were opened or changed.
+    Chat,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MembershipChange {
     Added,
@@ -76,6 +87,15 @@ impl EventBody {
             | Self::ChatRenamed { chat_id, .. }
             | Self::MessageTtlChanged { chat_id, .. }
             | Self::MessagesExpired { chat_id, .. } => *chat_id,
+        }
+    }
+
+    /// What sort of event it is.
+    pub fn kind(&self) -> EventKind {
+        match self {
+            Self::MessagePersisted { .. } | Self::MessagesExpired { .. } => EventKind::Message,
+            Self::MembershipChanged { .. } => EventKind::Member,
+            Self::ChatCreated { .. } | Self::ChatRenamed { .. } | Self::MessageTtlChanged { .. } => EventKind::Chat,
         }
     }
 }

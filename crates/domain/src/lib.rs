@@ -26,7 +26,7 @@ pub use chat::{
     Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, ChatUpdate, DirectPair, Member, MemberChange, Role, decide,
 };
 pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
-pub use event::{Event, EventBody, MembershipChange};
+pub use event::{Event, EventBody, EventKind, MembershipChange};
 pub use ids::{ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, SessionId, UserId};
 pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};

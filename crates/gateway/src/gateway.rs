@@ -1,11 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::Auth;
 use axum::Router;
 use axum::routing::any;
 use domain::Quota;
-use ports::{Clock, Ids, Ingest, RateLimiter, Routes, Signals};
+use ports::{Clock, Identity, Ids, Ingest, RateLimiter, Routes, Signals};
 use protocol::Timing;
 use tracing::warn;
 
@@ -39,7 +38,7 @@ pub struct Limits {
 pub struct Gateway {
     pub config: Config,
     pub hub: Arc<Hub>,
-    pub auth: Auth,
+    pub identity: Arc<dyn Identity>,
     pub ingest: Arc<dyn Ingest>,
     pub signals: Arc<dyn Signals>,
     pub limiter: Arc<dyn RateLimiter>,

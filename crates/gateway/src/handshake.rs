@@ -1,7 +1,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use auth::{AuthError, Principal};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::ws::WebSocketUpgrade;
@@ -13,7 +12,7 @@ use domain::limits::FRAME_BYTES_MAX;
 use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use metrics::counter;
-use ports::{LimitKey, StoreError};
+use ports::{IdentityError, LimitKey, Principal, StoreError};
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
@@ -77,8 +76,11 @@ async fn admit(
             }
         })?;
     // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
-    if !gateway.auth.is_live(&principal).await? {
-        return Err(AuthError::TokenRevoked.into());
+    // Who has no session here cannot lose it.
+    if let Some(session_id) = principal.session_id
+        && gateway.identity.live(&[session_id]).await? != [true]
+    {
+        return Err(IdentityError::TokenRevoked.into());
     }
     // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
     gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await?;
@@ -113,9 +115,9 @@ async fn authenticate(
         scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
     });
     let principal = match (bearer, parameters.ticket.as_deref(), parameters.token.as_deref()) {
-        (Some(token), _, _) | (None, None, Some(token)) => gateway.auth.authenticate_device(token, device_id).await,
-        (None, Some(ticket), _) => gateway.auth.redeem_ticket(ticket, device_id).await,
-        (None, None, None) => Err(AuthError::InvalidToken("there is none")),
+        (Some(token), _, _) | (None, None, Some(token)) => gateway.identity.identify(token, device_id).await,
+        (None, Some(ticket), _) => gateway.identity.redeem(ticket, device_id).await,
+        (None, None, None) => Err(IdentityError::InvalidToken("there is none".into())),
     };
     principal.map_err(Refusal::from)
 }
@@ -178,14 +180,12 @@ impl From<StoreError> for Refusal {
     }
 }
 
-impl From<AuthError> for Refusal {
-    fn from(failure: AuthError) -> Self {
+impl From<IdentityError> for Refusal {
+    fn from(failure: IdentityError) -> Self {
         match failure {
-            AuthError::Unavailable(failure) => failure.into(),
-            AuthError::RateLimited { limit, decision } => Self::rate_limited(limit, decision.retry_after),
-            AuthError::TokenRevoked => Self::new(StatusCode::UNAUTHORIZED, "token_revoked", failure.to_string()),
-            // The rest belongs to signing in, which no handshake does; whatever it is, the token did not convince.
-            other => Self::new(StatusCode::UNAUTHORIZED, "invalid_token", other.to_string()),
+            IdentityError::Unavailable(failure) => failure.into(),
+            IdentityError::TokenRevoked => Self::new(StatusCode::UNAUTHORIZED, "token_revoked", failure.to_string()),
+            IdentityError::InvalidToken(_) => Self::new(StatusCode::UNAUTHORIZED, "invalid_token", failure.to_string()),
         }
     }
 }

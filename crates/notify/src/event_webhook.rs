@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::limits::{SYNC_PAGE_BYTES_MAX, SYNC_PAGE_DEFAULT};
-use domain::{ChatId, Event, Sequence};
+use domain::{ChatId, Event, EventKind, Sequence};
 use futures_util::StreamExt;
 use futures_util::stream;
 use metrics::gauge;
@@ -25,7 +25,7 @@ use crate::lanes::{Outgoing, lanes};
 use crate::status::Outcomes;
 use crate::tries::{Tries, Verdict};
 use crate::wait::{consumer, wait_out};
-use crate::{Backoff, EventFamily, WebhookStatus};
+use crate::{Backoff, WebhookStatus};
 
 /// Chats whose events are delivered at the same time, at the most.
 const LANES_MAX: usize = 16;
@@ -62,7 +62,7 @@ pub struct EventWebhookPorts {
 #[derive(Clone, Debug)]
 pub struct EventWebhookConfig {
     /// What is told.
-    pub families: Vec<EventFamily>,
+    pub kinds: Vec<EventKind>,
     /// The pauses between tries.
     pub backoff: Backoff,
     /// How often a receiver may say no to an event before it is given up.
@@ -74,7 +74,7 @@ pub struct EventWebhookConfig {
 impl Default for EventWebhookConfig {
     fn default() -> Self {
         Self {
-            families: vec![EventFamily::Message, EventFamily::Member, EventFamily::Chat],
+            kinds: vec![EventKind::Message, EventKind::Member, EventKind::Chat],
             backoff: Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(60) },
             refusals_max: 5,
             patience: Duration::from_secs(24 * 3600),
@@ -149,12 +149,14 @@ impl EventWebhook {
             let mut replay = None;
             loop {
                 let mut consumer = consumer(&*self.ports.log, Self::GROUP).await;
-                // Whatever is being waited for, a wish to begin elsewhere ends it: the batch is not committed.
+                // Whatever is being waited for, a wish to begin elsewhere ends it: the batch is not committed, and the
+                // consumer is gone before the place of its group is changed.
                 let Seek { to, done } = tokio::select! {
                     biased;
                     Some(seek) = wishes.recv() => seek,
                     never = self.consume(&mut *consumer, &mut replays, &mut replay) => match never {},
                 };
+                drop(consumer);
                 // Whoever asked may have gone, and it is done all the same.
                 let _ = done.send(self.ports.log.seek(Self::GROUP, to).await);
             }
@@ -171,9 +173,7 @@ impl EventWebhook {
                 seeks.send(Seek { to, done }).await.map_err(|_| ReplayError::NotRunning)?;
                 Ok(sought.await.map_err(|_| ReplayError::NotRunning)??)
             }
-            Replay::Chat { .. } if !self.config.families.contains(&EventFamily::Message) => {
-                Err(ReplayError::NoMessages)
-            }
+            Replay::Chat { .. } if !self.config.kinds.contains(&EventKind::Message) => Err(ReplayError::NoMessages),
             Replay::Chat { chat_id, from } => {
                 let replay = ChatReplay { chat_id, after: Sequence(from.0.saturating_sub(1)) };
                 chats.try_send(replay).map_err(|error| match error {
@@ -228,7 +228,7 @@ impl EventWebhook {
     }
 
     async fn deliver_batch(&self, records: Vec<Record>, consumer: &mut dyn EventConsumer) {
-        let lanes = lanes(records, &self.config.families);
+        let lanes = lanes(records, &self.config.kinds);
         stream::iter(lanes).for_each_concurrent(LANES_MAX, |lane| self.deliver_in_order(lane)).await;
         // The place is kept only now, behind the deliveries: a crash before this repeats them.
         if let Err(failure) = consumer.commit().await {

@@ -31,7 +31,6 @@ mod dead_letters;
 pub use backoff::Backoff;
 pub use dead_letters::{DeadLetters, Redelivery};
 pub use event_webhook::{EventWebhook, EventWebhookConfig, EventWebhookPorts, Replay, ReplayError};
-pub use lanes::EventFamily;
 pub use notifications::{NotificationPorts, Notifications, NotificationsConfig};
 pub use providers::Providers;
 pub use status::WebhookStatus;

@@ -13,11 +13,14 @@ mod clock;
 pub mod contract;
 mod error;
 mod health;
+mod identity;
 mod ingest;
 mod limits;
 mod log;
 mod messages;
 mod notify;
+mod peers;
+mod publish;
 mod requests;
 mod routing;
 mod sessions;
@@ -28,6 +31,7 @@ pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use error::{BoxError, StoreError};
 pub use health::{Health, HealthCell};
+pub use identity::{Identity, IdentityError, Principal};
 pub use ingest::{Ingest, IngestError, SendRequest, Sent, SyncRequest};
 pub use limits::{LimitKey, RateLimiter};
 pub use log::{EventConsumer, EventLog, Position, Record, Start};
@@ -39,6 +43,8 @@ pub use notify::{
     DeadLetter, DeadLetterId, DeadLetterStore, Notice, NoticeStore, Notification, Notifier, NotifyError,
     PushDeviceStore, Settled, Undelivered, UnusableTarget,
 };
+pub use peers::{Peer, Peers, ProcessRole};
+pub use publish::{Committed, EventProducer, Outbox, Waiting};
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
 pub use routing::{Delivery, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};
 pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};

@@ -5,7 +5,8 @@ use domain::{Event, Timestamp};
 
 use crate::StoreError;
 
-/// A place in the log. Of two events of one chat the later one has the higher place; an event keeps its place.
+/// A place in the log. Of two events of one chat and one [`EventKind`] the later one has the higher place; an event keeps
+/// its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -29,19 +30,22 @@ pub enum Start {
     At(Position),
 }
 
-/// The consumers' half of the event log. Producing is part of the commit, and no port of its own.
+/// The consumers' half of the event log. Where the log is part of the store, so is producing; where it is not, the
+/// [`Outbox`](crate::Outbox) is between them.
 ///
-/// Every event of the store is in the log once, and events of one chat are in the order of their commits. Events are
-/// kept for 7 days; the event of a message that expired and was purged is gone with it. A record that cannot be read is
+/// Every event of the store gets into the log, and of two events of one chat and one [`EventKind`] the earlier one gets
+/// there first. A log that is part of the store has each event once, and keeps the order between kinds too; another one
+/// may have an event again after the next ones, under its own id. Events are kept for 7 days; the event of a message that
+/// expired and was purged is gone with it, or is to be left out by whoever reads it (G11). A record that cannot be read is
 /// passed over and buried as a dead letter: it holds up nobody.
 #[async_trait]
 pub trait EventLog: Send + Sync {
-    /// Begins to consume as `group`, after the last place the group committed, or at the oldest event kept. One process
-    /// consumes as a group at a time for each part of the log.
+    /// Begins to consume as `group`, after the last place the group committed, or at the oldest event kept. Consumers of
+    /// one group share the log among them: each part of it is read by one at a time.
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError>;
 
-    /// Has the consumers of `group` that are made from now on begin elsewhere. It is durable like a commit, and undone by
-    /// the next commit of a consumer that was there before.
+    /// Has the consumers of `group` that are made from now on begin elsewhere. It is durable like a commit. While somebody
+    /// consumes as the group it is refused, or undone by the next commit of who was there before.
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError>;
 
     /// How many places of the log `group` has not committed.

@@ -111,7 +111,7 @@ pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let gateway = Arc::new(Gateway {
         config: config.gateway(),
         hub: hub.clone(),
-        auth: auth.clone(),
+        identity: Arc::new(auth.clone()),
         ingest: ingest.clone(),
         signals: fanout,
         limiter: limiter.clone(),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use domain::EventKind;
 use embedded::EmbeddedStore;
 use notify::{
-    DeadLetters, EventFamily, EventWebhook, EventWebhookConfig, EventWebhookPorts, NotificationPorts, Notifications,
+    DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts, NotificationPorts, Notifications,
     NotificationsConfig, Providers, VapidKeys, WebPushConfig, WebPushNotifier, WebhookNotifier,
 };
 use ports::{Clock, Ids, MemberCache, Routes};
@@ -64,8 +65,8 @@ pub(crate) fn outward(
             let receiver = receiver("webhook", &webhook.url, &webhook.secret_file, clock.clone())?;
             let ports =
                 EventWebhookPorts { log: store.clone(), messages: store.clone(), dead_letters: store.clone(), clock };
-            let families = event_families(&webhook.events)?;
-            let config = EventWebhookConfig { families, ..EventWebhookConfig::default() };
+            let kinds = event_kinds(&webhook.events)?;
+            let config = EventWebhookConfig { kinds, ..EventWebhookConfig::default() };
             Some(Arc::new(EventWebhook::new(ports, receiver, config)))
         }
     };
@@ -103,16 +104,16 @@ pub(crate) fn receiver(key: &str, url: &str, secret_file: &str, clock: Arc<dyn C
         .with_context(|| format!("no HTTP client can be made for `{key}`"))
 }
 
-/// The families of a list with commas between.
-pub(crate) fn event_families(list: &str) -> Result<Vec<EventFamily>, ConfigError> {
-    let family = |name: &str| match name {
-        "message" => Ok(EventFamily::Message),
-        "member" => Ok(EventFamily::Member),
-        "chat" => Ok(EventFamily::Chat),
+/// The kinds of events of a list with commas between.
+pub(crate) fn event_kinds(list: &str) -> Result<Vec<EventKind>, ConfigError> {
+    let kind = |name: &str| match name {
+        "message" => Ok(EventKind::Message),
+        "member" => Ok(EventKind::Member),
+        "chat" => Ok(EventKind::Chat),
         other => Err(ConfigError::Invalid {
             key: "webhook.events".into(),
             message: format!("`{other}` is none of message, member, chat"),
         }),
     };
-    list.split(',').map(|name| family(name.trim())).collect()
+    list.split(',').map(|name| kind(name.trim())).collect()
 }

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatCommand, ChatUpdate, ContentType, EventId, Ttl};
+use domain::{ChatCommand, ChatUpdate, ContentType, EventId, EventKind, Ttl};
 use ports::{DeadLetterStore, EventLog, NewMessage, Position, Undelivered};
 use protocol::event::EventEnvelope;
-use tidings_notify::{EventFamily, EventWebhook, EventWebhookConfig, Redelivery};
+use tidings_notify::{EventWebhook, EventWebhookConfig, Redelivery};
 use ulid::Ulid;
 
 use crate::receiver::Answer;
@@ -32,10 +32,10 @@ async fn an_event_is_posted_in_its_envelope_named_and_signed() {
 
 #[tokio::test]
 async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
-    for (family, expected) in [
-        (EventFamily::Message, &["MessagePersisted", "MessagePersisted", "MessagesExpired"][..]),
-        (EventFamily::Member, &["MembershipChanged"]),
-        (EventFamily::Chat, &["ChatCreated", "ChatRenamed", "MessageTtlChanged"]),
+    for (kind, expected) in [
+        (EventKind::Message, &["MessagePersisted", "MessagePersisted", "MessagesExpired"][..]),
+        (EventKind::Member, &["MembershipChanged"]),
+        (EventKind::Chat, &["ChatCreated", "ChatRenamed", "MessageTtlChanged"]),
     ] {
         let mut world = WebhookWorld::new().await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
@@ -55,7 +55,7 @@ async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
             ..world.message(chat_id, ada, "gone")
         };
         world.append(expired).await;
-        run(&Arc::new(world.webhook_with(EventWebhookConfig { families: vec![family], ..config() })));
+        run(&Arc::new(world.webhook_with(EventWebhookConfig { kinds: vec![kind], ..config() })));
         world.caught_up().await;
         world.store.purge_expired(start());
         world.caught_up().await;
@@ -63,7 +63,7 @@ async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
         let types: Vec<String> =
             requests.iter().map(|request| request.json()["event_type"].as_str().unwrap().to_owned()).collect();
         assert_eq!(types, expected);
-        if family == EventFamily::Message {
+        if kind == EventKind::Message {
             let payload = &requests[0].json()["payload"];
             assert_eq!(payload["content_type"], "application/vnd.tidings.encrypted");
             assert_eq!(payload["content"], "ciphertext", "opaque to us, and the application's own");

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use domain::{Sequence, Ttl};
+use domain::{EventKind, Sequence, Ttl};
 use ports::{NewMessage, Position, Start};
-use tidings_notify::{Backoff, EventFamily, EventWebhookConfig, Replay, ReplayError};
+use tidings_notify::{Backoff, EventWebhookConfig, Replay, ReplayError};
 
 use crate::receiver::{Answer, Request};
 use crate::webhook_world::{WebhookWorld, config, message, run, taken};
@@ -173,7 +173,7 @@ async fn a_replay_that_cannot_be_is_refused() {
         tokio::task::yield_now().await;
     }
 
-    let chats_only = EventWebhookConfig { families: vec![EventFamily::Chat], ..config() };
+    let chats_only = EventWebhookConfig { kinds: vec![EventKind::Chat], ..config() };
     let webhook = Arc::new(world.webhook_with(chats_only));
     run(&webhook);
     tokio::task::yield_now().await;

@@ -2,9 +2,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatId, UserId};
+use domain::{ChatId, EventKind, UserId};
 use ports::EventLog;
-use tidings_notify::{Backoff, DeadLetters, EventFamily, EventWebhook, EventWebhookConfig, EventWebhookPorts};
+use tidings_notify::{Backoff, DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts};
 use tokio::task::AbortHandle;
 use webhook::Webhook;
 
@@ -82,7 +82,7 @@ impl WebhookWorld {
 /// Messages only, and short pauses.
 pub(crate) fn config() -> EventWebhookConfig {
     let backoff = Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(40) };
-    EventWebhookConfig { families: vec![EventFamily::Message], backoff, ..EventWebhookConfig::default() }
+    EventWebhookConfig { kinds: vec![EventKind::Message], backoff, ..EventWebhookConfig::default() }
 }
 
 pub(crate) fn run(webhook: &Arc<EventWebhook>) -> AbortHandle {

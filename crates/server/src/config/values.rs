@@ -4,7 +4,7 @@ use std::time::Duration;
 use domain::Quota;
 
 use super::{Auth, Config, ConfigError, External, Limits, OtpSender};
-use crate::outward::event_families;
+use crate::outward::event_kinds;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ impl Config {
         if !contact.is_empty() && !contact.starts_with("mailto:") && !contact.starts_with("https:") {
             return invalid("notify.webpush.contact", format!("`{contact}` is neither a mailto: nor an https: URL"));
         }
-        event_families(&self.webhook.events)?;
+        event_kinds(&self.webhook.events)?;
         let zero = [
             ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
             ("auth.refresh_token_ttl_seconds", self.auth.refresh_token_ttl_seconds),

@@ -1,0 +1,299 @@
+//! The relay over an outbox and a log that can fail, in virtual time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UserId};
+use ports::{Clock, Committed, EventProducer, Outbox, StoreError, Waiting};
+use tidings_ingest::Relay;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+fn chat(n: u8) -> ChatId {
+    ChatId::from_bytes([n; 16])
+}
+
+/// The time of the test's runtime, as a clock on the wall would show it.
+struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000) + self.0.elapsed()
+    }
+}
+
+/// Committed events, a log, and what can go wrong between them.
+struct World {
+    clock: VirtualClock,
+    state: Mutex<State>,
+    told: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    commits: VecDeque<Committed>,
+    /// All messages of a chat, from the first.
+    messages: BTreeMap<ChatId, Vec<Arc<Event>>>,
+    changes: BTreeMap<ChatId, Vec<Waiting>>,
+    published: BTreeMap<ChatId, Sequence>,
+    dirty_since: BTreeMap<ChatId, Timestamp>,
+    /// How often messages were read from the store.
+    reads: usize,
+    marks: usize,
+    log: Vec<Arc<Event>>,
+    log_is_down: bool,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { clock: VirtualClock(Instant::now()), state: Mutex::default(), told: Notify::new() })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Commits messages; `told` says whether this process hears of it.
+    fn commit(&self, chat_id: ChatId, count: u64, told: bool) {
+        let mut state = self.state();
+        let messages = state.messages.entry(chat_id).or_default();
+        let first = messages.len() as u64 + 1;
+        let committed: Vec<_> = (first..first + count).map(|sequence| message(chat_id, sequence)).collect();
+        messages.extend(committed.clone());
+        state.dirty_since.entry(chat_id).or_insert(self.clock.now());
+        if told {
+            state.commits.push_back(Committed { chat_id, messages: committed });
+            self.told.notify_one();
+        }
+    }
+
+    fn change(&self, chat_id: ChatId, n: u8, told: bool) {
+        let body = EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(n.into())] };
+        let event = Event { event_id: EventId::from_bytes([n; 16]), event_time: self.clock.now(), body };
+        let mut state = self.state();
+        state.changes.entry(chat_id).or_default().push(Waiting { place: n.to_string(), event: Arc::new(event) });
+        if told {
+            state.commits.push_back(Committed { chat_id, messages: vec![] });
+            self.told.notify_one();
+        }
+    }
+
+    /// The sequences of a chat's messages in the log.
+    fn logged(&self, chat_id: ChatId) -> Vec<u64> {
+        let sequence = |event: &Arc<Event>| match &event.body {
+            EventBody::MessagePersisted { message, .. } if message.chat_id == chat_id => Some(message.sequence.0),
+            _ => None,
+        };
+        self.state().log.iter().filter_map(sequence).collect()
+    }
+
+    fn logged_changes(&self) -> Vec<EventId> {
+        let log = &self.state().log;
+        let changes = log.iter().filter(|event| matches!(event.body, EventBody::MessagesExpired { .. }));
+        changes.map(|event| event.event_id).collect()
+    }
+}
+
+fn message(chat_id: ChatId, sequence: u64) -> Arc<Event> {
+    let message = Message {
+        message_id: MessageId::from_bytes([sequence as u8; 16]),
+        chat_id,
+        sequence: Sequence(sequence),
+        sender_id: UserId::from_bytes([9; 16]),
+        client_message_id: uuid::Uuid::from_u128(sequence.into()).into(),
+        content: "hello".to_owned().try_into().unwrap(),
+        content_type: ContentType::Text,
+        created_at: Timestamp::default(),
+        expires_at: None,
+    };
+    Arc::new(Event::message_persisted(message, None))
+}
+
+#[async_trait]
+impl Outbox for World {
+    async fn committed(&self) -> Vec<Committed> {
+        loop {
+            let commits: Vec<_> = self.state().commits.drain(..).collect();
+            if !commits.is_empty() {
+                return commits;
+            }
+            self.told.notified().await;
+        }
+    }
+
+    async fn overdue(&self, before: Timestamp) -> Result<Vec<ChatId>, StoreError> {
+        let state = self.state();
+        let dirty = state.dirty_since.iter().filter(|(_, since)| **since < before).map(|(chat_id, _)| *chat_id);
+        let old = |changes: &[Waiting]| changes.iter().any(|waiting| waiting.event.event_time < before);
+        let changed = state.changes.iter().filter(|(_, changes)| old(changes)).map(|(chat_id, _)| *chat_id);
+        Ok(dirty.chain(changed).collect())
+    }
+
+    async fn unpublished(&self, chat_id: ChatId) -> Result<Vec<Arc<Event>>, StoreError> {
+        let mut state = self.state();
+        state.reads += 1;
+        let end = state.published.get(&chat_id).copied().unwrap_or_default().0 as usize;
+        Ok(state
+            .messages
+            .get(&chat_id)
+            .map(|messages| messages[end..].iter().take(3).cloned().collect())
+            .unwrap_or_default())
+    }
+
+    async fn published(&self, chat_id: ChatId, through: Sequence) -> Result<(), StoreError> {
+        let state = &mut *self.state();
+        state.marks += 1;
+        let end = state.published.entry(chat_id).or_default();
+        *end = through.max(*end);
+        if end.0 == state.messages[&chat_id].len() as u64 {
+            state.dirty_since.remove(&chat_id);
+        } else {
+            state.dirty_since.insert(chat_id, self.clock.now());
+        }
+        Ok(())
+    }
+
+    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError> {
+        Ok(self
+            .state()
+            .changes
+            .get(&chat_id)
+            .map(|changes| changes.iter().take(2).cloned().collect())
+            .unwrap_or_default())
+    }
+
+    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
+        self.state().changes.entry(chat_id).or_default().retain(|waiting| !places.contains(&waiting.place));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl EventProducer for World {
+    async fn publish(&self, events: &[Arc<Event>]) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.log_is_down {
+            return Err(StoreError::unavailable("the log is down"));
+        }
+        state.log.extend(events.iter().cloned());
+        Ok(())
+    }
+}
+
+/// A relay that runs until the sender is used or dropped.
+fn start(world: &Arc<World>) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let clock = Arc::new(VirtualClock(world.clock.0));
+    let relay = Relay { outbox: world.clone(), producer: world.clone(), clock };
+    let (stop, stopped) = oneshot::channel();
+    (stop, tokio::spawn(async move { relay.run(async { drop(stopped.await) }).await }))
+}
+
+async fn moments(count: u32) {
+    tokio::time::sleep(Duration::from_secs(1) * count).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_is_published_once_and_marked_soon_without_being_read() {
+    let world = World::new();
+    let _relay = start(&world);
+    for _ in 0..40 {
+        world.commit(chat(1), 2, true);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    moments(1).await;
+    assert_eq!(world.logged(chat(1)), (1..=80).collect::<Vec<_>>());
+    let state = world.state();
+    assert_eq!((state.published[&chat(1)], state.reads), (Sequence(80), 0));
+    assert!(state.marks <= 4, "40 commits in 0.8 s took {} marks", state.marks);
+}
+
+#[tokio::test(start_paused = true)]
+async fn published_eventually_what_nobody_was_told_of() {
+    let world = World::new();
+    world.commit(chat(1), 10, false);
+    world.change(chat(2), 1, false);
+    let _relay = start(&world);
+    moments(1).await;
+    assert_eq!(world.logged(chat(1)), []);
+    moments(3).await;
+    assert_eq!(world.logged(chat(1)), (1..=10).collect::<Vec<_>>());
+    assert_eq!(world.logged_changes(), [EventId::from_bytes([1; 16])]);
+    assert!(world.overdue(Timestamp::MAX).await.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ordering_preserved_where_another_process_has_committed_in_between() {
+    let world = World::new();
+    let _relay = start(&world);
+    world.commit(chat(1), 1, true);
+    tokio::task::yield_now().await;
+    // The other process dies with these.
+    world.commit(chat(1), 2, false);
+    world.commit(chat(1), 1, true);
+    world.commit(chat(1), 1, true);
+    moments(1).await;
+    let first_seen = first_occurrences(&world.logged(chat(1)));
+    assert_eq!(first_seen, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_is_down_holds_up_nothing_and_gets_everything_in_order_when_it_is_back() {
+    let world = World::new();
+    let _relay = start(&world);
+    world.commit(chat(1), 3, true);
+    moments(1).await;
+    world.state().log_is_down = true;
+    for n in 1..=5 {
+        world.commit(chat(1), 2, true);
+        world.commit(chat(2), 1, true);
+        world.change(chat(1), n, false);
+        moments(1).await;
+    }
+    assert_eq!(world.logged(chat(1)), [1, 2, 3]);
+    world.state().log_is_down = false;
+    moments(4).await;
+    assert_eq!(first_occurrences(&world.logged(chat(1))), (1..=13).collect::<Vec<_>>());
+    assert_eq!(first_occurrences(&world.logged(chat(2))), [1, 2, 3, 4, 5]);
+    assert_eq!(world.logged_changes().len(), 5);
+    world.commit(chat(1), 1, true);
+    moments(1).await;
+    assert_eq!(world.logged(chat(1)).last(), Some(&14));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_chat_does_not_publish_its_messages_again() {
+    let world = World::new();
+    let _relay = start(&world);
+    moments(1).await;
+    world.commit(chat(1), 2, true);
+    world.change(chat(1), 1, true);
+    world.change(chat(1), 2, true);
+    world.change(chat(1), 3, true);
+    moments(1).await;
+    assert_eq!(world.logged(chat(1)), [1, 2]);
+    assert_eq!(world.logged_changes(), [1, 2, 3].map(|n| EventId::from_bytes([n; 16])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_is_stopped_publishes_and_marks_what_was_committed_before() {
+    let world = World::new();
+    let (stop, relay) = start(&world);
+    moments(1).await;
+    world.commit(chat(1), 4, true);
+    stop.send(()).unwrap();
+    relay.await.unwrap();
+    assert_eq!(world.logged(chat(1)), [1, 2, 3, 4]);
+    assert_eq!(world.state().published[&chat(1)], Sequence(4));
+}
+
+fn first_occurrences(sequences: &[u64]) -> Vec<u64> {
+    let mut seen = vec![];
+    for sequence in sequences {
+        if !seen.contains(sequence) {
+            seen.push(*sequence);
+        }
+    }
+    seen
+}

@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use domain::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
-use keyfile::{KeyFile, KeyFileError};
+use keyfile::{KeyFile, KeyFileError, MasterSecret};
 
 use crate::Config;
 use crate::codes::CodeKey;
@@ -17,19 +17,36 @@ use crate::key_file::{KeyRecords, TokenKeyRecord};
 /// How much longer than the last token it signed a key is kept, for clocks that disagree.
 const OVERLAP_MARGIN: Duration = Duration::from_secs(5 * 60);
 
-/// The keys of this installation, in the file `keys.json` of its data directory.
+/// The keys of this installation.
 ///
-/// The newest key signs access tokens. The ones before it verify until the last token they signed has expired, so a
-/// rotation is noticed by nobody. A key is on the disk before it signs anything.
+/// One key signs access tokens, for a time. The ones before it verify until the last token they signed has expired, so a
+/// rotation is noticed by nobody.
 pub struct KeyRing {
-    file: KeyFile<KeyRecords>,
+    origin: Origin,
     rotation: Duration,
     overlap: Duration,
     code_key: CodeKey,
-    /// What the file holds; locked by whoever writes it.
-    records: Mutex<KeyRecords>,
-    /// The same keys ready for use, oldest first, never empty.
-    token_keys: RwLock<Vec<Arc<TokenKey>>>,
+    token_keys: RwLock<TokenKeys>,
+}
+
+/// Where the keys come from.
+enum Origin {
+    /// The file `keys.json` of a data directory. A key is on the disk before it signs anything.
+    File {
+        file: KeyFile<KeyRecords>,
+        /// What the file holds; locked by whoever writes it.
+        records: Mutex<KeyRecords>,
+    },
+    /// The secret of a fleet: each stretch of time has its key, which every process makes for itself.
+    Secret(MasterSecret),
+}
+
+/// The keys of access tokens.
+struct TokenKeys {
+    /// Those that verify, oldest first.
+    verifying: Vec<Arc<TokenKey>>,
+    /// The one that signs.
+    signing: Arc<TokenKey>,
 }
 
 /// A key pair of access tokens.
@@ -53,7 +70,7 @@ impl KeyRing {
                 records
             }
         };
-        if records.code_secret.len() < 32 || records.token_keys.is_empty() {
+        if records.code_secret.len() < 32 {
             return Err(file.damaged("a key is missing"));
         }
         let ring = Self {
@@ -61,18 +78,40 @@ impl KeyRing {
             overlap: config.access_ttl + OVERLAP_MARGIN,
             code_key: CodeKey::new(&records.code_secret),
             token_keys: RwLock::new(load(&file, &records)?),
-            records: Mutex::new(records),
-            file,
+            origin: Origin::File { file, records: Mutex::new(records) },
         };
         ring.rotate_if_due(now)?;
         Ok(ring)
     }
 
-    /// Makes a new signing key if the present one is too old, and drops keys that no token needs any more.
+    /// The keys of a fleet at this moment.
+    pub fn derived(secret: MasterSecret, config: &Config, now: Timestamp) -> Self {
+        Self {
+            rotation: config.key_rotation,
+            overlap: config.access_ttl + OVERLAP_MARGIN,
+            code_key: CodeKey::new(&secret.derive("one-time codes", 0)),
+            token_keys: RwLock::new(derive(&secret, config.key_rotation, now)),
+            origin: Origin::Secret(secret),
+        }
+    }
+
+    /// Lets a new key sign if the present one is too old, and drops keys that no token needs any more.
     ///
     /// Returns whether anything changed. Blocks on the disk when it did.
     pub fn rotate_if_due(&self, now: Timestamp) -> Result<bool, KeyFileError> {
-        let mut records = self.records.lock().expect("no holder of this lock panics");
+        match &self.origin {
+            Origin::File { file, records } => self.rotate_file(file, records, now),
+            Origin::Secret(secret) => Ok(self.replace(derive(secret, self.rotation, now))),
+        }
+    }
+
+    fn rotate_file(
+        &self,
+        file: &KeyFile<KeyRecords>,
+        records: &Mutex<KeyRecords>,
+        now: Timestamp,
+    ) -> Result<bool, KeyFileError> {
+        let mut records = records.lock().expect("no holder of this lock panics");
         let mut next = records.clone();
         if next.token_keys.last().is_none_or(|newest| now.since(newest.created_at) >= self.rotation) {
             next.token_keys.push(generate(now));
@@ -84,27 +123,34 @@ impl KeyRing {
         if next == *records {
             return Ok(false);
         }
-        let token_keys = load(&self.file, &next)?;
-        self.file.write(&next)?;
-        *self.token_keys.write().expect("no holder of this lock panics") = token_keys;
+        let token_keys = load(file, &next)?;
+        file.write(&next)?;
+        self.replace(token_keys);
         *records = next;
         Ok(true)
     }
 
+    /// Puts other keys in the place of those there are; `false` if they are the same.
+    fn replace(&self, next: TokenKeys) -> bool {
+        let mut keys = self.token_keys.write().expect("no holder of this lock panics");
+        let changed = keys.signing.kid != next.signing.kid;
+        *keys = next;
+        changed
+    }
+
     pub(crate) fn signing_key(&self) -> Arc<TokenKey> {
-        let keys = self.token_keys.read().expect("no holder of this lock panics");
-        keys.last().expect("a ring has a key from the moment it opens").clone()
+        self.token_keys.read().expect("no holder of this lock panics").signing.clone()
     }
 
     pub(crate) fn verifying_key(&self, kid: &str) -> Option<Arc<TokenKey>> {
         let keys = self.token_keys.read().expect("no holder of this lock panics");
-        keys.iter().find(|key| key.kid == kid).cloned()
+        keys.verifying.iter().find(|key| key.kid == kid).cloned()
     }
 
     /// The public halves of all keys that verify.
     pub(crate) fn jwks(&self) -> JwkSet {
         let keys = self.token_keys.read().expect("no holder of this lock panics");
-        JwkSet { keys: keys.iter().map(|key| key.jwk.clone()).collect() }
+        JwkSet { keys: keys.verifying.iter().map(|key| key.jwk.clone()).collect() }
     }
 
     pub(crate) fn code_key(&self) -> &CodeKey {
@@ -117,20 +163,36 @@ fn generate(now: Timestamp) -> TokenKeyRecord {
     TokenKeyRecord { created_at: now, pkcs8: pkcs8.as_ref().to_vec() }
 }
 
-fn load(file: &KeyFile<KeyRecords>, records: &KeyRecords) -> Result<Vec<Arc<TokenKey>>, KeyFileError> {
-    let keys = records.token_keys.iter().map(|record| TokenKey::load(record).map(Arc::new));
-    keys.collect::<Result<_, _>>().map_err(|error| file.damaged(error))
+/// The keys of a fleet at a moment: each stretch of time of the length of a rotation has its own. The one before verifies
+/// what it has signed, the one after what a process with a faster clock signs.
+fn derive(secret: &MasterSecret, rotation: Duration, now: Timestamp) -> TokenKeys {
+    let stretch = now.as_millis() / (rotation.as_millis() as u64).max(1);
+    let key = |stretch| {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&secret.derive("access tokens", stretch));
+        let pkcs8 = pair.and_then(|pair| Ok(pair.to_pkcs8()?.as_ref().to_vec())).expect("every seed has a key");
+        Arc::new(TokenKey::load(&pkcs8).expect("a key that was just made can be read"))
+    };
+    let [before, signing, after] = [stretch.saturating_sub(1), stretch, stretch + 1].map(key);
+    TokenKeys { verifying: vec![before, signing.clone(), after], signing }
+}
+
+/// What a key file holds, ready for use. The newest key signs.
+fn load(file: &KeyFile<KeyRecords>, records: &KeyRecords) -> Result<TokenKeys, KeyFileError> {
+    let keys = records.token_keys.iter().map(|record| TokenKey::load(&record.pkcs8).map(Arc::new));
+    let verifying: Vec<_> = keys.collect::<Result<_, _>>().map_err(|error| file.damaged(error))?;
+    let signing = verifying.last().ok_or_else(|| file.damaged("a key is missing"))?.clone();
+    Ok(TokenKeys { verifying, signing })
 }
 
 impl TokenKey {
-    fn load(record: &TokenKeyRecord) -> Result<Self, KeyRejected> {
-        let pair = Ed25519KeyPair::from_pkcs8(&record.pkcs8)?;
+    fn load(pkcs8: &[u8]) -> Result<Self, KeyRejected> {
+        let pair = Ed25519KeyPair::from_pkcs8(pkcs8)?;
         let verifying = DecodingKey::from_ed_der(pair.public_key().as_ref());
         let mut jwk = Jwk::from_decoding_key(&verifying, Some(Algorithm::EdDSA)).expect("an Ed25519 key has a JWK");
         // The name of a key follows from the key (RFC 7638), so one key cannot have two names nor two keys one.
         let kid = jwk.thumbprint(ThumbprintHash::SHA256).expect("the JWK of an Ed25519 key has a thumbprint");
         jwk.common.key_id = Some(kid.clone());
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);
-        Ok(Self { kid, signing: EncodingKey::from_ed_der(&record.pkcs8), verifying, jwk })
+        Ok(Self { kid, signing: EncodingKey::from_ed_der(pkcs8), verifying, jwk })
     }
 }

@@ -1,20 +1,23 @@
 use std::path::Path;
 use std::time::Duration;
 
+use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
+use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::Timestamp;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
-use keyfile::{KeyFile, KeyFileError, Keys, base64url};
+use keyfile::{KeyFile, KeyFileError, Keys, MasterSecret, base64url};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
 /// How long a push service may take our word for who we are; RFC 8292 allows a day.
 const TOKEN_TTL: Duration = Duration::from_secs(12 * 3600);
 
-/// The keys by which push services know this installation (RFC 8292), in the file `vapid.json` of its data directory.
+/// The keys by which push services know this installation (RFC 8292), in the file `vapid.json` of its data directory or
+/// from the secret of a fleet.
 ///
 /// A browser subscribes with the public half and takes messages of the private half only. So the keys are made once and
 /// stay: with others, every browser would have to subscribe anew.
@@ -56,10 +59,20 @@ impl VapidKeys {
                 record
             }
         };
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &record.pkcs8);
-        let pair = pair.map_err(|error| file.damaged(error))?;
+        Self::load(&record.pkcs8).map_err(|error| file.damaged(error))
+    }
+
+    /// The keys of a fleet, the same in all its processes.
+    pub fn derived(secret: &MasterSecret) -> Self {
+        // Almost every 32 bytes are a private key, so the first ones nearly always are.
+        let keys = (0..).find_map(|n| Self::load(&pkcs8(&secret.derive("web push", n))?).ok());
+        keys.expect("some 32 bytes are a private key")
+    }
+
+    fn load(pkcs8: &[u8]) -> Result<Self, KeyRejected> {
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8)?;
         let public_key = BASE64_URL_SAFE_NO_PAD.encode(pair.public_key());
-        Ok(Self { signing: EncodingKey::from_ec_der(&record.pkcs8), public_key })
+        Ok(Self { signing: EncodingKey::from_ec_der(pkcs8), public_key })
     }
 
     /// The public half in base64url, as a browser's `pushManager.subscribe` wants it.
@@ -85,4 +98,13 @@ fn generate() -> VapidRecord {
     let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
         .expect("the system has random bytes");
     VapidRecord { pkcs8: pkcs8.as_ref().to_vec() }
+}
+
+/// The key pair of a private key, if these bytes are one.
+fn pkcs8(private_key: &[u8]) -> Option<Vec<u8>> {
+    let agreement = PrivateKey::from_private_key(&ECDH_P256, private_key).ok()?;
+    let public_key = agreement.compute_public_key().ok()?;
+    let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+    let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, private_key, public_key.as_ref()).ok()?;
+    Some(pair.to_pkcs8v1().ok()?.as_ref().to_vec())
 }

@@ -1,7 +1,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
+use memory::{MemoryStore, SequentialIds};
 use serde_json::Value;
 use tempfile::TempDir;
 use tidings_auth::{Config, KeyFileError, KeyRing};
@@ -145,4 +147,27 @@ async fn the_jwks_shows_public_halves_only() {
         (&key["alg"], &key["crv"], &key["kty"], &key["use"]),
         (&"EdDSA".into(), &"Ed25519".into(), &"OKP".into(), &"sig".into())
     );
+}
+
+#[tokio::test]
+async fn processes_of_a_fleet_take_each_others_tokens_through_every_rotation() {
+    let store = Arc::new(MemoryStore::new(Arc::new(SequentialIds::default())));
+    let [one, other] = [(); 2].map(|()| World::of_fleet(store.clone()));
+    let mut signing_keys = std::collections::BTreeSet::new();
+    for day in (1..=65).step_by(8) {
+        let signed_in = one.sign_in(PHONE, device(1)).await;
+        let token = signed_in.tokens.access_token.expose();
+        assert_eq!(other.auth.authenticate(token).await.unwrap().user_id, signed_in.user.user_id);
+        signing_keys.insert(jsonwebtoken::decode_header(token).unwrap().kid.unwrap());
+        // One of them has noticed the new key, the other has not yet.
+        one.clock.set(start() + day * DAY);
+        one.keys.rotate_if_due(start() + day * DAY).unwrap();
+        assert!(other.auth.authenticate(token).await.is_ok());
+        let early = one.sign_in(PHONE, device(2)).await;
+        assert!(other.auth.authenticate(early.tokens.access_token.expose()).await.is_ok());
+        other.clock.set(start() + day * DAY);
+        other.keys.rotate_if_due(start() + day * DAY).unwrap();
+        assert_eq!(one.auth.jwks(), other.auth.jwks());
+    }
+    assert_eq!(signing_keys.len(), 3, "65 days have the keys of three stretches of 30 days");
 }

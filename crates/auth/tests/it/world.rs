@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{DeviceId, PhoneNumber, SessionId, Timestamp, UserId};
+use keyfile::MasterSecret;
 use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
 use ports::{Clock, Delivery, GatewayId, OtpError, OtpSender, Push, StoreError, UserReader};
 use tempfile::TempDir;
@@ -34,11 +35,24 @@ impl World {
 
     pub(crate) fn with(config: Config) -> Self {
         let directory = TempDir::new().unwrap();
-        let clock = Arc::new(ManualClock::at(start()));
-        let ids = Arc::new(SequentialIds::default());
-        let store = Arc::new(MemoryStore::new(ids.clone()));
+        let keys = KeyRing::open(directory.path(), &config, start()).unwrap();
+        let store = Arc::new(MemoryStore::new(Arc::new(SequentialIds::default())));
+        Self::over(store, keys, config, directory)
+    }
+
+    /// Another process over the same store, with keys of the fleet's secret.
+    pub(crate) fn of_fleet(store: Arc<MemoryStore>) -> Self {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("secret");
+        std::fs::write(&path, "0123456789abcdef0123456789abcdef").unwrap();
+        let keys = KeyRing::derived(MasterSecret::read(&path).unwrap(), &Config::default(), start());
+        Self::over(store, keys, Config::default(), directory)
+    }
+
+    fn over(store: Arc<MemoryStore>, keys: KeyRing, config: Config, directory: TempDir) -> Self {
+        let (clock, ids) = (Arc::new(ManualClock::at(start())), Arc::new(SequentialIds::default()));
         let (phones, sockets) = (Arc::new(Phones::default()), Arc::new(Sockets::default()));
-        let keys = Arc::new(KeyRing::open(directory.path(), &config, clock.now()).unwrap());
+        let keys = Arc::new(keys);
         let ports = Ports {
             users: store.clone(),
             sessions: store.clone(),

@@ -32,3 +32,16 @@ fn damaged_keys_are_refused_with_a_remedy_and_left_alone() {
         assert_eq!(fs::read_to_string(&path).unwrap(), bytes);
     }
 }
+
+#[test]
+fn processes_of_a_fleet_have_the_same_keys_and_another_fleet_has_others() {
+    let directory = TempDir::new().unwrap();
+    let derived = |secret: &str| {
+        let path = directory.path().join("secret");
+        fs::write(&path, secret).unwrap();
+        VapidKeys::derived(&keyfile::MasterSecret::read(&path).unwrap()).public_key().to_owned()
+    };
+    let (one, other) = ("0123456789abcdef".repeat(2), "fedcba9876543210".repeat(2));
+    assert_eq!(derived(&one), derived(&one));
+    assert_ne!(derived(&one), derived(&other));
+}

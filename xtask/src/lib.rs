@@ -1,9 +1,12 @@
-//! What the checks share: the tree, and the requirements that tests name.
+//! What the checks share: the tree, the programs that tests run, and the requirements that tests name.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+mod programs;
 pub mod spec;
+
+pub use programs::{Program, find_in_path};
 
 /// The directory of the root manifest.
 pub fn workspace_root() -> PathBuf {

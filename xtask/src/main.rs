@@ -1,8 +1,10 @@
 use std::env;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use xtask::Program;
 
 mod ci;
+mod provide;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -13,6 +15,22 @@ fn main() -> anyhow::Result<()> {
             print!("{}", xtask::spec::report(&xtask::workspace_root())?);
             Ok(())
         }
-        _ => bail!("usage: cargo xtask ci | tidy | spec"),
+        ["engines"] => engines(&Program::ALL),
+        ["engines", ref names @ ..] => engines(&names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?),
+        _ => bail!("usage: cargo xtask ci | tidy | spec | engines [PROGRAM...]"),
     }
+}
+
+/// Provides programs that tests run, and prints a line for each: where it is.
+fn engines(programs: &[Program]) -> anyhow::Result<()> {
+    for program in programs {
+        println!("{}", provide::program(*program)?.display());
+    }
+    Ok(())
+}
+
+fn named(name: &str) -> anyhow::Result<Program> {
+    let names = Program::ALL.map(Program::name).join(", ");
+    let program = Program::ALL.into_iter().find(|program| program.name() == name);
+    program.with_context(|| format!("`{name}` is none of the programs that tests run: {names}"))
 }

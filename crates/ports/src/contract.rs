@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use domain::ChatId;
 
 use crate::{
-    ChatReader, ChatWriter, CodeStore, DeadLetterStore, EventLog, MessageReader, MessageWriter, NoticeStore,
+    ChatReader, ChatWriter, CodeStore, DeadLetterStore, EventLog, MessageReader, MessageWriter, NoticeStore, Outbox,
     PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 
@@ -33,7 +33,9 @@ pub mod log;
 pub mod member_cache;
 pub mod messages;
 pub mod notices;
+pub mod outbox;
 pub mod pages;
+pub mod peers;
 pub mod push_devices;
 pub mod requests;
 pub mod routes;
@@ -78,6 +80,15 @@ pub struct Stores {
     pub sabotage: Arc<dyn Sabotage>,
 }
 
+/// The durable ports of an adapter whose log is not part of its store, and what waits there for the log.
+#[derive(Clone)]
+pub struct WithOutbox {
+    /// The ports, all on one store with nothing in it.
+    pub stores: Stores,
+    /// The outbox of that store, in the process that the ports write from.
+    pub outbox: Arc<dyn Outbox>,
+}
+
 /// Does to a store what no port can, and operators, disks and time sometimes do.
 #[async_trait]
 pub trait Sabotage: Send + Sync {
@@ -86,6 +97,9 @@ pub trait Sabotage: Send + Sync {
 
     /// Purges what has expired, which the store does by itself sooner or later.
     async fn purge_expired(&self);
+
+    /// Waits until the log has everything that was committed. Where it is part of the store, it has.
+    async fn published(&self) {}
 }
 
 /// A port that forgets with time, and the hand on its clock.

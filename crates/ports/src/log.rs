@@ -5,7 +5,7 @@ use domain::{Event, Timestamp};
 
 use crate::StoreError;
 
-/// A place in the log. Of two events of one chat and one [`EventKind`] the later one has the higher place; an event keeps
+/// A place in the log. Of two events of one chat and one [`EventKind`](domain::EventKind) the later one has the higher place; an event keeps
 /// its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
@@ -33,7 +33,7 @@ pub enum Start {
 /// The consumers' half of the event log. Where the log is part of the store, so is producing; where it is not, the
 /// [`Outbox`](crate::Outbox) is between them.
 ///
-/// Every event of the store gets into the log, and of two events of one chat and one [`EventKind`] the earlier one gets
+/// Every event of the store gets into the log, and of two events of one chat and one [`EventKind`](domain::EventKind) the earlier one gets
 /// there first. A log that is part of the store has each event once, and keeps the order between kinds too; another one
 /// may have an event again after the next ones, under its own id. Events are kept for 7 days; the event of a message that
 /// expired and was purged is gone with it, or is to be left out by whoever reads it (G11). A record that cannot be read is

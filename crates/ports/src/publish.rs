@@ -47,15 +47,17 @@ pub trait Outbox: Send + Sync {
     /// Chats with something that has waited since `before` or longer, the longest waiting first; some of them, each once.
     async fn overdue(&self, before: Timestamp) -> Result<Vec<ChatId>, StoreError>;
 
-    /// The first messages of a chat that are not known to be in the log, ascending and without a hole but for those that
-    /// were purged; a bounded number.
+    /// The first messages of a chat that are not known to be in the log, ascending and without a hole but for those
+    /// that have expired or cannot be read: they reach nobody any more. A bounded number; none only if nothing is left
+    /// to publish up to the head of this moment, and then the chat is not overdue for its messages any more.
     async fn unpublished(&self, chat_id: ChatId) -> Result<Vec<Arc<Event>>, StoreError>;
 
     /// Says that the log has all messages of a chat up to `through`. A place behind the present one changes nothing.
     async fn published(&self, chat_id: ChatId, through: Sequence) -> Result<(), StoreError>;
 
-    /// The first changes of a chat and its members that are not known to be in the log, in the order of their commits; a
-    /// bounded number.
+    /// The first changes of a chat and its members, and purges of its messages, that are not known to be in the log; a
+    /// bounded number. Changes are in the order of their commits, purges behind them: no two of these tell of one
+    /// message. One that cannot be read is set aside for an operator and holds up nobody.
     async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError>;
 
     /// Says that the log has these changes of a chat.

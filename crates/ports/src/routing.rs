@@ -65,6 +65,11 @@ pub trait Delivery: Send + Sync {
 }
 
 /// Remembers the members of chats for fanout. It is filled from the store only, and may forget at any moment.
+///
+/// A cache that several processes share does not take a list that may be older than an invalidation: one process reads
+/// the store, another hears that the members have changed and invalidates, then the first fills in what it read. So for
+/// 10 s after an invalidation, longer than any read of the store may take, it ignores what is filled in and remembers
+/// nothing.
 #[async_trait]
 pub trait MemberCache: Send + Sync {
     /// The members of a chat, if they are remembered.

@@ -20,21 +20,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("memory", &["domain", "ports"]),
     ("embedded", &["domain", "ports"]),
     ("dynamodb", &["domain", "ports"]),
+    ("kafka", &["domain", "ports", "protocol"]),
     ("redis", &["domain", "ports"]),
+    ("rpc", &["domain", "ports"]),
     (
         "server",
         &[
-            "auth", "chats", "domain", "embedded", "fanout", "gateway", "ingest", "keyfile", "memory", "notify",
-            "ports", "protocol", "webhook",
+            "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka", "keyfile",
+            "memory", "notify", "ports", "protocol", "redis", "rpc", "webhook",
         ],
     ),
     ("tidings", &["client", "domain", "embedded", "ports", "protocol", "server"]),
+    ("engines", &["xtask"]),
     ("xtask", &[]),
 ];
 
-/// What tests may name as well: the adapter that stands for any other, the plane that sends, and the client that talks to
-/// a server.
-const IN_TESTS: &[&str] = &["client", "ingest", "memory"];
+/// What tests may name as well: the adapter that stands for any other, the plane that sends, the client that talks to a
+/// server, and the servers that adapters talk to.
+const IN_TESTS: &[&str] = &["client", "engines", "ingest", "memory"];
 
 #[test]
 fn crates_name_only_what_the_arrows_allow() {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use domain::{DeviceId, PhoneNumber, SessionId, Timestamp, UserId};
 use keyfile::MasterSecret;
 use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
-use ports::{Clock, Delivery, GatewayId, OtpError, OtpSender, Push, StoreError, UserReader};
+use ports::{Delivery, GatewayId, OtpError, OtpSender, Push, StoreError, UserReader};
 use tempfile::TempDir;
 use tidings_auth::{Auth, Config, KeyRing, Ports, SignedIn, VerifyOtp};
 

@@ -135,7 +135,7 @@ macro_rules! contract_tests {
     };
     (log: $stores:expr) => {
         $crate::contract_tests!(@ log, $stores, [
-            every_commit_leaves_its_events_once_in_order,
+            every_commit_leaves_its_events_in_order,
             g1_every_acknowledged_message_is_in_the_log_in_order,
             a_consumer_goes_on_behind_its_last_commit,
             a_commit_before_anything_was_returned_skips_nothing,
@@ -146,10 +146,27 @@ macro_rules! contract_tests {
             a_group_begins_at_the_event_it_was_sent_to,
             a_group_begins_at_the_time_it_was_sent_to,
             a_place_that_is_not_written_yet_is_not_skipped_to,
-            a_consumer_that_was_there_before_undoes_a_seek,
+            a_consumer_that_was_there_before_loses_nothing_by_a_seek,
             what_is_not_committed_is_lag,
             a_purge_is_told_chat_by_chat,
             g11_the_event_of_a_purged_message_is_gone_with_it,
+        ]);
+    };
+    (outbox: $subject:expr) => {
+        $crate::contract_tests!(@ outbox, $subject, [
+            a_message_waits_until_it_is_published,
+            what_was_not_committed_does_not_wait,
+            the_published_place_only_moves_forward,
+            many_messages_are_published_step_by_step,
+            changes_wait_in_the_order_of_their_commits,
+            a_forgotten_change_is_gone,
+            what_waits_is_overdue_longest_first,
+            what_is_published_is_overdue_no_more,
+            commits_of_this_process_are_told,
+            a_dropped_call_of_committed_loses_nothing,
+            g11_an_expired_message_is_not_published,
+            g11_a_chat_of_expired_messages_waits_no_longer,
+            g11_a_purge_waits_to_be_told,
         ]);
     };
     (requests: $stores:expr) => {
@@ -223,6 +240,13 @@ macro_rules! contract_tests {
             members_are_remembered_as_filled,
             an_invalidated_chat_is_forgotten,
             members_are_forgotten_with_time,
+        ]);
+    };
+    (peers: $peers:expr) => {
+        $crate::contract_tests!(@ peers, $peers, [
+            a_process_is_found_in_its_roles,
+            a_process_that_leaves_is_gone,
+            a_silent_process_is_forgotten,
         ]);
     };
     (@ $suite:ident, $subject:expr, [$($promise:ident),* $(,)?]) => {

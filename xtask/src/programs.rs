@@ -1,0 +1,85 @@
+//! The programs that tests run and the toolchain does not bring, and where they are.
+
+use std::env;
+use std::path::PathBuf;
+
+/// The versions are in a file of their own because `scripts/engines` reads them as well.
+const VERSIONS: &str = include_str!("../../scripts/versions");
+
+/// A program that tests run. `cargo xtask engines` provides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// From the machine's package manager, in any version that it has.
+    RedisServer,
+    /// A broker that speaks Kafka's protocol.
+    Tansu,
+    /// A server that speaks DynamoDB's.
+    Dynoxide,
+    /// Checks the CloudFormation template.
+    CfnLint,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::RedisServer, Self::Tansu, Self::Dynoxide, Self::CfnLint];
+
+    /// The name of its file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RedisServer => "redis-server",
+            Self::Tansu => "tansu",
+            Self::Dynoxide => "dynoxide",
+            Self::CfnLint => "cfn-lint",
+        }
+    }
+
+    /// The version that we ask for; none where any will do.
+    pub fn version(self) -> Option<&'static str> {
+        let key = match self {
+            Self::RedisServer => return None,
+            Self::Tansu => "TANSU",
+            Self::Dynoxide => "DYNOXIDE",
+            Self::CfnLint => "CFN_LINT",
+        };
+        VERSIONS.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// Its directory in the cache, which is outside the tree so that all trees of a machine share it; none if the program
+    /// does not come from there, or if nobody says where this machine keeps its caches.
+    pub fn directory(self) -> Option<PathBuf> {
+        let caches = env::var_os("XDG_CACHE_HOME")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| Some(env::home_dir()?.join(".cache")))?;
+        Some(caches.join("tidings-engines").join(format!("{}-{}", self.name(), self.version()?)))
+    }
+
+    /// The file to run, if it is there.
+    pub fn find(self) -> Option<PathBuf> {
+        match self {
+            Self::RedisServer => find_in_path(self.name()),
+            Self::Tansu | Self::Dynoxide | Self::CfnLint => {
+                Some(self.directory()?.join("bin").join(self.name())).filter(|path| path.is_file())
+            }
+        }
+    }
+}
+
+/// The program of the machine with this name, if there is one.
+pub fn find_in_path(name: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cache_holds_has_a_version() {
+        for program in Program::ALL {
+            assert_eq!(program.version().is_none(), program == Program::RedisServer, "{program:?}");
+        }
+        let directory = Program::Dynoxide.directory().unwrap();
+        assert!(directory.ends_with(format!("tidings-engines/dynoxide-{}", Program::Dynoxide.version().unwrap())));
+    }
+}

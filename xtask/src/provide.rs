@@ -1,0 +1,161 @@
+//! Provides what a check needs and the toolchain does not bring.
+//!
+//! What is said on the way goes to the standard error: the standard output of `cargo xtask engines` is for scripts.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use xtask::Program;
+
+/// What building our dependencies takes: a question to each program, and the package that has it on Debian. `librdkafka` is
+/// C and C++, and the OpenSSL that goes into it is configured by Perl, with modules that a minimal Perl lacks.
+const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
+    ("c++", &["--version"], "g++"),
+    ("make", &["--version"], "make"),
+    ("perl", &["-MFindBin", "-MIPC::Cmd", "-e", "1"], "perl"),
+];
+
+/// As shipped, tansu takes half an hour of a processor to build. Tests want it soon rather than fast.
+const TANSU_PROFILE: [(&str, &str); 2] =
+    [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
+
+/// Runs a venv's Python. The script that `pip` makes would name the directory that the venv was made in, and so would not
+/// survive the move to where it belongs.
+const CFN_LINT: &str = r#"#!/bin/sh
+exec "$(dirname "$0")/python" -c 'from cfnlint.runner import main; main()' "$@"
+"#;
+
+/// Provides the compilers that our dependencies take.
+pub(crate) fn build_tools() -> anyhow::Result<()> {
+    let missing = BUILD_TOOLS.iter().filter(|(program, arguments, _)| !answers(program, arguments));
+    apt_install(&missing.map(|(_, _, package)| *package).collect::<Vec<_>>())
+}
+
+/// Provides `cargo nextest`.
+pub(crate) fn nextest() -> anyhow::Result<()> {
+    if answers("cargo", &["nextest", "--version"]) {
+        return Ok(());
+    }
+    eprintln!("==> cargo-nextest is not there and will be installed");
+    call(Command::new("cargo").args(["install", "--locked", "cargo-nextest"]))
+}
+
+/// Provides a program, and says where it is.
+pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
+    if let Some(path) = program.find() {
+        return Ok(path);
+    }
+    match program {
+        Program::RedisServer => redis_server()?,
+        Program::Tansu => into_cache(program, |version, root| {
+            let package = ["tansu", "--version", version, "--no-default-features", "--features", "libsql"];
+            cargo_install(&package, &TANSU_PROFILE, root)
+        })?,
+        Program::Dynoxide => {
+            into_cache(program, |version, root| cargo_install(&["dynoxide-rs", "--version", version], &[], root))?;
+        }
+        Program::CfnLint => into_cache(program, cfn_lint)?,
+    }
+    program.find().with_context(|| format!("{} is not where it was installed", program.name()))
+}
+
+/// Provides all programs that tests run.
+pub(crate) fn all_programs() -> anyhow::Result<()> {
+    Program::ALL.into_iter().try_for_each(|each| program(each).map(drop))
+}
+
+/// Fills a program's directory of the cache, wholly or not at all, whoever else is at it.
+fn into_cache(program: Program, install: impl FnOnce(&str, &Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let version = program.version().expect("what is cached has a version");
+    let directory = program.directory().context("neither XDG_CACHE_HOME nor HOME says where to keep programs")?;
+    let cache = directory.parent().expect("it is a directory of the cache");
+    fs::create_dir_all(cache).with_context(|| format!("the cache `{}` cannot be made", cache.display()))?;
+    let lock = File::create(directory.with_added_extension("lock"))?;
+    lock.lock()?;
+    if program.find().is_some() {
+        return Ok(());
+    }
+    eprintln!("==> {} {version} is not there and will be installed, once, which takes minutes", program.name());
+    let partial = directory.with_added_extension("partial");
+    for leftover in [&partial, &directory] {
+        remove(leftover)?;
+    }
+    install(version, &partial)?;
+    let path = partial.join("bin").join(program.name());
+    ensure!(answers(&path, &["--version"]), "`{}` was installed and does not run", path.display());
+    fs::rename(&partial, &directory).with_context(|| format!("`{}` cannot be renamed", partial.display()))
+}
+
+fn cargo_install(package: &[&str], profile: &[(&str, &str)], root: &Path) -> anyhow::Result<()> {
+    let target = root.join("target");
+    let mut install = Command::new("cargo");
+    install.args(["install", "--locked"]).args(package).envs(profile.iter().copied());
+    install.arg("--root").arg(root).arg("--target-dir").arg(&target);
+    // Away from the settings of our own tree.
+    install.current_dir(root.parent().expect("it is a directory of the cache"));
+    call(&mut install)?;
+    remove(&target)
+}
+
+fn cfn_lint(version: &str, root: &Path) -> anyhow::Result<()> {
+    if !answers("python3", &["-c", "import ensurepip, venv"]) {
+        apt_install(&["python3-venv"])?;
+    }
+    call(Command::new("python3").args(["-m", "venv"]).arg(root))?;
+    let bin = root.join("bin");
+    let mut pip = Command::new(bin.join("python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    call(pip.arg(format!("cfn-lint=={version}")))?;
+    let script = bin.join(Program::CfnLint.name());
+    fs::write(&script, CFN_LINT)?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+fn redis_server() -> anyhow::Result<()> {
+    apt_install(&["redis-server"])?;
+    // The package may start a server of its own. Tests start theirs, and this machine had none before. Where nothing starts
+    // services there is none to stop.
+    for (program, arguments) in [("service", ["redis-server", "stop"]), ("update-rc.d", ["redis-server", "disable"])] {
+        if !answers(program, &arguments) {
+            eprintln!("==> `{program} {}` did not work; tests do not mind", arguments.join(" "));
+        }
+    }
+    Ok(())
+}
+
+fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    eprintln!("==> {} will be installed, which takes root and a Debian", packages.join(", "));
+    call(Command::new("apt-get").arg("update"))?;
+    let mut install = Command::new("apt-get");
+    install.args(["install", "--yes", "--no-install-recommends"]).args(packages);
+    call(install.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn remove(directory: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("`{}` cannot be removed", directory.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn answers(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).output().is_ok_and(|probe| probe.status.success())
+}
+
+fn call(command: &mut Command) -> anyhow::Result<()> {
+    let status =
+        command.stdout(io::stderr()).status().with_context(|| format!("`{command:?}` could not be started"))?;
+    ensure!(status.success(), "`{command:?}` failed, and with it an installation");
+    Ok(())
+}

@@ -2,8 +2,8 @@
 //!
 //! [`MemoryStore`] is all durable ports over one state behind one lock: every call is a transaction because nobody else
 //! is there. It forgets nothing but what it is told to, and everything when the process ends: it is for tests and for
-//! the simulator. The routes, limits, tickets and member cache of one process are no more than memory anyway; these
-//! implementations serve in production wherever one process is the whole service, and are bounded.
+//! the simulator. The routes, limits, tickets, peers and member cache of one process are no more than memory anyway;
+//! these implementations serve in production wherever one process is the whole service, and are bounded.
 //!
 //! Order that can be observed is the order of keys, so a run over [`ManualClock`] and [`SequentialIds`] repeats exactly.
 
@@ -11,6 +11,7 @@ mod clock;
 mod expiring;
 mod limits;
 mod member_cache;
+mod peers;
 mod routes;
 mod store;
 mod tickets;
@@ -18,6 +19,7 @@ mod tickets;
 pub use clock::{ManualClock, SequentialIds};
 pub use limits::MemoryLimits;
 pub use member_cache::MemoryMemberCache;
+pub use peers::MemoryPeers;
 pub use routes::MemoryRoutes;
 pub use store::MemoryStore;
 pub use tickets::MemoryTickets;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::ChatId;
 use ports::contract::{Sabotage, Stores, Timed};
-use ports::{Clock, MemberCache, RateLimiter, Routes, SystemClock};
+use ports::{Clock, MemberCache, Peers, RateLimiter, Routes, SystemClock};
 use tidings_memory::{
-    ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds,
+    ManualClock, MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds,
 };
 
 ports::contract_tests!(durable: stores());
@@ -15,6 +15,7 @@ ports::contract_tests!(tickets: Arc::new(MemoryTickets::new(Arc::new(SystemClock
 ports::contract_tests!(limits: timed(|clock| Arc::new(MemoryLimits::new(clock)) as Arc<dyn RateLimiter>));
 ports::contract_tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock)) as Arc<dyn Routes>));
 ports::contract_tests!(member_cache: timed(|clock| Arc::new(MemoryMemberCache::new(clock)) as Arc<dyn MemberCache>));
+ports::contract_tests!(peers: timed(|clock| Arc::new(MemoryPeers::new(clock)) as Arc<dyn Peers>));
 
 fn stores() -> Stores {
     let store = Arc::new(MemoryStore::new(Arc::new(SequentialIds::default())));

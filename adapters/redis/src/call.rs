@@ -1,5 +1,6 @@
 use std::sync::LazyLock;
 
+use domain::Timestamp;
 use redis::cluster_routing::Slot;
 use redis::{Arg, Cmd, ToRedisArgs};
 
@@ -19,6 +20,7 @@ script!(TOUCH_CONNECTION, "scripts/touch_connection.lua");
 script!(TOUCH_USER, "scripts/touch_user.lua");
 script!(TOUCH_MEMBERS, "scripts/touch_members.lua");
 script!(FORGET_ROUTE, "scripts/forget_route.lua");
+script!(FILL_MEMBERS, "scripts/fill_members.lua");
 script!(TAKE, "scripts/take.lua");
 
 impl Script {
@@ -48,6 +50,11 @@ impl Call {
         let mut command = redis::cmd(name);
         command.arg(key);
         Self { command, script: None, slot: Slot::for_key(key) }
+    }
+
+    /// Asks for the members of a sorted set that have not expired.
+    pub(crate) fn live(key: &str, now: Timestamp) -> Self {
+        Self::new("ZRANGEBYSCORE", key).arg(format!("({}", now.as_millis())).arg("+inf")
     }
 
     /// A question to the node that has a slot, whether it is there.

@@ -86,7 +86,7 @@ impl Inbox {
         let mut connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
         // The connection now holds the only way into the queue, so the queue ends with it.
         drop(settings);
-        connection.subscribe(keys::deliveries(&self.gateway)).await?;
+        connection.subscribe(&[&*keys::deliveries(&self.gateway), keys::REVOCATIONS]).await?;
         info!(gateway = &*self.gateway.0, "the inbox listens");
         self.state.send_modify(|state| {
             state.listening = true;

@@ -6,10 +6,10 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::{ChatId, ConnectionId, UserId};
-use ports::{GatewayId, LimitKey};
+use ports::{GatewayId, LimitKey, ProcessRole};
 
-/// All live gateways, each scored by its expiry.
-pub(crate) const SERVERS: &str = "servers";
+/// The channel on which every gateway hears.
+pub(crate) const REVOCATIONS: &str = "server:revoke";
 
 /// A connection's user, device and gateway.
 pub(crate) fn connection(connection_id: ConnectionId) -> String {
@@ -31,7 +31,12 @@ pub(crate) fn server_connections(gateway: &GatewayId) -> String {
     format!("server_connections:{{{}}}", gateway.0)
 }
 
-/// The members of a chat.
+/// The processes of a role, each `ID ADDRESS` and scored by its expiry.
+pub(crate) fn peers(role: ProcessRole) -> String {
+    format!("peers:{{{role}}}")
+}
+
+/// The members of a chat, or nothing for a while after they have changed.
 pub(crate) fn chat_members(chat_id: ChatId) -> String {
     format!("chat_members:{{{chat_id}}}")
 }
@@ -59,7 +64,7 @@ pub(crate) fn rate_limit(key: LimitKey) -> String {
     }
 }
 
-/// The channel on which a gateway hears.
+/// The channel on which one gateway hears.
 pub(crate) fn deliveries(gateway: &GatewayId) -> String {
     format!("server:{{{}}}:deliver", gateway.0)
 }

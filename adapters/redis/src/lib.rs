@@ -1,16 +1,17 @@
 //! What a fleet shares and may lose: Redis, or a Redis Cluster, behind our ports.
 //!
-//! Routes, rate limits, tickets and the member cache of many processes, and the way of pushes between them. Nothing here
-//! is the truth of anything. Redis can be wiped at any moment: routes come back with the next refresh, within 5 s of a
-//! 15 s life, and everything else is asked for again. Every key has an expiry, and no command touches keys of two slots.
-//! While a cluster moves a slot, the routes of the users in it are refused until it has moved, because they are two keys.
+//! Routes, rate limits, tickets and the member cache of many processes, which processes there are, and the way of
+//! pushes between them. Nothing here is the truth of anything. Redis can be wiped at any moment: routes and processes
+//! come back with the next refresh, within 5 s of a 15 s life, and everything else is asked for again. Every key has
+//! an expiry, and no command touches keys of two slots. While a cluster moves a slot, the routes of the users in it
+//! are refused until it has moved, because they are two keys.
 //!
-//! Redis 7.0 is what is tested; 6.2 is the first that knows all commands. A user of the ACL needs the commands of `@read`, `@write`,
-//! `@scripting`, `@pubsub` and `@connection`, in a cluster `cluster|slots` too, on the keys of `keys` and the channels
-//! `server:*`.
+//! Redis 7.0 is what is tested; 6.2 is the first that knows all commands. A user of the ACL needs the commands of
+//! `@read`, `@write`, `@scripting`, `@pubsub` and `@connection`, in a cluster `cluster|slots` too, on the keys of
+//! `keys` and the channels `server:*`.
 //!
-//! Reading order: `keys` says what is in Redis, `call`, `link` and `client` how it gets there, the modules named after ports
-//! answer for them, and `envelope`, `delivery` and `inbox` are the way of a push from one process to another.
+//! Reading order: `keys` says what is in Redis, `call`, `link` and `client` how it gets there, the modules named after
+//! ports answer for them, and `envelope`, `delivery` and `inbox` are the way of a push from one process to another.
 #![warn(missing_docs)]
 
 mod call;
@@ -23,6 +24,7 @@ mod keys;
 mod limits;
 mod link;
 mod member_cache;
+mod peers;
 mod routes;
 mod tickets;
 
@@ -32,6 +34,7 @@ pub use delivery::RedisDelivery;
 pub use inbox::{Inbox, InboxState};
 pub use limits::RedisLimits;
 pub use member_cache::RedisMemberCache;
+pub use peers::RedisPeers;
 pub use ports::Health;
 pub use routes::RedisRoutes;
 pub use tickets::RedisTickets;

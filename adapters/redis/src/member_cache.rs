@@ -5,17 +5,22 @@ use async_trait::async_trait;
 use domain::{ChatId, Timestamp, UserId};
 use ports::{MemberCache, StoreError};
 
-use crate::call::Call;
+use crate::call::{Call, FILL_MEMBERS};
 use crate::client::Redis;
 use crate::keys;
 
 /// How long members are remembered, however often they are asked for: the bound on what a lost invalidation costs.
 const LIFE: Duration = Duration::from_secs(300);
+/// How long after an invalidation nothing is remembered: longer than any read of the store may take, so that what was
+/// read before it comes to nothing. Redis counts it, because processes whose clocks differ would not agree.
+const HOLD_OFF: Duration = Duration::from_secs(10);
 
 /// The member cache of a fleet.
 ///
 /// A chat is one value: the moment at which it expires and the ids of all members, 8 and 16 bytes each. So a chat is
-/// replaced whole or not at all, in the order that the store gave.
+/// replaced whole or not at all, in the order that the store gave. A chat that was invalidated is the empty value,
+/// which refuses others for as long as it lives. If Redis loses it, a list that has changed may be remembered for a
+/// life.
 pub struct RedisMemberCache {
     redis: Redis,
 }
@@ -38,12 +43,13 @@ impl MemberCache for RedisMemberCache {
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
         let value = encode(self.redis.now() + LIFE, &members);
-        let call = Call::new("SET", &keys::chat_members(chat_id)).arg(value);
-        self.redis.run_one(call.arg("PX").arg(LIFE.as_millis() as u64)).await
+        let call = FILL_MEMBERS.call([&keys::chat_members(chat_id)]).arg(value).arg(LIFE.as_millis() as u64);
+        self.redis.run_one(call).await
     }
 
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
-        self.redis.run_one(Call::new("DEL", &keys::chat_members(chat_id))).await
+        let call = Call::new("SET", &keys::chat_members(chat_id)).arg("");
+        self.redis.run_one(call.arg("PX").arg(HOLD_OFF.as_millis() as u64)).await
     }
 }
 

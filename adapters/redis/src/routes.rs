@@ -35,8 +35,7 @@ impl RedisRoutes {
     fn registration(&self, routes: &[Route]) -> Vec<Call> {
         let now = self.redis.now();
         let (now_ms, expiry_ms, life_ms) = (now.as_millis(), (now + LIFE).as_millis(), LIFE.as_millis() as u64);
-        let touch_members = |key: &str| TOUCH_MEMBERS.call([key]).arg(now_ms).arg(expiry_ms).arg(life_ms);
-        let mut calls = Vec::with_capacity(2 * routes.len() + 2);
+        let mut calls = Vec::with_capacity(2 * routes.len() + 1);
         for route in routes {
             let (user_connections, user_servers) =
                 (keys::user_connections(route.user_id), keys::user_servers(route.user_id));
@@ -59,13 +58,12 @@ impl RedisRoutes {
             );
         }
         let gateways: BTreeSet<&GatewayId> = routes.iter().map(|route| &route.gateway).collect();
-        for gateway in &gateways {
-            let connections = routes.iter().filter(|route| route.gateway == **gateway);
+        for gateway in gateways {
+            let connections = routes.iter().filter(|route| route.gateway == *gateway);
             let connections: Vec<_> = connections.map(|route| route.connection_id.to_string()).collect();
-            calls.push(touch_members(&keys::server_connections(gateway)).arg(connections));
+            let on_gateway = TOUCH_MEMBERS.call([&keys::server_connections(gateway)]);
+            calls.push(on_gateway.arg(now_ms).arg(expiry_ms).arg(life_ms).arg(connections));
         }
-        let gateways: Vec<_> = gateways.into_iter().map(|gateway| &*gateway.0).collect();
-        calls.push(touch_members(keys::SERVERS).arg(gateways));
         calls
     }
 }
@@ -95,7 +93,8 @@ impl Routes for RedisRoutes {
     }
 
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
-        let members: Vec<String> = self.redis.run_one(live(&self.redis, &keys::user_connections(user_id))).await?;
+        let members: Vec<String> =
+            self.redis.run_one(Call::live(&keys::user_connections(user_id), self.redis.now())).await?;
         let connections: Result<Vec<_>, _> = members.iter().map(|member| parse(member)).collect();
         let connections = connections.map_err(|source| StoreError::Corrupt { table: "user_connections", source })?;
         let asked = connections.iter().map(|(id, _)| Call::new("HGET", &keys::connection(*id)).arg("device_id"));
@@ -112,7 +111,8 @@ impl Routes for RedisRoutes {
     }
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
-        let calls: Vec<_> = user_ids.iter().map(|user_id| live(&self.redis, &keys::user_servers(*user_id))).collect();
+        let now = self.redis.now();
+        let calls: Vec<_> = user_ids.iter().map(|user_id| Call::live(&keys::user_servers(*user_id), now)).collect();
         let servers: Vec<Vec<String>> = self.redis.run(&calls).await?;
         let mut gateways: BTreeMap<GatewayId, Vec<UserId>> = BTreeMap::new();
         for (user_id, servers) in user_ids.iter().zip(servers) {
@@ -122,11 +122,6 @@ impl Routes for RedisRoutes {
         }
         Ok(gateways)
     }
-}
-
-/// Asks for the members of a sorted set that have not expired.
-pub(crate) fn live(redis: &Redis, key: &str) -> Call {
-    Call::new("ZRANGEBYSCORE", key).arg(format!("({}", redis.now().as_millis())).arg("+inf")
 }
 
 /// A connection as a member of its user's set. The gateway is part of it, so that forgetting one connection of a user

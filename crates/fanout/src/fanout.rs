@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{ChatId, ConnectionId, Event, Message, UserId};
+use futures_util::future::join_all;
 use metrics::{counter, histogram};
 use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError};
 use protocol::frame::message_body;
@@ -98,10 +99,8 @@ impl Fanout {
         // Most senders have one device, which has the acknowledgement: the sender's own frame is then never encoded.
         let has_other_devices = match self.routes.routes(sender).await {
             Ok(routes) => routes.iter().any(|route| Some(route.connection_id) != origin),
-            Err(failure) => {
-                warn!(error = &failure as &dyn std::error::Error, "routes of a sender are unknown");
-                true
-            }
+            // If they are away, the gateways are too, and whoever asks for those says so.
+            Err(_) => true,
         };
         if members.contains(&sender) && has_other_devices {
             self.push(&[sender], origin, || message_body(message, Some(sender)), outgoing).await;
@@ -130,20 +129,24 @@ impl Fanout {
         }
     }
 
+    /// Hands each gateway its pushes.
     pub(crate) async fn deliver(&self, outgoing: Outgoing) {
-        for (gateway, pushes) in outgoing {
+        // At once, so that one that is slow or dead does not hold up the others.
+        let delivered = outgoing.into_iter().map(async |(gateway, pushes)| {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
             if let Err(failure) = self.delivery.deliver(&gateway, pushes).await {
                 let gateway = &*gateway.0;
                 warn!(error = &failure as &dyn std::error::Error, gateway, "pushes were lost; recipients will sync");
             }
-        }
+        });
+        join_all(delivered).await;
     }
 
     /// The members of a chat, remembered or from the store, and then remembered.
     ///
     /// For the consumer of the log alone: what it reads is as new as every change it has seen, and the next change comes
-    /// to it after this. Anybody else could remember an old list behind the event that voids it.
+    /// to it after this. Anybody else could remember an old list behind the event that voids it. When a chat moves to
+    /// the consumer of another process, the cache that both share sees to that.
     async fn members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
         if let Some(members) = self.cache.members(chat_id).await? {
             return Ok(members);

@@ -59,13 +59,14 @@ impl Gateway {
         let mut beat = tokio::time::interval(self.config.heartbeat_interval);
         loop {
             beat.tick().await;
-            let routes = self.hub.fresh_routes(self.config.unhealthy_after);
-            if let Err(failure) = self.routes.register(&routes).await {
-                warn!(
-                    error = &failure as &dyn std::error::Error,
-                    "routes were not refreshed; the next beat tries again"
-                );
-            }
+            self.register_routes().await;
+        }
+    }
+
+    pub(crate) async fn register_routes(&self) {
+        let routes = self.hub.fresh_routes(self.config.unhealthy_after);
+        if let Err(failure) = self.routes.register(&routes).await {
+            warn!(error = &failure as &dyn std::error::Error, "routes were not refreshed; the next beat tries again");
         }
     }
 }

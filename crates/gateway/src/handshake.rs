@@ -14,7 +14,7 @@ use http::{HeaderValue, StatusCode};
 use metrics::counter;
 use ports::{IdentityError, LimitKey, Principal, StoreError};
 use serde::{Deserialize, Serialize};
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::Gateway;
 use crate::driver::Driver;
@@ -83,7 +83,10 @@ async fn admit(
         return Err(IdentityError::TokenRevoked.into());
     }
     // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
-    gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await?;
+    // Where routes cannot be kept, everything is pushed to every gateway, and the next beat tries again (C8).
+    if let Err(failure) = gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await {
+        warn!(error = &failure as &dyn std::error::Error, "a connection has no route yet");
+    }
 
     let gateway = gateway.clone();
     Ok(upgrade

@@ -1,10 +1,11 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use domain::{ConnectionId, DeviceId, SessionId, UserId};
 use metrics::gauge;
 use ports::{Delivery, GatewayId, Push, Route, StoreError};
@@ -124,6 +125,20 @@ impl Hub {
         routes
     }
 
+    /// The sessions of all connections, each once.
+    pub(crate) fn sessions(&self) -> BTreeSet<SessionId> {
+        let sessions =
+            |index| self.lock(index).values().flatten().filter_map(|peer| peer.session_id).collect::<Vec<_>>();
+        (0..SHARDS).flat_map(sessions).collect()
+    }
+
+    /// Puts one frame into the mailbox of every connection.
+    pub(crate) fn push_to_all(&self, frame: &Bytes) {
+        for index in 0..SHARDS {
+            self.lock(index).values().flatten().for_each(|peer| peer.mailbox.push(frame.clone()));
+        }
+    }
+
     pub(crate) fn route(&self, peer: &Peer) -> Route {
         Route {
             connection_id: peer.connection_id,
@@ -181,7 +196,7 @@ impl Drop for Admitted {
     }
 }
 
-/// Delivery within one process: there is one gateway, this one.
+/// The receiving end of every way of delivery: whichever gateway was meant, this one is asked.
 #[async_trait]
 impl Delivery for Hub {
     async fn deliver(&self, _gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {

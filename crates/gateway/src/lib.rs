@@ -5,10 +5,11 @@
 //! the port `Delivery`. It is handed no store and no log.
 //!
 //! In reading order: `handshake` admits a socket, `hub` knows all of them, `mailbox` is where pushes for one wait,
-//! `driver` runs one, `commands` does what its client asks for.
+//! `driver` runs one, `commands` does what its client asks for, `gap` makes up for what was lost on its way to all.
 
 mod commands;
 mod driver;
+mod gap;
 mod gateway;
 mod handshake;
 mod hub;

@@ -4,17 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Quota;
-use ports::{Clock, Delivery, Ids, LimitKey, MemberCache, RandomIds, RateLimiter, Routes, SystemClock, TicketStore};
+use ports::{
+    Clock, Delivery, Ids, LimitKey, MemberCache, Peers, ProcessRole, RandomIds, RateLimiter, Routes, SystemClock,
+    TicketStore,
+};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tidings_redis::{
-    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisRoutes, RedisTickets,
+    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes,
+    RedisTickets,
 };
 
 use crate::engine::{Engine, start_cluster};
-use crate::fixtures::{Delivered, Listener, World, chat, gateway, push, route, user};
+use crate::fixtures::{Delivered, Listener, World, chat, gateway, peer, push, route, user};
 
 /// What the documentation of the crate says that a user needs.
-const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~server_connections:* ~servers \
+const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~server_connections:* ~peers:* \
                    ~chat_members:* ~ws_ticket:* ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub \
                    +@connection";
 
@@ -69,6 +73,10 @@ async fn everything_works(world: World) {
     routes.register(slice::from_ref(&route)).await.unwrap();
     assert_eq!(routes.routes(route.user_id).await.unwrap(), slice::from_ref(&route));
     routes.unregister(&route).await.unwrap();
+    let (peers, peer) = (RedisPeers::new(redis.clone()), peer("a"));
+    peers.announce(&peer, &ProcessRole::ALL).await.unwrap();
+    assert_eq!(peers.peers(ProcessRole::Gateway).await.unwrap(), slice::from_ref(&peer));
+    peers.leave(&peer, &ProcessRole::ALL).await.unwrap();
     let (cache, chat_id) = (RedisMemberCache::new(redis.clone()), chat());
     cache.fill(chat_id, [route.user_id].into()).await.unwrap();
     assert_eq!(cache.members(chat_id).await.unwrap(), Some([route.user_id].into()));
@@ -80,7 +88,9 @@ async fn everything_works(world: World) {
     let delivery = RedisDelivery::new(redis.clone());
     delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
-    delivery.revoke(RandomIds.ulid().into()).await.unwrap();
+    let session_id = RandomIds.ulid().into();
+    delivery.revoke(session_id).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Revoked(session_id));
     redis.ping().await.unwrap();
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::Timestamp;
 use ports::contract::Timed;
-use ports::{MemberCache, RateLimiter, Routes, StoreError, Ticket, TicketStore};
-use tidings_redis::{Redis, RedisLimits, RedisMemberCache, RedisRoutes, RedisTickets};
+use ports::{MemberCache, Peers, RateLimiter, Routes, StoreError, Ticket, TicketStore};
+use tidings_redis::{Redis, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets};
 
 use crate::fixtures::World;
 
@@ -17,6 +17,7 @@ mod one {
     ports::contract_tests!(limits: limits(World::one()));
     ports::contract_tests!(routes: routes(World::one()));
     ports::contract_tests!(member_cache: member_cache(World::one()));
+    ports::contract_tests!(peers: peers(World::one()));
 }
 
 mod cluster {
@@ -26,6 +27,7 @@ mod cluster {
     ports::contract_tests!(limits: limits(World::cluster()));
     ports::contract_tests!(routes: routes(World::cluster()));
     ports::contract_tests!(member_cache: member_cache(World::cluster()));
+    ports::contract_tests!(peers: peers(World::cluster()));
 }
 
 fn limits(world: World) -> Timed<dyn RateLimiter> {
@@ -38,6 +40,10 @@ fn routes(world: World) -> Timed<dyn Routes> {
 
 fn member_cache(world: World) -> Timed<dyn MemberCache> {
     timed(world, |redis| Arc::new(RedisMemberCache::new(redis)) as Arc<dyn MemberCache>)
+}
+
+fn peers(world: World) -> Timed<dyn Peers> {
+    timed(world, |redis| Arc::new(RedisPeers::new(redis)) as Arc<dyn Peers>)
 }
 
 /// A port on a clock that the contract moves. The servers live as long as the hand on it.

@@ -1,15 +1,14 @@
-use std::time::Duration;
+use ports::{Delivery, Ids, Push, RandomIds};
+use tidings_redis::{InboxState, RedisDelivery};
 
-use ports::{Delivery, Ids, Push, RandomIds, Routes};
-use tidings_redis::{InboxState, RedisDelivery, RedisRoutes};
-
-use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, user};
+use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, user};
 
 on_one_and_on_a_cluster!(
     pushes_arrive_whole_and_in_order,
     a_thousand_recipients_are_one_publish,
     what_is_too_much_for_one_publish_arrives_in_order,
-    a_revocation_reaches_every_live_gateway,
+    a_message_is_one_publish_for_each_gateway,
+    a_revocation_reaches_every_gateway_with_one_publish,
     bytes_that_are_no_envelope_are_told_as_a_gap,
 );
 
@@ -57,18 +56,33 @@ async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
     assert_eq!(world.calls("publish"), 4, "3.5 MB are four times 1 MiB");
 }
 
-async fn a_revocation_reaches_every_live_gateway(world: World) {
-    let mut live = Listener::start(&world.redis, "a").await;
-    let mut also_live = Listener::start(&world.redis, "b").await;
-    let routes = RedisRoutes::new(world.redis.clone());
-    routes.register(&[route(user(), "dead")]).await.unwrap();
-    world.clock.advance(Duration::from_secs(15));
-    routes.register(&[route(user(), "a"), route(user(), "b")]).await.unwrap();
+/// A group on two gateways, and on one of them the sender's other device, whose frame is another.
+async fn a_message_is_one_publish_for_each_gateway(world: World) {
+    let mut a = Listener::start(&world.redis, "a").await;
+    let mut b = Listener::start(&world.redis, "b").await;
+    let members = [user(), user(), user()];
+    let others = push(members[1..].to_vec(), "message");
+    let own = Push { except: Some(RandomIds.ulid().into()), ..push(vec![members[0]], "message with its client id") };
+    let delivery = RedisDelivery::new(world.redis.clone());
+    let sent = [(gateway("a"), vec![others.clone(), own]), (gateway("b"), vec![others])];
+    for (gateway, pushes) in &sent {
+        delivery.deliver(gateway, pushes.clone()).await.unwrap();
+    }
+    for (listener, (gateway, pushes)) in [&mut a, &mut b].into_iter().zip(sent) {
+        assert_eq!(listener.next().await, Delivered::Pushes(gateway, pushes));
+    }
+    assert_eq!(world.calls("publish"), 2);
+}
+
+async fn a_revocation_reaches_every_gateway_with_one_publish(world: World) {
+    let mut a = Listener::start(&world.redis, "a").await;
+    let mut b = Listener::start(&world.redis, "b").await;
     let session_id = RandomIds.ulid().into();
     RedisDelivery::new(world.redis.clone()).revoke(session_id).await.unwrap();
-    assert_eq!(live.next().await, Delivered::Revoked(session_id));
-    assert_eq!(also_live.next().await, Delivered::Revoked(session_id));
-    assert_eq!(world.calls("publish"), 2);
+    for listener in [&mut a, &mut b] {
+        assert_eq!(listener.next().await, Delivered::Revoked(session_id));
+    }
+    assert_eq!(world.calls("publish"), 1);
 }
 
 async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {

@@ -1,10 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ChatId, SessionId, UserId};
 use memory::ManualClock;
-use ports::{Clock, Delivery, GatewayId, Ids, Push, RandomIds, Route, StoreError, SystemClock};
+use ports::{Clock, Delivery, GatewayId, Ids, Peer, Push, RandomIds, Route, StoreError, SystemClock};
 use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -75,12 +76,20 @@ impl World {
 
     /// How often the servers were asked to do something, all together.
     pub(crate) fn calls(&self, command: &str) -> usize {
-        let calls = |engine: &Engine| {
-            let stats: String = engine.command("INFO commandstats");
-            let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-            line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-        };
-        self.engines.iter().map(calls).sum()
+        self.all_calls().get(command).copied().unwrap_or(0)
+    }
+
+    /// The same for everything they were asked to do, by scripts too.
+    pub(crate) fn all_calls(&self) -> BTreeMap<String, usize> {
+        let mut calls = BTreeMap::new();
+        for stats in self.engines.iter().map(|engine| engine.command::<String>("INFO commandstats")) {
+            for line in stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")) {
+                let (command, count) = line.split_once(":calls=").unwrap();
+                let count: usize = count.split(',').next().unwrap().parse().unwrap();
+                *calls.entry(command.to_owned()).or_default() += count;
+            }
+        }
+        calls
     }
 }
 
@@ -153,6 +162,10 @@ pub(crate) fn chat() -> ChatId {
 pub(crate) fn route(user_id: UserId, on: &str) -> Route {
     let (connection_id, device_id) = (RandomIds.ulid().into(), Uuid::new_v4().into());
     Route { connection_id, user_id, device_id, gateway: gateway(on) }
+}
+
+pub(crate) fn peer(id: &str) -> Peer {
+    Peer { id: id.into(), address: "127.0.0.1:7000".into() }
 }
 
 pub(crate) fn push(recipients: Vec<UserId>, frame: &str) -> Push {

@@ -7,5 +7,7 @@ mod delivery;
 mod engine;
 mod fixtures;
 mod limits;
+mod member_cache;
 mod outage;
+mod peers;
 mod routes;

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Quota;
-use ports::{Clock, LimitKey, MemberCache, RateLimiter, Routes, Ticket, TicketStore};
-use tidings_redis::{RedisLimits, RedisMemberCache, RedisRoutes, RedisTickets};
+use ports::{Clock, LimitKey, MemberCache, Peers, ProcessRole, RateLimiter, Routes, Ticket, TicketStore};
+use tidings_redis::{RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets};
 
 use crate::engine::Engine;
-use crate::fixtures::{World, chat, gateway, on_one_and_on_a_cluster, route, user};
+use crate::fixtures::{World, chat, gateway, on_one_and_on_a_cluster, peer, route, user};
 
 on_one_and_on_a_cluster!(
     a_flush_heals_with_the_next_refresh,
     a_whole_gateway_is_registered_in_batches,
+    a_beat_of_a_thousand_connections_is_two_commands_for_each,
     all_users_are_asked_for_in_one_read_each,
     a_gateway_is_forgotten_with_its_last_connection,
     a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes,
@@ -39,6 +40,23 @@ async fn a_whole_gateway_is_registered_in_batches(world: World) {
     routes.register(&registered).await.unwrap();
     let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
     assert_eq!(routes.gateways(&users).await.unwrap(), BTreeMap::from([(gateway("a"), users)]));
+}
+
+async fn a_beat_of_a_thousand_connections_is_two_commands_for_each(world: World) {
+    let routes = RedisRoutes::new(world.redis.clone());
+    let registered: Vec<_> = (0..1000).map(|_| route(user(), "a")).collect();
+    // The first one brings the scripts.
+    routes.register(&registered).await.unwrap();
+    let before = world.all_calls();
+    routes.register(&registered).await.unwrap();
+    let mut calls = world.all_calls();
+    calls.iter_mut().for_each(|(command, count)| *count -= before.get(command).unwrap_or(&0));
+    calls.retain(|command, count| *count > 0 && command != "info");
+    println!("a beat of 1000 connections: {calls:?}");
+    let sent = calls.remove("evalsha").unwrap();
+    assert!(sent <= 2 * 1000 + 4, "{sent} scripts, two for each connection and one for each batch");
+    let by_scripts: usize = calls.into_values().sum();
+    assert!(by_scripts <= 8 * 1000 + 3 * 4, "{by_scripts} commands within scripts");
 }
 
 async fn all_users_are_asked_for_in_one_read_each(world: World) {
@@ -74,11 +92,11 @@ async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes(wor
         routes.register(&[route(user_id, "a"), route(user_id, &n.to_string())]).await.unwrap();
         world.clock.advance(Duration::from_secs(5));
     }
-    let sizes = ["user_connections:*", "user_servers:*", "server_connections:{a}", "servers"].map(|pattern| {
+    let sizes = ["user_connections:*", "user_servers:*", "server_connections:{a}"].map(|pattern| {
         let sizes = world.keys(pattern).into_iter().map(|(engine, key)| engine.command(&format!("ZCARD {key}")));
         sizes.collect::<Vec<usize>>()
     });
-    assert_eq!(sizes, [[6], [4], [3], [4]]);
+    assert_eq!(sizes, [[6], [4], [3]]);
 }
 
 async fn nothing_is_left_behind_without_an_expiry(world: World) {
@@ -93,7 +111,14 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
     }
     routes.unregister(&forgotten).await.unwrap();
     routes.register(&[route(user(), "a")]).await.unwrap();
-    RedisMemberCache::new(redis.clone()).fill(chat(), [user()].into()).await.unwrap();
+    let cache = RedisMemberCache::new(redis.clone());
+    cache.fill(chat(), [user()].into()).await.unwrap();
+    cache.invalidate(chat()).await.unwrap();
+    let (peers, [stays, leaves]) = (RedisPeers::new(redis.clone()), [peer("a"), peer("b")]);
+    for peer in [&stays, &leaves] {
+        peers.announce(peer, &ProcessRole::ALL).await.unwrap();
+    }
+    peers.leave(&leaves, &ProcessRole::ALL).await.unwrap();
     let quota = Quota::per(3, Duration::from_secs(60)).unwrap();
     RedisLimits::new(redis.clone()).take(LimitKey::Sync(user()), quota).await.unwrap();
     let ticket = Ticket {
@@ -121,9 +146,9 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
     let expected = [
         "chat_members",
         "connection",
+        "peers",
         "ratelimit",
         "server_connections",
-        "servers",
         "user_connections",
         "user_servers",
         "ws_ticket",

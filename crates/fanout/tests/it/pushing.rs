@@ -28,6 +28,26 @@ async fn g8_every_device_of_every_member_gets_a_push_but_the_connection_that_sen
     assert_eq!(message.client_message_id, None, "nobody else does");
 }
 
+/// A delivery is one publish, or one call: the sender's other device costs none of its own.
+#[tokio::test]
+async fn a_message_is_one_delivery_for_each_gateway() {
+    let mut world = World::new();
+    let members: Vec<_> = (0..3).map(|_| world.user()).collect();
+    let laptop = world.connect(members[0], "a").await;
+    let _phone = world.connect(members[0], "a").await;
+    world.connect(members[1], "a").await;
+    world.connect(members[2], "b").await;
+    let chat = world.group(members[0], &members[1..]).await;
+    world.start();
+    world.pushes(2).await;
+    world.send(chat, members[0], Some(laptop)).await;
+    for expected in [vec![("a", members[1]), ("a", members[0])], vec![("b", members[2])]] {
+        let delivery = world.delivery().await;
+        let pushes: Vec<_> = delivery.iter().map(|(gateway, push, _)| (&**gateway, push.recipients[0])).collect();
+        assert_eq!(pushes, expected);
+    }
+}
+
 #[tokio::test]
 async fn a_sender_with_one_connection_and_members_offline_cost_no_push() {
     let mut world = World::new();

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use domain::{ChatCommand, ChatId, ConnectionId, ContentType, SessionId, UserId};
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Delivery, GatewayId, Ids, MessageWriter, NewGroup, NewMessage, Push, Route, StoreError,
-    SystemClock,
+    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewGroup, NewMessage, Push, Route, Routes,
+    StoreError, SystemClock,
 };
 use protocol::frame::{Outbound, ServerFrame};
 use tidings_fanout::{Fanout, Receipts};
@@ -20,7 +20,14 @@ pub(crate) struct World {
 }
 
 /// Hands every delivery to the test.
-struct Recorder(mpsc::Sender<(GatewayId, Vec<Push>)>);
+pub(crate) struct Recorder(mpsc::Sender<(GatewayId, Vec<Push>)>);
+
+impl Recorder {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<(GatewayId, Vec<Push>)>) {
+        let (recorder, deliveries) = mpsc::channel(1000);
+        (Self(recorder), deliveries)
+    }
+}
 
 #[async_trait]
 impl Delivery for Recorder {
@@ -35,18 +42,23 @@ impl Delivery for Recorder {
 
 impl World {
     pub(crate) fn new() -> Self {
+        let clock = Arc::new(SystemClock);
+        let (recorder, deliveries) = Recorder::new();
+        let cache = Arc::new(MemoryMemberCache::new(clock.clone()));
+        Self::over(Arc::new(MemoryRoutes::new(clock)), cache, Arc::new(recorder), deliveries)
+    }
+
+    /// A world with routes, a cache and a delivery of the test's own.
+    pub(crate) fn over(
+        routes: Arc<dyn Routes>,
+        cache: Arc<dyn MemberCache>,
+        delivery: Arc<dyn Delivery>,
+        deliveries: mpsc::Receiver<(GatewayId, Vec<Push>)>,
+    ) -> Self {
         let ids = Arc::new(SequentialIds::default());
         let store = Arc::new(MemoryStore::new(ids.clone()));
-        let clock = Arc::new(SystemClock);
-        let (recorder, deliveries) = mpsc::channel(1000);
-        let fanout = Arc::new(Fanout {
-            chats: store.clone(),
-            cache: Arc::new(MemoryMemberCache::new(clock.clone())),
-            routes: Arc::new(MemoryRoutes::new(clock.clone())),
-            delivery: Arc::new(Recorder(recorder)),
-            clock,
-            receipts: Receipts::default(),
-        });
+        let (clock, receipts) = (Arc::new(SystemClock), Receipts::default());
+        let fanout = Arc::new(Fanout { chats: store.clone(), cache, routes, delivery, clock, receipts });
         Self { store, fanout, deliveries, ids }
     }
 

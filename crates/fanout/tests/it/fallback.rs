@@ -1,0 +1,378 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatCommand, ChatId, SessionId, UserId};
+use memory::{MemoryMemberCache, MemoryPeers, MemoryRoutes};
+use ports::{
+    Delivery, GatewayId, Ids, MemberCache, Peer, Peers, ProcessRole, Push, RandomIds, Route, Routes, StoreError,
+    SystemClock,
+};
+use protocol::frame::ServerFrame;
+use tidings_fanout::{Fallback, Shared};
+use tokio::sync::mpsc;
+use tokio::time::{self, Instant};
+
+use crate::world::{Recorder, World};
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+const REBUILD: Duration = Duration::from_secs(15);
+const REFRESH: Duration = Duration::from_secs(5);
+
+#[tokio::test(start_paused = true)]
+async fn c8_while_redis_is_away_pushes_go_directly_to_every_gateway_last_known() {
+    let mut outage = Outage::new(&["a", "b"]).await;
+    let (sender, other) = (outage.world.user(), outage.world.user());
+    let origin = outage.world.connect(sender, "a").await;
+    outage.world.connect(other, "a").await;
+    let chat = outage.world.group(sender, &[other]).await;
+    outage.world.start();
+    outage.published().await;
+
+    outage.redis.begin();
+    outage.world.send(chat, sender, Some(origin)).await;
+    for gateway in ["a", "b"] {
+        let (called, pushes) = outage.called().await;
+        assert_eq!(&*called.0, gateway);
+        let told: Vec<_> = pushes.into_iter().map(|push| (push.recipients, push.except)).collect();
+        assert_eq!(
+            told,
+            [(vec![other], None), (vec![sender], Some(origin))],
+            "the sender's other devices may be there"
+        );
+    }
+    assert!(outage.world.deliveries.is_empty());
+    let gateways_of_nobody = outage.world.fanout.routes.gateways(&[]).await.unwrap();
+    assert_eq!(gateways_of_nobody, BTreeMap::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone() {
+    let mut outage = Outage::new(&["a", "b"]).await;
+    let push = Push { recipients: vec![outage.world.user()], except: None, frame: "frame".into() };
+    outage.redis.begin();
+    let gateway = GatewayId("b".into());
+    outage.world.fanout.delivery.deliver(&gateway, vec![push.clone()]).await.unwrap();
+    assert_eq!(outage.called().await, (gateway, vec![push]));
+    assert!(outage.direct.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_an_outage_costs_one_timeout_and_not_one_for_each_message() {
+    let mut outage = Outage::new(&["a"]).await;
+    let (sender, other) = (outage.world.user(), outage.world.user());
+    outage.world.connect(other, "a").await;
+    let chat = outage.world.group(sender, &[other]).await;
+    outage.world.start();
+    outage.published().await;
+
+    outage.redis.begin();
+    let (began, failed) = (Instant::now(), outage.redis.failed());
+    for _ in 0..50 {
+        outage.world.send(chat, sender, None).await;
+        outage.called().await;
+    }
+    assert_eq!(began.elapsed(), TIMEOUT);
+    assert_eq!(outage.redis.failed() - failed, 1);
+
+    time::sleep(60 * REFRESH).await;
+    let failed = outage.redis.failed();
+    outage.world.send(chat, sender, None).await;
+    outage.called().await;
+    assert_eq!(outage.redis.failed(), failed, "nor does a long one");
+}
+
+/// Redis comes back empty. Until everybody is registered again, no route does not mean that nobody is there.
+#[tokio::test(start_paused = true)]
+async fn c8_redis_is_believed_again_when_routes_have_had_time_to_come_back() {
+    let mut outage = Outage::new(&["a", "b"]).await;
+    let (sender, other) = (outage.world.user(), outage.world.user());
+    let chat = outage.world.group(sender, &[other]).await;
+    outage.world.start();
+    outage.redis.begin();
+    outage.world.send(chat, sender, None).await;
+    while outage.redis.failed() == 0 {
+        time::sleep(TIMEOUT).await;
+    }
+    outage.peers.leave(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
+    outage.redis.end();
+    time::sleep(REBUILD - REFRESH).await;
+    while outage.direct.try_recv().is_ok() {}
+    outage.world.send(chat, sender, None).await;
+    let called = [outage.called().await.0, outage.called().await.0];
+    assert_eq!(called.map(|gateway| gateway.0.to_string()), ["a", "b"]);
+
+    time::sleep(2 * REFRESH).await;
+    outage.world.connect(other, "a").await;
+    outage.world.send(chat, sender, None).await;
+    let (gateway, push, _) = outage.published().await;
+    assert_eq!((&*gateway, push.recipients), ("a", vec![other]));
+    assert!(outage.direct.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_has_left_before_an_outage_is_not_called() {
+    let mut outage = Outage::new(&["a", "b"]).await;
+    outage.peers.leave(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
+    time::sleep(REFRESH).await;
+    outage.redis.begin();
+    outage.world.group(outage.world.user(), &[]).await;
+    outage.world.start();
+    assert_eq!(&*outage.called().await.0.0, "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn gateways_are_known_though_redis_was_wiped_before_it_went() {
+    let mut outage = Outage::new(&["a"]).await;
+    outage.peers.leave(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
+    time::sleep(REFRESH).await;
+    outage.redis.begin();
+    outage.world.group(outage.world.user(), &[]).await;
+    outage.world.start();
+    assert_eq!(&*outage.called().await.0.0, "a");
+}
+
+/// The cache outlives the outage, as it does when only the way to it is cut.
+#[tokio::test(start_paused = true)]
+async fn who_is_removed_in_an_outage_gets_nothing_more_behind_it() {
+    let mut outage = Outage::new(&["a"]).await;
+    let (owner, member) = (outage.world.user(), outage.world.user());
+    for user_id in [owner, member] {
+        outage.world.connect(user_id, "a").await;
+    }
+    let chat = outage.world.group(owner, &[member]).await;
+    outage.world.start();
+    outage.published().await;
+    assert_eq!(outage.cache.members(chat).await.unwrap().map(|members| members.len()), Some(2));
+
+    outage.redis.begin();
+    outage.world.apply(chat, owner, ChatCommand::RemoveMember { user_id: member }).await;
+    outage.called().await;
+    outage.redis.end();
+    time::sleep(REBUILD + REFRESH).await;
+    outage.world.send(chat, owner, None).await;
+    let (_, push, frame) = outage.published().await;
+    assert!(matches!(frame, ServerFrame::Message(_)), "{frame:?}");
+    assert_eq!(push.recipients, [owner]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn invalidations_that_wait_for_redis_are_bounded() {
+    let outage = Outage::new(&[]).await;
+    outage.redis.begin();
+    let cache = &outage.world.fanout.cache;
+    let first: ChatId = RandomIds.ulid().into();
+    cache.invalidate(first).await.unwrap();
+    for _ in 1..100_000 {
+        cache.invalidate(RandomIds.ulid().into()).await.unwrap();
+    }
+    cache.invalidate(first).await.unwrap();
+    let refused = cache.invalidate(RandomIds.ulid().into()).await.unwrap_err();
+    let StoreError::Unavailable(reason) = refused else { panic!("{refused}") };
+    assert_eq!(reason.to_string(), "100000 chats wait to be forgotten already");
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_a_revocation_goes_directly_too() {
+    let outage = Outage::new(&["a"]).await;
+    let delivery = &outage.world.fanout.delivery;
+    let session_id: SessionId = RandomIds.ulid().into();
+    delivery.revoke(session_id).await.unwrap();
+    assert_eq!(outage.revoked_directly.load(Ordering::SeqCst), 0);
+    outage.redis.begin();
+    for count in 1..=2 {
+        delivery.revoke(session_id).await.unwrap();
+        assert_eq!(outage.revoked_directly.load(Ordering::SeqCst), count);
+    }
+}
+
+/// A fleet whose Redis can go away: its pushes by Redis are the deliveries of the world, the others are `direct`.
+struct Outage {
+    world: World,
+    redis: Arc<Switch>,
+    peers: Arc<MemoryPeers>,
+    cache: Arc<MemoryMemberCache>,
+    direct: mpsc::Receiver<(GatewayId, Vec<Push>)>,
+    revoked_directly: Arc<AtomicUsize>,
+}
+
+impl Outage {
+    /// Redis is there, and so are these gateways.
+    async fn new(gateways: &[&str]) -> Self {
+        let clock = Arc::new(SystemClock);
+        let redis = Arc::new(Switch::default());
+        let (peers, cache) =
+            (Arc::new(MemoryPeers::new(clock.clone())), Arc::new(MemoryMemberCache::new(clock.clone())));
+        for gateway in gateways {
+            peers.announce(&peer(gateway), &[ProcessRole::Gateway]).await.unwrap();
+        }
+        let (published, deliveries) = Recorder::new();
+        let shared = Shared {
+            routes: redis.wrap(MemoryRoutes::new(clock).into()),
+            cache: redis.wrap(cache.clone()),
+            delivery: redis.wrap(published.into()),
+            peers: redis.wrap(peers.clone()),
+        };
+        let (recorder, direct) = Recorder::new();
+        let revoked_directly = Arc::new(AtomicUsize::new(0));
+        let called = Called { recorder, revoked: revoked_directly.clone() };
+        let fallback = Arc::new(Fallback::new(shared, Arc::new(called)));
+        let world = World::over(fallback.clone(), fallback.clone(), fallback.clone(), deliveries);
+        tokio::spawn(async move { fallback.run().await });
+        // The first look at the gateways takes no time.
+        time::sleep(Duration::from_millis(1)).await;
+        Self { world, redis, peers, cache, direct, revoked_directly }
+    }
+
+    /// The next push by Redis.
+    async fn published(&mut self) -> (String, Push, ServerFrame) {
+        soon(self.world.pushes(1)).await.remove(0)
+    }
+
+    /// The next call of a gateway.
+    async fn called(&mut self) -> (GatewayId, Vec<Push>) {
+        soon(self.direct.recv()).await.expect("the fallback is there")
+    }
+}
+
+/// What happens soon, or the test fails.
+async fn soon<T>(event: impl Future<Output = T>) -> T {
+    time::timeout(Duration::from_secs(600), event).await.expect("it happens soon")
+}
+
+fn peer(gateway: &str) -> Peer {
+    Peer { id: gateway.into(), address: "127.0.0.1:7000".into() }
+}
+
+/// Direct calls, which a test reads and counts.
+struct Called {
+    recorder: Recorder,
+    revoked: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Delivery for Called {
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+        self.recorder.deliver(gateway, pushes).await
+    }
+
+    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+        self.revoked.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Whether Redis is away. It hangs when it is: whoever asks waits for the timeout.
+#[derive(Default)]
+struct Switch {
+    away: AtomicBool,
+    failed: AtomicUsize,
+}
+
+impl Switch {
+    fn begin(&self) {
+        self.away.store(true, Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        self.away.store(false, Ordering::SeqCst);
+    }
+
+    /// How often somebody has waited in vain.
+    fn failed(&self) -> usize {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        if !self.away.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.failed.fetch_add(1, Ordering::SeqCst);
+        time::sleep(TIMEOUT).await;
+        Err(StoreError::unavailable("it hangs"))
+    }
+
+    fn wrap<P>(self: &Arc<Self>, port: Arc<P>) -> Arc<Switched<P>> {
+        Arc::new(Switched { port, redis: self.clone() })
+    }
+}
+
+/// A port that Redis serves.
+struct Switched<P> {
+    port: Arc<P>,
+    redis: Arc<Switch>,
+}
+
+#[async_trait]
+impl<P: Routes> Routes for Switched<P> {
+    async fn register(&self, routes: &[Route]) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.register(routes).await
+    }
+
+    async fn unregister(&self, route: &Route) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.unregister(route).await
+    }
+
+    async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
+        self.redis.check().await?;
+        self.port.routes(user_id).await
+    }
+
+    async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
+        self.redis.check().await?;
+        self.port.gateways(user_ids).await
+    }
+}
+
+#[async_trait]
+impl<P: Delivery> Delivery for Switched<P> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.deliver(gateway, pushes).await
+    }
+
+    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.revoke(session_id).await
+    }
+}
+
+#[async_trait]
+impl<P: MemberCache> MemberCache for Switched<P> {
+    async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
+        self.redis.check().await?;
+        self.port.members(chat_id).await
+    }
+
+    async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.fill(chat_id, members).await
+    }
+
+    async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.invalidate(chat_id).await
+    }
+}
+
+#[async_trait]
+impl<P: Peers> Peers for Switched<P> {
+    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.announce(peer, roles).await
+    }
+
+    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+        self.redis.check().await?;
+        self.port.leave(peer, roles).await
+    }
+
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+        self.redis.check().await?;
+        self.port.peers(role).await
+    }
+}

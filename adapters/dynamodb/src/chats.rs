@@ -14,7 +14,7 @@ use crate::DynamoStore;
 use crate::db::{self, CONCURRENCY_MAX, Consistency, Query, TRANSACTION_ITEMS_MAX};
 use crate::item::{Item, Key, Row, item, number, seconds, text};
 use crate::messages::{counter_sequence, new_counter};
-use crate::outbox::outbox_write;
+use crate::outbox::change_write;
 use crate::schema::Table;
 use crate::watermarks::watermarks_item;
 use crate::write::{Change, Condition, Write};
@@ -97,7 +97,10 @@ impl ChatWriter for DynamoStore {
                 writes
             };
             let transacted = self.db().transact(writes).await?;
-            Ok(transacted.is_committed().then(|| CreatedChat::New(opening.chat.clone())))
+            Ok(transacted.is_committed().then(|| {
+                self.tell_of_change(opening.chat.chat_id);
+                CreatedChat::New(opening.chat.clone())
+            }))
         })
         .await
     }
@@ -126,7 +129,10 @@ impl ChatWriter for DynamoStore {
                 places.chain(open_chat(&opening.chat, &events)).collect()
             };
             let transacted = self.db().transact(writes).await?;
-            Ok(transacted.is_committed().then(|| CreatedChat::New(opening.chat.clone())))
+            Ok(transacted.is_committed().then(|| {
+                self.tell_of_change(opening.chat.chat_id);
+                CreatedChat::New(opening.chat.clone())
+            }))
         })
         .await
     }
@@ -162,6 +168,9 @@ impl ChatWriter for DynamoStore {
             let events = self.events(&change, now);
             let rewrite = Rewrite { before: &chat, version, head, counted: counter.is_some(), change: &change };
             let transacted = self.db().transact(|| rewrite.writes(&events)).await?;
+            if transacted.is_committed() && !events.is_empty() {
+                self.tell_of_change(chat_id);
+            }
             Ok(transacted.is_committed().then_some(Ok(change)))
         })
         .await
@@ -241,7 +250,7 @@ impl Rewrite<'_> {
                 }
             }
         }
-        writes.extend(events.iter().enumerate().filter_map(|(n, event)| outbox_write(event, next, n)));
+        writes.extend(events.iter().enumerate().filter_map(|(n, event)| change_write(event, next, n)));
         writes
     }
 }
@@ -269,7 +278,7 @@ fn open_chat(chat: &Chat, events: &[Event]) -> Vec<Write> {
         Write::create(Key::one(Table::Chats, chat.chat_id), chat_item(chat, 1)),
         Write::create(Key::one(Table::ChatCounters, chat.chat_id), new_counter(chat)),
     ];
-    writes.extend(events.iter().enumerate().filter_map(|(n, event)| outbox_write(event, 1, n)));
+    writes.extend(events.iter().enumerate().filter_map(|(n, event)| change_write(event, 1, n)));
     writes
 }
 
@@ -307,11 +316,7 @@ fn read_chat(item: &Item) -> Result<Chat, StoreError> {
     let row = Row { table: Table::Chats, item };
     Ok(Chat {
         chat_id: row.parsed("chat_id")?,
-        chat_type: match row.text("chat_type")? {
-            "direct" => ChatType::Direct,
-            "group" => ChatType::Group,
-            other => return Err(row.unreadable(format!("`{other}` is no chat type"))),
-        },
+        chat_type: read_chat_type(row)?,
         name: row.maybe_made("name")?,
         created_by: row.parsed("created_by")?,
         created_at: row.parsed("created_at")?,
@@ -335,12 +340,7 @@ fn read_member(item: &Item) -> Result<Member, StoreError> {
     let row = Row { table: Table::ChatMemberships, item };
     Ok(Member {
         user_id: row.parsed("user_id")?,
-        role: match row.text("role")? {
-            "member" => Role::Member,
-            "admin" => Role::Admin,
-            "owner" => Role::Owner,
-            other => return Err(row.unreadable(format!("`{other}` is no role"))),
-        },
+        role: read_role(row)?,
         joined_at: row.parsed("joined_at")?,
         muted_until: row.maybe_parsed("muted_until")?,
     })
@@ -353,11 +353,28 @@ pub(crate) fn chat_type_text(chat_type: ChatType) -> &'static str {
     }
 }
 
+pub(crate) fn read_chat_type(row: Row<'_>) -> Result<ChatType, StoreError> {
+    match row.text("chat_type")? {
+        "direct" => Ok(ChatType::Direct),
+        "group" => Ok(ChatType::Group),
+        other => Err(row.unreadable(format!("`{other}` is no chat type"))),
+    }
+}
+
 pub(crate) fn role_text(role: Role) -> &'static str {
     match role {
         Role::Member => "member",
         Role::Admin => "admin",
         Role::Owner => "owner",
+    }
+}
+
+pub(crate) fn read_role(row: Row<'_>) -> Result<Role, StoreError> {
+    match row.text("role")? {
+        "member" => Ok(Role::Member),
+        "admin" => Ok(Role::Admin),
+        "owner" => Ok(Role::Owner),
+        other => Err(row.unreadable(format!("`{other}` is no role"))),
     }
 }
 

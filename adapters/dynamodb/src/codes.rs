@@ -81,6 +81,7 @@ fn read_code(item: &Item) -> Result<(OneTimeCode, u64), StoreError> {
 mod tests {
     use std::time::Duration;
 
+    use engines::{Fault, When};
     use ports::{Clock, SystemClock};
 
     use super::*;
@@ -93,8 +94,8 @@ mod tests {
         let expires_at = SystemClock.now() + Duration::from_secs(300);
         store.issue([1; 32], PendingCode { digest: [2; 32], expires_at, tries_left: 5 }).await.unwrap();
         // One for the read, one for the write.
-        server.lose_answers(2);
+        server.proxy.fail(Fault::Cut, When::After, 2);
         let attempt = store.attempt([1; 32], [2; 32], SystemClock.now()).await.unwrap();
-        assert_eq!((attempt, server.answers_to_lose()), (CodeAttempt::Correct, 0));
+        assert_eq!((attempt, server.proxy.faults_left()), (CodeAttempt::Correct, 0));
     }
 }

@@ -6,25 +6,26 @@
 //! send is a retry, or a sender is none of the members; then the items say which.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use domain::limits::{CONTENT_BYTES_MAX, RETENTION};
-use domain::{ChatId, ClientMessageId, Message, Sequence, Ttl, UserId};
-use ports::{Appended, Head, NewMessage, Receipt, SendRefusal, StoreError};
+use domain::{ChatId, ClientMessageId, Event, Message, Sequence, Ttl, UserId};
+use ports::{Appended, Committed, Head, NewMessage, Receipt, SendRefusal, StoreError};
 
 use crate::DynamoStore;
 use crate::db::{Budget, Consistency, Reason, TRANSACTION_ITEMS_MAX, Transacted};
+use crate::expiry::expiration_write;
 use crate::item::{Item, Key, Row, bytes, item, number, seconds, text, ttl};
 use crate::messages::{head_changes, message_item, message_key};
+use crate::outbox::dirty_mark;
 use crate::schema::{TTL, Table};
-use crate::shard::shard;
-use crate::write::{Change, Condition, Write};
+use crate::write::{Condition, Write};
 
-/// Messages in one transaction, at the most: two items for each, one for the counter and one for a sender.
+/// Messages in one transaction, at the most: two items for each, one for the counter and one for a sender. Of those
+/// that will expire there are fewer.
 pub(crate) const ROUND_LEN_MAX: usize = (TRANSACTION_ITEMS_MAX - 2) / 2;
 /// How often a commit finds that another process has moved the counter before it gives up.
 const TRIES_MAX: u32 = 5;
-/// Partitions that the chats with unpublished messages are spread over.
-const DIRTY_SHARDS: u64 = 16;
 
 // A transaction holds 4 MB. Messages of the longest content, with their keys, fit as many as there may be of them.
 const _: () = assert!(ROUND_LEN_MAX * (CONTENT_BYTES_MAX + 2048) < 4_000_000);
@@ -48,8 +49,7 @@ impl DynamoStore {
         let mut budget = Budget::new();
         let mut tries = 0;
         loop {
-            let round = Round::of(sends, outcomes);
-            if round.sends.is_empty() {
+            if outcomes.iter().all(Option::is_some) {
                 return Ok(());
             }
             let Some(counter) = self.counter(chat_id).await? else {
@@ -60,14 +60,19 @@ impl DynamoStore {
                 }
                 continue;
             };
+            let round = Round::of(sends, outcomes, counter.message_ttl);
             let messages = round.messages(sends, counter);
             match self.db().transact(|| round.writes(chat_id, counter, &messages, sends)).await? {
                 Transacted::Committed => {
                     let sequence = messages.last().map_or(counter.sequence, |last| last.sequence);
                     self.counters().insert(chat_id, Counter { sequence, ..counter });
-                    for (index, message) in round.sends.iter().zip(&messages) {
-                        outcomes[*index] = Some(Appended::New(receipt(message)));
+                    let mut events = Vec::with_capacity(messages.len());
+                    for (index, message) in round.sends.iter().zip(messages) {
+                        outcomes[*index] = Some(Appended::New(receipt(&message)));
+                        let origin = sends[*index].origin_connection_id;
+                        events.push(Arc::new(Event::message_persisted(message, origin)));
                     }
+                    self.queue().push(Committed { chat_id, messages: events });
                 }
                 Transacted::Cancelled(reasons) => match round.judge(&reasons) {
                     Verdict::Look(doubtful) => self.look(chat_id, sends, &doubtful, outcomes).await?,
@@ -155,15 +160,16 @@ enum Verdict {
 impl Round {
     /// As many undecided sends as fit, from the first. A second try of a send of the same round waits for the next,
     /// where it finds the key of the first.
-    fn of(sends: &[NewMessage], outcomes: &[Option<Appended>]) -> Self {
-        let mut round = Self { sends: vec![], senders: vec![] };
+    fn of(sends: &[NewMessage], outcomes: &[Option<Appended>], message_ttl: Option<Ttl>) -> Self {
+        let (mut round, mut items) = (Self { sends: vec![], senders: vec![] }, 1);
         let mut seen: HashSet<(UserId, ClientMessageId)> = HashSet::new();
         for (index, send) in sends.iter().enumerate().filter(|(index, _)| outcomes[*index].is_none()) {
             if !seen.insert((send.sender_id, send.client_message_id)) {
                 continue;
             }
             let new_sender = !round.senders.contains(&send.sender_id);
-            let items = 1 + 2 * (round.sends.len() + 1) + round.senders.len() + usize::from(new_sender);
+            let expires = send.ttl.or(message_ttl).is_some();
+            items += 2 + usize::from(expires) + usize::from(new_sender);
             if items > TRANSACTION_ITEMS_MAX {
                 break;
             }
@@ -186,7 +192,7 @@ impl Round {
     }
 
     /// The counter, then key and row of each message, then the membership of each sender: [`judge`](Self::judge) reads
-    /// the reasons in this order.
+    /// the reasons in this order. Expirations come last, because nothing is demanded of them.
     fn writes(&self, chat_id: ChatId, counter: Counter, messages: &[Message], sends: &[NewMessage]) -> Vec<Write> {
         let mut writes = vec![move_counter(chat_id, counter, messages)];
         for (index, message) in self.sends.iter().zip(messages) {
@@ -197,6 +203,7 @@ impl Round {
         }
         let member = |user_id: &UserId| Write::check(Key::of(Table::ChatMemberships, chat_id, user_id));
         writes.extend(self.senders.iter().map(member));
+        writes.extend(messages.iter().filter_map(expiration_write));
         writes
     }
 
@@ -219,13 +226,11 @@ impl Round {
     }
 }
 
-/// Moves the counter to the last of the messages and marks the chat for the relay. The mark keeps the time of the
-/// oldest message that is not published.
+/// Moves the counter to the last of the messages and marks the chat for the relay.
 fn move_counter(chat_id: ChatId, counter: Counter, messages: &[Message]) -> Write {
     let (first, last) = messages.first().zip(messages.last()).expect("a round has a send");
     let mut changes = head_changes(&Head::at(last, counter.message_ttl));
-    changes.push(Change::Set("dirty_shard", Some(text(shard(&chat_id.to_bytes(), DIRTY_SHARDS)))));
-    changes.push(Change::SetIfAbsent("dirty_since", text(first.created_at)));
+    changes.extend(dirty_mark(chat_id, first.created_at));
     Write::update(Key::one(Table::ChatCounters, chat_id), changes)
         .when(Condition::Equals("sequence_counter", number(counter.sequence.0)))
         .when(Condition::is("message_ttl", counter.message_ttl.map(seconds)))
@@ -283,7 +288,7 @@ mod tests {
 
     /// Two sends of one sender and one of another: the counter, three times key and row, two memberships.
     fn round() -> Round {
-        Round::of(&[send(1, 1), send(1, 2), send(2, 3)], &[None; 3])
+        Round::of(&[send(1, 1), send(1, 2), send(2, 3)], &[None; 3], None)
     }
 
     #[track_caller]
@@ -328,17 +333,19 @@ mod tests {
     #[test]
     fn a_round_holds_as_many_sends_as_one_transaction_may() {
         let alone: Vec<_> = (0..60).map(|n| send(1, n)).collect();
-        assert_eq!(Round::of(&alone, &vec![None; 60]).sends.len(), ROUND_LEN_MAX);
+        assert_eq!(Round::of(&alone, &vec![None; 60], None).sends.len(), ROUND_LEN_MAX);
+        // One item more for each that expires.
+        assert_eq!(Round::of(&alone, &vec![None; 60], Ttl::from_secs(60)).sends.len(), 32);
         let crowd: Vec<_> = (0..60).map(|n| send(n, n)).collect();
-        let round = Round::of(&crowd, &vec![None; 60]);
+        let round = Round::of(&crowd, &vec![None; 60], None);
         assert_eq!((round.sends.len(), round.senders.len()), (33, 33));
     }
 
     #[test]
     fn the_second_try_of_a_send_waits_for_the_next_round() {
         let sends = [send(1, 1), send(1, 1), send(2, 1)];
-        assert_eq!(Round::of(&sends, &[None; 3]).sends, [0, 2]);
+        assert_eq!(Round::of(&sends, &[None; 3], None).sends, [0, 2]);
         let refused = Some(Appended::Refused(SendRefusal::NotAMember));
-        assert_eq!(Round::of(&sends, &[refused, None, refused]).sends, [1]);
+        assert_eq!(Round::of(&sends, &[refused, None, refused], None).sends, [1]);
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::ChatId;
 use memory::MemoryStore;
-use ports::RandomIds;
-use ports::contract::{Sabotage, Stores};
+use ports::contract::{Sabotage, Stores, WithOutbox};
+use ports::{Clock, RandomIds, SystemClock};
 
+use crate::DynamoStore;
 use crate::item::Key;
 use crate::schema::Table;
+use crate::schema::access::Port;
+use crate::schema::access::guard::{Done, client_of};
 use crate::testing::Server;
 
 ports::contract_tests!(messages: stores().await);
@@ -25,40 +28,56 @@ ports::contract_tests!(requests: stores().await);
 ports::contract_tests!(push_devices: stores().await);
 ports::contract_tests!(notices: stores().await);
 ports::contract_tests!(dead_letters: stores().await);
+ports::contract_tests!(outbox: with_outbox().await);
 
 async fn stores() -> Stores {
-    let server = Server::with_tables().await;
-    let store = Arc::new(server.store());
-    Stores {
-        message_writer: store.clone(),
-        message_reader: store.clone(),
-        chat_writer: store.clone(),
-        chat_reader: store.clone(),
-        user_writer: store.clone(),
-        user_reader: store.clone(),
-        sessions: store.clone(),
-        codes: store.clone(),
-        watermarks: store.clone(),
-        // None of the suites above reads the log.
-        log: Arc::new(MemoryStore::new(Arc::new(RandomIds))),
-        requests: store.clone(),
-        push_devices: store.clone(),
-        notices: store.clone(),
-        dead_letters: store,
-        sabotage: Arc::new(Saboteur(server)),
-    }
+    with_outbox().await.stores
 }
 
-struct Saboteur(Server);
+async fn with_outbox() -> WithOutbox {
+    guarded(&Done::default()).await
+}
+
+/// Ports that may do what policies allow them and nothing else. What they do is noted.
+pub(crate) async fn guarded(done: &Done) -> WithOutbox {
+    let server = Server::with_tables().await;
+    let store = server.store();
+    let of = |port| Arc::new(store.through(client_of(&server, port, done), &server.config));
+    let (outbox, purge) = (of(Port::Outbox), of(Port::Purge));
+    let stores = Stores {
+        message_writer: of(Port::MessageWriter),
+        message_reader: of(Port::MessageReader),
+        chat_writer: of(Port::ChatWriter),
+        chat_reader: of(Port::ChatReader),
+        user_writer: of(Port::UserWriter),
+        user_reader: of(Port::UserReader),
+        sessions: of(Port::Sessions),
+        codes: of(Port::Codes),
+        watermarks: of(Port::Watermarks),
+        // None of the suites above reads the log.
+        log: Arc::new(MemoryStore::new(Arc::new(RandomIds))),
+        requests: of(Port::Requests),
+        push_devices: of(Port::PushDevices),
+        notices: of(Port::Notices),
+        dead_letters: of(Port::DeadLetters),
+        sabotage: Arc::new(Saboteur { server, purge }),
+    };
+    WithOutbox { stores, outbox }
+}
+
+struct Saboteur {
+    server: Server,
+    purge: Arc<DynamoStore>,
+}
 
 #[async_trait]
 impl Sabotage for Saboteur {
     async fn drop_head(&self, chat_id: ChatId) {
-        let (table, key) = (self.0.name(Table::ChatCounters), Key::one(Table::ChatCounters, chat_id).attributes());
-        self.0.client.delete_item().table_name(table).set_key(Some(key)).send().await.unwrap();
+        let (table, key) = (self.server.name(Table::ChatCounters), Key::one(Table::ChatCounters, chat_id).attributes());
+        self.server.client.delete_item().table_name(table).set_key(Some(key)).send().await.unwrap();
     }
 
     async fn purge_expired(&self) {
-        self.0.database.sweep_ttl().unwrap();
+        while self.purge.purge_expired(SystemClock.now()).await.unwrap() > 0 {}
     }
 }

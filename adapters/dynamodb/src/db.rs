@@ -1,8 +1,8 @@
 //! The requests we make, with their retries, deadlines and costs.
 //!
 //! The SDK repeats a request that was throttled, timed out or met a failing server, with jitter, a few times. What it
-//! repeats it must be able to repeat: every write is a transaction with a request token, so a try whose answer was lost
-//! counts once however often it arrives.
+//! repeats it must be able to repeat: a write is a transaction with a request token, or one whose conditions do not
+//! hold a second time. So a try whose answer was lost counts once however often it arrives.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -11,18 +11,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use metrics::counter;
-use ports::StoreError;
+use ports::{Clock, Health, HealthCell, StoreError};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::config::CALL_DEADLINE;
 use crate::item::{Item, Key};
+use crate::meter::{Meter, Operation};
 use crate::schema::{Index, Table};
 use crate::write::Write;
 
@@ -42,6 +44,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(320);
 pub(crate) struct Db {
     client: Client,
     prefix: Arc<str>,
+    meter: Arc<Meter>,
+    clock: Arc<dyn Clock>,
+    health: Arc<HealthCell>,
 }
 
 /// Whether a read must see what was written before it.
@@ -119,12 +124,41 @@ impl Reason {
 }
 
 impl Db {
-    pub(crate) fn new(client: Client, prefix: &str) -> Self {
-        Self { client, prefix: prefix.into() }
+    pub(crate) fn new(client: Client, prefix: &str, clock: Arc<dyn Clock>) -> Self {
+        let health = Arc::new(HealthCell::new());
+        Self { client, prefix: prefix.into(), meter: Arc::default(), clock, health }
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.health.get()
+    }
+
+    /// Waits for the answer to a request, and notes how long it took and whether the service does its work.
+    fn ask<'a, T, E: Error + 'static>(
+        &'a self,
+        operation: Operation,
+        request: impl Future<Output = Result<T, SdkError<E>>> + 'a,
+    ) -> impl Future<Output = Result<T, SdkError<E>>> + 'a {
+        // The SDK's futures are large, and would be part of everybody's who waits for them.
+        let request = Box::pin(request);
+        async move {
+            let answer = Meter::timed(operation, request).await;
+            match &answer {
+                Ok(_) => self.health.set_ok(),
+                // A refusal is an answer.
+                Err(SdkError::ServiceError(said)) if said.raw().status().is_client_error() => self.health.set_ok(),
+                Err(error) => self.health.set_failing(self.clock.now(), &said(error)),
+            }
+            answer
+        }
     }
 
     fn name(&self, table: Table) -> String {
         format!("{}{}", self.prefix, table.name())
+    }
+
+    fn charged(&self, operation: Operation, consumed: &[ConsumedCapacity]) {
+        self.meter.charged(operation, &self.prefix, consumed);
     }
 
     /// One item, strongly consistent.
@@ -136,8 +170,8 @@ impl Db {
             .set_key(Some(key.attributes()))
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = request.send().await.map_err(unavailable)?;
-        count("GetItem", "read", output.consumed_capacity.as_slice());
+        let output = self.ask(Operation::GetItem, request.send()).await.map_err(unavailable)?;
+        self.charged(Operation::GetItem, output.consumed_capacity.as_slice());
         Ok(output.item)
     }
 
@@ -178,8 +212,8 @@ impl Db {
                 .batch_get_item()
                 .set_request_items(Some(left))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let output = request.send().await.map_err(unavailable)?;
-            count("BatchGetItem", "read", output.consumed_capacity());
+            let output = self.ask(Operation::BatchGetItem, request.send()).await.map_err(unavailable)?;
+            self.charged(Operation::BatchGetItem, output.consumed_capacity());
             let mut responses = output.responses.unwrap_or_default();
             for table in &tables {
                 for item in responses.remove(&self.name(*table)).unwrap_or_default() {
@@ -254,8 +288,8 @@ impl Db {
             .limit(i32::try_from(count).unwrap_or(i32::MAX))
             .set_exclusive_start_key(start)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = request.send().await.map_err(unavailable)?;
-        self::count("Query", "read", output.consumed_capacity.as_slice());
+        let output = self.ask(Operation::Query, request.send()).await.map_err(unavailable)?;
+        self.charged(Operation::Query, output.consumed_capacity.as_slice());
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
@@ -277,6 +311,39 @@ impl Db {
         }
     }
 
+    /// Changes one item if its conditions hold, and says whether they did. It bears no token: a try whose answer was
+    /// lost is repeated, so its conditions must rule out that it counts twice, and `false` may hide that it was done.
+    /// For that it costs half of a transaction, and where it meets one it is the one that waits.
+    pub(crate) async fn update(&self, write: impl Fn() -> Write) -> Result<bool, StoreError> {
+        let mut budget = Budget::new();
+        loop {
+            let update = write().into_part(|table| self.name(table)).update.expect("an update is given");
+            let request = self
+                .client
+                .update_item()
+                .table_name(update.table_name)
+                .set_key(Some(update.key))
+                .update_expression(update.update_expression)
+                .set_condition_expression(update.condition_expression)
+                .set_expression_attribute_names(update.expression_attribute_names)
+                .set_expression_attribute_values(update.expression_attribute_values)
+                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            match self.ask(Operation::UpdateItem, request.send()).await {
+                Ok(output) => {
+                    self.charged(Operation::UpdateItem, output.consumed_capacity.as_slice());
+                    return Ok(true);
+                }
+                Err(error) => match error.as_service_error() {
+                    Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(false),
+                    Some(UpdateItemError::TransactionConflictException(_)) => {
+                        budget.pause("a transaction was in the way").await?;
+                    }
+                    _ => return Err(unavailable(error)),
+                },
+            }
+        }
+    }
+
     async fn try_transact(&self, writes: Vec<Write>) -> Result<Transacted, StoreError> {
         let parts = writes.into_iter().map(|write| write.into_part(|table| self.name(table))).collect();
         let request = self
@@ -285,9 +352,9 @@ impl Db {
             .set_transact_items(Some(parts))
             .client_request_token(Uuid::new_v4().to_string())
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        match request.send().await {
+        match self.ask(Operation::TransactWriteItems, request.send()).await {
             Ok(output) => {
-                count("TransactWriteItems", "write", output.consumed_capacity());
+                self.charged(Operation::TransactWriteItems, output.consumed_capacity());
                 Ok(Transacted::Committed)
             }
             Err(error) => match error.as_service_error() {
@@ -345,29 +412,22 @@ impl Budget {
 /// A request that failed for good. The SDK's errors hold whole responses, and a response may hold messages: only what
 /// the error says is kept.
 fn unavailable(error: impl Error) -> StoreError {
+    StoreError::unavailable(said(&error))
+}
+
+fn said(error: &dyn Error) -> String {
     let mut said = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         said = format!("{said}: {cause}");
         source = cause.source();
     }
-    StoreError::unavailable(said)
-}
-
-fn count(operation: &'static str, kind: &'static str, consumed: &[ConsumedCapacity]) {
-    let units: f64 = consumed.iter().filter_map(ConsumedCapacity::capacity_units).sum();
-    // A counter has whole units; only a read of less than 4 KB that need not be current costs half of one.
-    counter!("tidings_dynamodb_consumed_units", "operation" => operation, "kind" => kind)
-        .increment(units.ceil() as u64);
+    said
 }
 
 #[cfg(test)]
 mod tests {
-    use metrics_exporter_prometheus::PrometheusBuilder;
-
     use super::*;
-    use crate::item::item;
-    use crate::testing::Server;
 
     fn read(code: &str) -> Reason {
         Reason::read(&CancellationReason::builder().code(code).build())
@@ -382,25 +442,5 @@ mod tests {
             assert_eq!(read(passing), Reason::Busy, "{passing}");
         }
         assert_eq!(read("ValidationError"), Reason::Invalid("ValidationError".to_owned()));
-    }
-
-    #[tokio::test]
-    async fn what_the_service_charges_is_counted() {
-        let server = Server::with_tables().await;
-        let (store, key) = (server.store(), Key::one(Table::Chats, "a"));
-        let recorder = PrometheusBuilder::new().build_recorder();
-        let counted = recorder.handle();
-        // The runtime has one thread, so that everything below is counted here.
-        let _guard = metrics::set_default_local_recorder(&recorder);
-        store.db().transact(|| vec![Write::create(key.clone(), item([]))]).await.unwrap();
-        store.db().get(&key).await.unwrap();
-        store.db().get(&key).await.unwrap();
-        let rendered = counted.render();
-        for line in [
-            "tidings_dynamodb_consumed_units{operation=\"TransactWriteItems\",kind=\"write\"} 2",
-            "tidings_dynamodb_consumed_units{operation=\"GetItem\",kind=\"read\"} 2",
-        ] {
-            assert!(rendered.contains(line), "{rendered}");
-        }
     }
 }

@@ -177,6 +177,17 @@ impl<'a> Row<'a> {
         self.bytes(name)?.try_into().map_err(|_| self.unreadable(format!("attribute `{name}` is not {N} bytes")))
     }
 
+    /// A list, each element of which `read` understands.
+    pub(crate) fn list<T>(
+        &self,
+        name: &'static str,
+        read: impl Fn(&AttributeValue) -> Option<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let list = self.item.get(name).and_then(|value| value.as_l().ok());
+        let list = list.and_then(|values| values.iter().map(read).collect());
+        list.ok_or_else(|| self.unreadable(format!("attribute `{name}` is not a list of ours")))
+    }
+
     /// The item does not say what it should.
     pub(crate) fn unreadable(&self, source: impl Into<BoxError>) -> StoreError {
         StoreError::Corrupt { table: self.table.name(), source: source.into() }

@@ -90,6 +90,9 @@ async fn serve(store: DynamoStore, chat_id: ChatId) {
             }
             Err(failure) => Some(Err(Arc::new(failure))),
         };
+        // Those behind fail with it: committed now, they would overtake the sends that are tried again. They are taken
+        // before anybody is told, so that whoever tries again at once is not among them.
+        let behind = if matches!(failed, Some(Err(_))) { served.empty() } else { VecDeque::new() };
         if failed.is_some() {
             store.counters().remove(&chat_id);
         }
@@ -97,11 +100,8 @@ async fn serve(store: DynamoStore, chat_id: ChatId) {
             let outcome = outcome.map(Ok).or_else(|| failed.clone());
             tell(answer, outcome.expect("a commit that does not fail decides every send"));
         }
-        if let Some(Err(failure)) = failed {
-            // Those behind fail with it: committed now, they would overtake the sends that are tried again.
-            for waiting in served.empty() {
-                tell(waiting.answer, Err(failure.clone()));
-            }
+        for waiting in behind {
+            tell(waiting.answer, failed.clone().expect("only a failure has taken them"));
         }
         // Given back after each round, so that a busy chat takes its turns with the others.
         drop(turn);
@@ -158,37 +158,15 @@ impl Lanes {
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::{ContentType, Sequence, Timestamp, UserId};
+    use domain::{Sequence, Timestamp, UserId};
+    use engines::{Fault, When};
     use futures_util::future::join_all;
-    use ports::{ChatWriter, Clock, Ids, MessageReader, NewGroup, PageBounds, RandomIds, Receipt, SystemClock};
-    use uuid::Uuid;
+    use ports::{ChatWriter, Clock, Health, Ids, MessageReader, NewGroup, PageBounds, RandomIds, Receipt, SystemClock};
 
     use super::*;
     use crate::item::{Key, item, number, text};
     use crate::schema::Table;
-    use crate::testing::Server;
-
-    async fn chat(store: &DynamoStore) -> (ChatId, UserId) {
-        let (chat_id, created_by) = (RandomIds.ulid().into(), RandomIds.ulid().into());
-        let name = "group".to_owned().try_into().unwrap();
-        let group = NewGroup { chat_id, name, created_by, members: vec![], created_at: SystemClock.now() };
-        store.create_group(group).await.unwrap();
-        (chat_id, created_by)
-    }
-
-    fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
-        NewMessage {
-            chat_id,
-            sender_id,
-            client_message_id: Uuid::new_v4().into(),
-            message_id: RandomIds.ulid().into(),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
-            ttl: None,
-            created_at: SystemClock.now(),
-            origin_connection_id: None,
-        }
-    }
+    use crate::testing::{Server, chat, message};
 
     async fn sequences(store: &DynamoStore, chat_id: ChatId) -> Vec<u64> {
         let bounds = PageBounds { count: 1000, bytes: usize::MAX };
@@ -235,11 +213,25 @@ mod tests {
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         store.append(vec![message(chat_id, sender_id)]).await.unwrap();
-        server.lose_answers(1);
+        server.proxy.fail(Fault::Cut, When::After, 1);
         let outcomes = store.append(vec![message(chat_id, sender_id)]).await.unwrap();
-        assert_eq!(server.answers_to_lose(), 0);
+        assert_eq!(server.proxy.faults_left(), 0);
         assert_eq!(new(&outcomes[0]).sequence, Sequence(2));
         assert_eq!(sequences(&store, chat_id).await, [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn a_service_that_does_not_answer_is_failing_until_it_does() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        assert_eq!(store.health(), Health::Ok);
+        server.proxy.fail(Fault::Cut, When::Before, usize::MAX);
+        store.append(vec![message(chat_id, sender_id)]).await.unwrap_err();
+        assert!(matches!(store.health(), Health::Failing { .. }));
+        server.proxy.heal();
+        store.append(vec![message(chat_id, sender_id)]).await.unwrap();
+        assert_eq!(store.health(), Health::Ok);
     }
 
     #[tokio::test]
@@ -248,16 +240,16 @@ mod tests {
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let send = message(chat_id, sender_id);
-        server.lose_answers(usize::MAX);
+        server.proxy.fail(Fault::Cut, When::After, usize::MAX);
         assert!(matches!(store.append(vec![send.clone()]).await, Err(StoreError::Unavailable(_))));
-        server.lose_answers(0);
+        server.proxy.heal();
         // The counter was asked for first, so that nothing had been written; with the counter known, the commit is
         // next.
         let first = new(&store.append(vec![send.clone()]).await.unwrap()[0]);
         let second = message(chat_id, sender_id);
-        server.lose_answers(usize::MAX);
+        server.proxy.fail(Fault::Cut, When::After, usize::MAX);
         assert!(matches!(store.append(vec![second.clone()]).await, Err(StoreError::Unavailable(_))));
-        server.lose_answers(0);
+        server.proxy.heal();
         let receipt = Receipt { message_id: second.message_id, sequence: Sequence(2), created_at: second.created_at };
         let retry = NewMessage { message_id: RandomIds.ulid().into(), ..second };
         assert_eq!(store.append(vec![retry, send]).await.unwrap(), [receipt, first].map(Appended::Duplicate));

@@ -1,15 +1,18 @@
 //! The store of a fleet: every durable port but the log, on DynamoDB.
 //!
 //! Each write is one transaction under conditions on what was read before it, with a request token, so that a try whose
-//! answer was lost counts once. Reads go to base tables, strongly consistent but for the names of users; nothing ever
-//! scans. Items that have expired are in no answer, whenever the service deletes them.
+//! answer was lost counts once; only the place of the relay is moved without one. Reads go to base tables, strongly
+//! consistent but for the names of users; nothing ever scans. Items that have expired are in no answer, whenever the
+//! service deletes them.
 //!
 //! What the log needs is written with each commit: messages mark their chat as dirty, other events go to the outbox.
-//! The relay that publishes them, and that tells of expired messages, is not part of this crate yet; so neither is
-//! [`EventLog`](ports::EventLog).
+//! The log itself is another engine's, so there is no [`EventLog`](ports::EventLog) here; [`Outbox`](ports::Outbox) is
+//! what a relay publishes from.
 //!
-//! Reading order: `schema` says what the tables are, `item` and `write` how values get in and out, `db` how the service
-//! is asked, `lane` and `commit` how a message becomes durable, and the modules named after ports answer for them.
+//! Reading order: `schema` says what the tables are, `item` and `write` how values get in and out, `db` and `meter` how
+//! the service is asked and what it costs, `lane` and `commit` how a message becomes durable, `outbox` how it gets to
+//! the log, `expiry` how it goes, `recovery` what an operator does for a lost counter, and the modules named after
+//! ports answer for them.
 #![warn(missing_docs)]
 
 mod chats;
@@ -19,12 +22,15 @@ mod config;
 mod db;
 mod dead_letters;
 mod devices;
+mod expiry;
 mod item;
 mod lane;
 mod messages;
+mod meter;
 mod notices;
 mod outbox;
 mod push_devices;
+mod recovery;
 mod requests;
 pub mod schema;
 mod sessions;
@@ -37,7 +43,10 @@ mod write;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod testing;
 
 pub use config::Config;
+pub use recovery::{Recovery, RecoveryAudit};
 pub use store::{DynamoStore, connect};

@@ -7,11 +7,12 @@ use ports::{Head, LastMessage, MessageReader, Page, PageBounds, StoreError, Unre
 use crate::DynamoStore;
 use crate::db::{Bound, CONCURRENCY_MAX, Consistency, Query};
 use crate::item::{EXPIRES_AT, Item, Key, Row, end, item, number, seconds, text};
+use crate::outbox::PUBLISHED;
 use crate::schema::Table;
 use crate::write::Change;
 
 /// Rows that are asked for at once, at the most: the service ends a page at 1 MB, and so many of the longest fit.
-const ROWS_MAX: usize = 200;
+pub(crate) const ROWS_MAX: usize = 200;
 
 #[async_trait]
 impl MessageReader for DynamoStore {
@@ -182,7 +183,7 @@ pub(crate) fn message_item(message: &Message, origin_connection_id: Option<Conne
     ])
 }
 
-fn read_message(item: &Item) -> Result<Message, StoreError> {
+pub(crate) fn read_message(item: &Item) -> Result<Message, StoreError> {
     let row = Row { table: Table::Messages, item };
     Ok(Message {
         message_id: row.parsed("message_id")?,
@@ -214,7 +215,7 @@ pub(crate) fn head_changes(head: &Head) -> Vec<Change> {
 pub(crate) fn new_counter(chat: &domain::Chat) -> Item {
     item([
         ("sequence_counter", Some(number(0))),
-        ("published_sequence", Some(number(0))),
+        (PUBLISHED, Some(number(0))),
         ("message_ttl", chat.message_ttl.map(seconds)),
         ("created_at", Some(text(chat.created_at))),
     ])

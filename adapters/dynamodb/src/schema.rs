@@ -1,14 +1,22 @@
 //! The tables: the one definition that everything else about them is made from.
 //!
 //! Where a port promises that a read sees what was written before, it goes through a base table. An index lags, so it
-//! serves those who look again: the relay (`dirty-index`) and whoever sends notices (`due-index`). The lookup of a
-//! message by its id (`message_id-index`) may miss one of the last moment. There is no index from a phone number to its
-//! user, from a user to their chats, or from a user to their sessions: `user_keys`, `delivery_state` and `push_devices`
-//! hold an item for each, written in the same transaction. All tables are paid by request.
+//! serves those who look again: the relay (`dirty-index`, `age-index`) and whoever sends notices (`due-index`). The
+//! lookup of a message by its id (`message_id-index`) may miss one of the last moment. There is no index from a phone
+//! number to its user, from a user to their chats, or from a user to their sessions: `user_keys`, `delivery_state` and
+//! `push_devices` hold an item for each, written in the same transaction. All tables are paid by request.
 
+pub(crate) mod access;
+mod cloudformation;
+mod iam;
 mod live;
+mod show;
 
+pub use access::{Action, access};
+pub use cloudformation::cloudformation;
+pub use iam::{LogNames, Site, iam};
 pub use live::{Aspect, Drift, SchemaError, apply, diff};
+pub use show::show;
 
 /// A table of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +31,8 @@ pub enum Table {
     ChatMemberships,
     /// Messages, by chat and sequence.
     Messages,
+    /// Messages that will expire, by the time they do.
+    Expirations,
     /// The row of a chat that the commit moves.
     ChatCounters,
     /// Sends that were committed.
@@ -62,6 +72,21 @@ pub struct Definition {
     pub expires: bool,
     /// Whether the table is kept recoverable. What is worth nothing after a restart of the fleet is not.
     pub backed_up: bool,
+}
+
+impl Definition {
+    /// The attributes that are part of a key, of the table or its index, each once.
+    fn key_attributes(&self) -> Vec<Attribute> {
+        let of_index = self.index.map(|index| [Some(Attribute::Text(index.partition_key)), index.sort_key]);
+        let of_table = [Some(Attribute::Text(self.partition_key)), self.sort_key];
+        let mut attributes: Vec<Attribute> = vec![];
+        for attribute in of_table.into_iter().chain(of_index.into_iter().flatten()).flatten() {
+            if !attributes.contains(&attribute) {
+                attributes.push(attribute);
+            }
+        }
+        attributes
+    }
 }
 
 /// The attribute that says when an item ends, in seconds since 1970.
@@ -109,12 +134,13 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
         Self::ChatMemberships,
         Self::Messages,
+        Self::Expirations,
         Self::ChatCounters,
         Self::IdempotencyKeys,
         Self::DeliveryState,
@@ -146,6 +172,7 @@ impl Table {
                 let messages = lasting("messages", "chat_id", Some(Number("sequence")));
                 Definition { index: Some(message_id), expires: true, ..messages }
             }
+            Self::Expirations => lasting("expirations", "shard", Some(Text("place"))),
             Self::ChatCounters => {
                 let dirty = Index {
                     name: "dirty-index",
@@ -160,7 +187,15 @@ impl Table {
             Self::Sessions => passing("sessions", "session_id", None),
             Self::DirectChats => lasting("direct_chats", "pair", None),
             Self::OneTimeCodes => passing("one_time_codes", "phone_hash", None),
-            Self::Outbox => lasting("outbox", "shard", Some(Text("place"))),
+            Self::Outbox => {
+                let age = Index {
+                    name: "age-index",
+                    partition_key: "shard",
+                    sort_key: Some(Text("event_time")),
+                    projection: Projection::Keys,
+                };
+                Definition { index: Some(age), ..lasting("outbox", "shard", Some(Text("place"))) }
+            }
             Self::PushDevices => {
                 Definition { expires: true, ..lasting("push_devices", "user_id", Some(Text("device_id"))) }
             }

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use domain::ChatId;
-use ports::{Clock, Ids};
+use ports::{Clock, Health, Ids};
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
@@ -14,13 +14,15 @@ use crate::commit::Counter;
 use crate::config::{CALL_DEADLINE, CONNECT_TIMEOUT, REQUEST_ATTEMPTS, REQUEST_PAUSE, REQUEST_TIMEOUT};
 use crate::db::Db;
 use crate::lane::Lanes;
+use crate::meter::Tries;
+use crate::outbox::Queue;
 
 /// Chats that are committed to at once, at the most; the others wait. It bounds the connections to the service.
 const COMMITS_MAX: usize = 256;
 /// Chats whose counters are remembered, so that a busy chat costs one round trip for each commit.
 const COUNTERS_MAX: usize = 100_000;
 
-/// All durable ports but the log, on DynamoDB. Clones are handles on the same store.
+/// All durable ports, and the outbox of the log, on DynamoDB. Clones are handles on the same store.
 #[derive(Clone)]
 pub struct DynamoStore {
     db: Db,
@@ -29,6 +31,7 @@ pub struct DynamoStore {
     lanes: Lanes,
     commits: Arc<Semaphore>,
     counters: Arc<Cache<ChatId, Counter>>,
+    queue: Arc<Queue>,
 }
 
 /// A client for the service that `config` names, with the credentials of the environment.
@@ -52,6 +55,7 @@ pub(crate) fn client(sdk: &SdkConfig) -> Client {
         .build();
     let retries = RetryConfig::standard().with_max_attempts(REQUEST_ATTEMPTS).with_initial_backoff(REQUEST_PAUSE);
     let config = aws_sdk_dynamodb::config::Builder::from(sdk).timeout_config(timeouts).retry_config(retries);
+    let config = config.interceptor(Tries);
     Client::from_conf(config.build())
 }
 
@@ -59,13 +63,25 @@ impl DynamoStore {
     /// The store in the tables that [`schema::apply`](crate::schema::apply) has made. Events get their ids from `ids`.
     pub fn new(client: Client, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
-            db: Db::new(client, &config.table_prefix),
+            db: Db::new(client, &config.table_prefix, clock.clone()),
             clock,
             ids,
             lanes: Lanes::default(),
             commits: Arc::new(Semaphore::new(COMMITS_MAX)),
             counters: Arc::new(Cache::new(COUNTERS_MAX)),
+            queue: Arc::default(),
         }
+    }
+
+    /// What the last request has met.
+    pub fn health(&self) -> Health {
+        self.db.health()
+    }
+
+    /// The same store, asked through another client.
+    #[cfg(test)]
+    pub(crate) fn through(&self, client: Client, config: &Config) -> Self {
+        Self { db: Db::new(client, &config.table_prefix, self.clock.clone()), ..self.clone() }
     }
 
     pub(crate) fn db(&self) -> &Db {
@@ -90,5 +106,9 @@ impl DynamoStore {
 
     pub(crate) fn counters(&self) -> &Cache<ChatId, Counter> {
         &self.counters
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
     }
 }

@@ -1,15 +1,16 @@
-//! A real server for tests: it runs inside the test and is spoken to over HTTP, through a proxy that can lose answers.
+//! A real server for tests: it runs inside the test and is spoken to over HTTP, through a proxy that can fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use domain::{ChatId, ContentType, UserId};
 use dynoxide::{Database, server};
-use ports::{RandomIds, SystemClock};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use engines::FaultyDynamo;
+use ports::{ChatWriter, Clock, Ids, NewGroup, NewMessage, RandomIds, SystemClock};
+use tokio::net::TcpListener;
+use uuid::Uuid;
 
 use crate::item::{Item, Key};
 use crate::schema::{self, Table};
@@ -21,7 +22,8 @@ pub(crate) struct Server {
     pub(crate) database: Database,
     pub(crate) client: Client,
     pub(crate) config: Config,
-    lost_answers: Arc<AtomicUsize>,
+    /// What lies between the two.
+    pub(crate) proxy: FaultyDynamo,
 }
 
 impl Server {
@@ -30,29 +32,19 @@ impl Server {
         let database = Database::memory().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let upstream = listener.local_addr().unwrap();
-        // Server and proxy end with the runtime of the test.
+        // The server ends with the runtime of the test.
         tokio::spawn(server::serve_on(listener, database.clone()));
-
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let lost_answers = Arc::new(AtomicUsize::new(0));
-        let losing = lost_answers.clone();
-        tokio::spawn(async move {
-            while let Ok((downstream, _)) = listener.accept().await {
-                let upstream = TcpStream::connect(upstream).await.unwrap();
-                tokio::spawn(pass(downstream, upstream, losing.clone()));
-            }
-        });
+        let proxy = FaultyDynamo::start(upstream).await;
 
         let credentials = Credentials::new("test", "test", None, None, "test");
         let sdk = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-central-1"))
-            .endpoint_url(endpoint)
+            .endpoint_url(proxy.endpoint())
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .build();
         let config = Config { point_in_time_recovery: false, ..Config::default() };
-        Self { database, client: client(&sdk), config, lost_answers }
+        Self { database, client: client(&sdk), config, proxy }
     }
 
     /// A server with our tables.
@@ -67,16 +59,6 @@ impl Server {
         DynamoStore::new(self.client.clone(), &self.config, Arc::new(SystemClock), Arc::new(RandomIds))
     }
 
-    /// Has the next answers get lost on their way, after what was asked has been done.
-    pub(crate) fn lose_answers(&self, count: usize) {
-        self.lost_answers.store(count, Ordering::SeqCst);
-    }
-
-    /// How many answers are still to be lost.
-    pub(crate) fn answers_to_lose(&self) -> usize {
-        self.lost_answers.load(Ordering::SeqCst)
-    }
-
     /// The name that a table has on the server.
     pub(crate) fn name(&self, table: Table) -> String {
         format!("{}{}", self.config.table_prefix, table.name())
@@ -89,20 +71,26 @@ impl Server {
     }
 }
 
-/// Passes requests up and answers down, and closes the connection where an answer is to be lost.
-async fn pass(downstream: TcpStream, upstream: TcpStream, lost_answers: Arc<AtomicUsize>) {
-    let (mut from_client, mut to_client) = downstream.into_split();
-    let (mut from_server, mut to_server) = upstream.into_split();
-    let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(len @ 1..) = from_server.read(&mut buffer).await {
-        let lose = |left: usize| left.checked_sub(1);
-        if lost_answers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lose).is_ok() {
-            break;
-        }
-        if to_client.write_all(&buffer[..len]).await.is_err() {
-            break;
-        }
+/// A new group of one, and that one.
+pub(crate) async fn chat(store: &DynamoStore) -> (ChatId, UserId) {
+    let (chat_id, created_by) = (RandomIds.ulid().into(), RandomIds.ulid().into());
+    let name = "group".to_owned().try_into().unwrap();
+    let group = NewGroup { chat_id, name, created_by, members: vec![], created_at: SystemClock.now() };
+    store.create_group(group).await.unwrap();
+    (chat_id, created_by)
+}
+
+/// A send that nobody has tried before.
+pub(crate) fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
+    NewMessage {
+        chat_id,
+        sender_id,
+        client_message_id: Uuid::new_v4().into(),
+        message_id: RandomIds.ulid().into(),
+        content: "hello".to_owned().try_into().unwrap(),
+        content_type: ContentType::Text,
+        ttl: None,
+        created_at: SystemClock.now(),
+        origin_connection_id: None,
     }
-    up.abort();
 }

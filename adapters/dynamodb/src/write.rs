@@ -39,6 +39,10 @@ pub(crate) enum Condition {
     Exists(&'static str),
     /// Its attribute has this value.
     Equals(&'static str, AttributeValue),
+    /// Its attribute is less than this.
+    Below(&'static str, AttributeValue),
+    /// Its attribute is greater than this.
+    Above(&'static str, AttributeValue),
     /// It is not there, or has the first attribute, no greater than this.
     AbsentOrAtMost(&'static str, AttributeValue),
 }
@@ -211,6 +215,8 @@ impl Expression {
                 Condition::Absent(attribute) => format!("attribute_not_exists({})", self.name(attribute)),
                 Condition::Exists(attribute) => format!("attribute_exists({})", self.name(attribute)),
                 Condition::Equals(attribute, value) => format!("{} = {}", self.name(attribute), self.value(value)),
+                Condition::Below(attribute, value) => format!("{} < {}", self.name(attribute), self.value(value)),
+                Condition::Above(attribute, value) => format!("{} > {}", self.name(attribute), self.value(value)),
                 Condition::AbsentOrAtMost(attribute, value) => {
                     let (key, name, value) = (self.name(partition_key), self.name(attribute), self.value(value));
                     format!("(attribute_not_exists({key}) OR {name} <= {value})")

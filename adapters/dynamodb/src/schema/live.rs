@@ -227,10 +227,6 @@ fn key_schema(partition_key: &str, sort_key: Option<Attribute>) -> Vec<KeySchema
 }
 
 fn attribute_definitions(definition: &Definition) -> Vec<AttributeDefinition> {
-    let index_keys = definition.index.map(|index| (Attribute::Text(index.partition_key), index.sort_key));
-    let (index_partition, index_sort) = index_keys.unzip();
-    let keys =
-        [Some(Attribute::Text(definition.partition_key)), definition.sort_key, index_partition, index_sort.flatten()];
     let describe = |attribute: Attribute| {
         let attribute_type = match attribute {
             Attribute::Text(_) => ScalarAttributeType::S,
@@ -239,7 +235,7 @@ fn attribute_definitions(definition: &Definition) -> Vec<AttributeDefinition> {
         let described = AttributeDefinition::builder().attribute_name(attribute.name()).attribute_type(attribute_type);
         described.build().expect("both fields are given")
     };
-    keys.into_iter().flatten().map(describe).collect()
+    definition.key_attributes().into_iter().map(describe).collect()
 }
 
 fn secondary_index(index: Index) -> GlobalSecondaryIndex {

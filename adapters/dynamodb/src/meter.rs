@@ -1,0 +1,216 @@
+//! What the service is asked, how long it takes, what it charges, and how often it says no.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_dynamodb::config::interceptors::{BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextRef};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::types::ConsumedCapacity;
+use metrics::{counter, histogram};
+use ports::BoxError;
+use tokio::time::Instant;
+
+use crate::schema::Table;
+
+/// An operation of the service that we use.
+#[derive(Clone, Copy)]
+pub(crate) enum Operation {
+    GetItem,
+    BatchGetItem,
+    Query,
+    UpdateItem,
+    TransactWriteItems,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::GetItem => "GetItem",
+            Self::BatchGetItem => "BatchGetItem",
+            Self::Query => "Query",
+            Self::UpdateItem => "UpdateItem",
+            Self::TransactWriteItems => "TransactWriteItems",
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::GetItem | Self::BatchGetItem | Self::Query => "read",
+            Self::UpdateItem | Self::TransactWriteItems => "write",
+        }
+    }
+}
+
+/// Counts the units that the service charges.
+#[derive(Default)]
+pub(crate) struct Meter {
+    /// For each table, halves of units that were charged. Counters count whole ones, and a read that need not be
+    /// current may cost half of one: the other half is counted with the next.
+    halves: [AtomicU64; Table::ALL.len()],
+}
+
+impl Meter {
+    /// Measures how long a request takes, with all its tries.
+    pub(crate) async fn timed<T>(operation: Operation, request: impl Future<Output = T>) -> T {
+        let started = Instant::now();
+        let answer = request.await;
+        histogram!("tidings_dynamodb_request_seconds", "operation" => operation.name()).record(started.elapsed());
+        answer
+    }
+
+    /// Counts what a request was charged for each of our tables, the names of which begin with `prefix`.
+    pub(crate) fn charged(&self, operation: Operation, prefix: &str, consumed: &[ConsumedCapacity]) {
+        for consumed in consumed {
+            let name = consumed.table_name().and_then(|name| name.strip_prefix(prefix));
+            let Some(table) = Table::ALL.into_iter().find(|table| Some(table.name()) == name) else { continue };
+            let halves = (2.0 * consumed.capacity_units().unwrap_or(0.0)).round() as u64;
+            let before = self.halves[table as usize].fetch_add(halves, Ordering::Relaxed);
+            counter!(
+                "tidings_dynamodb_consumed_units_total",
+                "operation" => operation.name(),
+                "table" => table.name(),
+                "kind" => operation.kind(),
+            )
+            .increment((before + halves) / 2 - before / 2);
+        }
+    }
+}
+
+/// Counts the tries of all requests, also of those that the SDK repeats by itself, and why the service refuses them.
+#[derive(Debug)]
+pub(crate) struct Tries;
+
+impl Intercept for Tries {
+    fn name(&self) -> &'static str {
+        "Tries"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        counter!("tidings_dynamodb_tries_total").increment(1);
+        Ok(())
+    }
+
+    fn read_after_attempt(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let Some(response) = context.response() else { return Ok(()) };
+        if response.status().is_success() {
+            return Ok(());
+        }
+        let said = response.body().bytes().unwrap_or_default();
+        if says(said, THROTTLES) {
+            counter!("tidings_dynamodb_throttles_total").increment(1);
+        }
+        if says(said, CONFLICTS) {
+            counter!("tidings_dynamodb_conflicts_total").increment(1);
+        }
+        Ok(())
+    }
+}
+
+/// What an error, or the reason of a cancelled transaction, says that is for want of capacity.
+const THROTTLES: &[&str] = &["Throttling", "ProvisionedThroughputExceeded", "RequestLimitExceeded"];
+/// What it says where another transaction was in the way.
+const CONFLICTS: &[&str] = &["TransactionConflict"];
+
+/// Whether an error has one of these words. Errors are short, and have nothing of our items in them.
+fn says(error: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| error.windows(word.len()).any(|window| window == word.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use engines::{Fault, When};
+    use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+    use ports::MessageWriter;
+
+    use super::*;
+    use crate::testing::{Server, chat, message};
+
+    /// The sum of all samples of a metric whose labels contain `labels`.
+    fn sum(counted: &PrometheusHandle, metric: &str, labels: &str) -> f64 {
+        let rendered = counted.render();
+        let samples = rendered.lines().filter(|line| line.starts_with(metric) && line.contains(labels));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    }
+
+    /// Requests and units so far.
+    fn spent(counted: &PrometheusHandle) -> (f64, f64) {
+        (sum(counted, "tidings_dynamodb_tries_total", ""), sum(counted, "tidings_dynamodb_consumed_units_total", ""))
+    }
+
+    #[tokio::test]
+    async fn a_commit_is_one_request_and_costs_what_the_plan_says() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        // The first one reads the counter, and marks the chat.
+        store.append(vec![message(chat_id, sender_id)]).await.unwrap();
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        // The runtime has one thread, so that everything below is counted here.
+        let _guard = metrics::set_default_local_recorder(&recorder);
+
+        let charged = |table: &str| {
+            let labels = format!("operation=\"TransactWriteItems\",table=\"{table}\",kind=\"write\"");
+            sum(&counted, "tidings_dynamodb_consumed_units_total", &labels)
+        };
+        store.append(vec![message(chat_id, sender_id)]).await.unwrap();
+        // Four items at two units each, and one for the index from a message's id.
+        assert_eq!(spent(&counted), (1.0, 9.0));
+        assert_eq!(
+            ["chat_counters", "idempotency_keys", "messages", "chat_memberships"].map(charged),
+            [2.0, 2.0, 3.0, 2.0]
+        );
+        store.append((0..40).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
+        // Counter and membership are paid once for all of them: 5.1 units for each.
+        assert_eq!(spent(&counted), (2.0, 9.0 + 4.0 + 40.0 * 5.0));
+        assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", "TransactWriteItems"), 2.0);
+    }
+
+    #[tokio::test]
+    async fn tries_and_refusals_are_counted_where_the_sdk_repeats_them() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        let _guard = metrics::set_default_local_recorder(&recorder);
+        for (fault, count) in [(Fault::Throttled, 2), (Fault::CapacityExceeded, 1), (Fault::Conflict, 1)] {
+            server.proxy.fail_operation("TransactWriteItems", fault, When::Before, count);
+        }
+        server.proxy.fail_operation("GetItem", Fault::ServerError, When::Before, 1);
+        store.append(vec![message(chat_id, sender_id)]).await.unwrap();
+        let refused =
+            ["throttles", "conflicts"].map(|what| sum(&counted, &format!("tidings_dynamodb_{what}_total"), ""));
+        assert_eq!(refused, [3.0, 1.0]);
+        // The counter was asked for twice and the transaction five times, under two tokens.
+        assert_eq!(sum(&counted, "tidings_dynamodb_tries_total", ""), 7.0);
+        assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", ""), 3.0);
+    }
+
+    #[test]
+    fn halves_of_units_are_counted_in_pairs() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        let (meter, half) = (Meter::default(), |table: &str| {
+            ConsumedCapacity::builder().table_name(format!("our_{table}")).capacity_units(0.5).build()
+        });
+        metrics::with_local_recorder(&recorder, || {
+            for units in [0.0, 1.0, 1.0, 2.0, 2.0] {
+                meter.charged(Operation::Query, "our_", &[half("users"), half("strangers"), half("chats")]);
+                for table in ["users", "chats"] {
+                    let labels = format!("operation=\"Query\",table=\"{table}\",kind=\"read\"");
+                    assert_eq!(sum(&counted, "tidings_dynamodb_consumed_units_total", &labels), units);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,353 @@
+//! The restoration of a counter row that was lost or is behind its messages: ADR-004's procedure, for an operator.
+//!
+//! It differs from ADR-004 in this. The highest message is no sure sign of the last sequence, because messages expire:
+//! idempotency keys and watermarks are asked too, and the highest of all counts. A row that is behind is restored
+//! instead of left. The relay's place and the head are restored with it. And the row says who did it, and why.
+
+use domain::limits::RETENTION;
+use domain::{Chat, ChatId, Message, Sequence, Timestamp, UserId};
+use ports::{ChatReader, Head, LastMessage, StoreError, WatermarkStore};
+use tracing::warn;
+
+use crate::DynamoStore;
+use crate::db::Query;
+use crate::item::{Key, Row, number, seconds, text};
+use crate::messages::{ROWS_MAX, counter_sequence, head_changes, read_message};
+use crate::outbox::{PUBLISHED, dirty_mark};
+use crate::schema::Table;
+use crate::write::{Change, Condition, Write};
+
+/// How often somebody else may come in between.
+const TRIES_MAX: u32 = 3;
+
+/// Who restores a counter, and why. Both are written into the row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryAudit {
+    /// The person.
+    pub actor: String,
+    /// What happened, or the number of the incident.
+    pub reason: String,
+}
+
+/// What became of a request to restore a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// There is no such chat, and nothing was written.
+    ChatNotFound,
+    /// The row is there and not behind. It stays as it is.
+    Well {
+        /// What it says.
+        sequence: Sequence,
+    },
+    /// The row was restored. The chat takes messages from now on.
+    Restored {
+        /// What the row said before, if it was there and could be read.
+        before: Option<Sequence>,
+        /// What it says now: the next message is the one after.
+        sequence: Sequence,
+        /// Up to where messages are taken to be in the log; those above it are published, maybe again.
+        published: Sequence,
+    },
+}
+
+impl DynamoStore {
+    /// Restores the counter row of a chat, if it is missing, cannot be read, or is behind what was given out.
+    ///
+    /// The row is written under the condition that it is still as it was found. So two operators do no harm, and
+    /// neither do sends that are under way: they fail until the row is there, and count from it then. It reads the keys
+    /// of the last 7 days, which may take a while in a busy chat.
+    pub async fn recover_counter(&self, chat_id: ChatId, audit: &RecoveryAudit) -> Result<Recovery, StoreError> {
+        for _ in 0..TRIES_MAX {
+            if let Some(recovery) = self.try_recover(chat_id, audit).await? {
+                return Ok(recovery);
+            }
+        }
+        Err(StoreError::unavailable(format!("the counter of `{chat_id}` was changed by others {TRIES_MAX} times")))
+    }
+
+    /// Restores the row, unless it changes meanwhile.
+    async fn try_recover(&self, chat_id: ChatId, audit: &RecoveryAudit) -> Result<Option<Recovery>, StoreError> {
+        let Some((chat, version)) = self.versioned(chat_id).await? else { return Ok(Some(Recovery::ChatNotFound)) };
+        let key = Key::one(Table::ChatCounters, chat_id);
+        // Before everything else: while the row stays like this, nothing is committed that would not be seen below.
+        let found = self.db().get(&key).await?;
+        let before = found.as_ref().and_then(|counter| counter_sequence(counter).ok());
+        let sequence = self.highest_sequence(chat_id).await?;
+        if let Some(before) = before.filter(|before| *before >= sequence) {
+            return Ok(Some(Recovery::Well { sequence: before }));
+        }
+        let now = self.clock().now();
+        let known = found.as_ref().map(|counter| Row { table: Table::ChatCounters, item: counter }.number(PUBLISHED));
+        let published = match known {
+            Some(Ok(published)) if before.is_some() => Sequence(published),
+            _ => self.surely_published(chat_id, now).await?,
+        };
+        let last = self.last_message(chat_id).await?;
+        let restored = Restored { chat: &chat, sequence, published, last, now };
+        let writes = || {
+            let as_found = found.as_ref().and_then(|counter| counter.get("sequence_counter").cloned());
+            vec![
+                Write::update(key.clone(), restored.changes(audit)).when(Condition::is("sequence_counter", as_found)),
+                // The row has a copy of how long messages live.
+                Write::check(Key::one(Table::Chats, chat_id)).when(Condition::Equals("version", number(version))),
+            ]
+        };
+        if !self.db().transact(writes).await?.is_committed() {
+            return Ok(None);
+        }
+        self.counters().remove(&chat_id);
+        let RecoveryAudit { actor, reason } = audit;
+        warn!(%chat_id, actor, reason, ?before, %sequence, %published, "the counter of a chat was restored");
+        Ok(Some(Recovery::Restored { before, sequence, published }))
+    }
+
+    /// The highest sequence of a chat that anything knows of: a message, a send that was committed, or a member who has
+    /// seen it.
+    async fn highest_sequence(&self, chat_id: ChatId) -> Result<Sequence, StoreError> {
+        let mut highest = self.last_sequence(chat_id).await?;
+        let keys = Query { attributes: &["sequence"], ..Query::partition(Table::IdempotencyKeys, chat_id) };
+        let mut start = None;
+        loop {
+            let (items, next) = self.db().page(&keys, usize::MAX, start).await?;
+            for item in &items {
+                highest = highest.max(Sequence(Row { table: Table::IdempotencyKeys, item }.number("sequence")?));
+            }
+            start = next;
+            if start.is_none() {
+                break;
+            }
+        }
+        let members = self.members(chat_id).await?;
+        let places: Vec<(UserId, ChatId)> = members.iter().map(|member| (member.user_id, chat_id)).collect();
+        let seen = self.watermarks(&places).await?.into_iter().map(|watermarks| watermarks.delivered);
+        Ok(seen.fold(highest, Sequence::max))
+    }
+
+    /// Up to where messages need not be published again: the log would not have kept them any longer.
+    async fn surely_published(&self, chat_id: ChatId, now: Timestamp) -> Result<Sequence, StoreError> {
+        let newest = Query {
+            descending: true,
+            attributes: &["sequence", "created_at"],
+            ..Query::partition(Table::Messages, chat_id)
+        };
+        let (mut start, kept_since) = (None, now.minus(RETENTION));
+        loop {
+            let (items, next) = self.db().page(&newest, ROWS_MAX, start).await?;
+            for item in &items {
+                let row = Row { table: Table::Messages, item };
+                if row.parsed::<Timestamp>("created_at")? < kept_since {
+                    return Ok(Sequence(row.number("sequence")?));
+                }
+            }
+            start = next;
+            if start.is_none() {
+                return Ok(Sequence::ZERO);
+            }
+        }
+    }
+
+    /// The last message that is left.
+    async fn last_message(&self, chat_id: ChatId) -> Result<Option<Message>, StoreError> {
+        let newest = Query { descending: true, ..Query::partition(Table::Messages, chat_id) };
+        self.db().query(&newest, 1).await?.first().map(read_message).transpose()
+    }
+}
+
+/// What a counter row is to say.
+struct Restored<'a> {
+    chat: &'a Chat,
+    sequence: Sequence,
+    published: Sequence,
+    last: Option<Message>,
+    now: Timestamp,
+}
+
+impl Restored<'_> {
+    fn changes(&self, audit: &RecoveryAudit) -> Vec<Change> {
+        let message_ttl = self.chat.message_ttl;
+        let mut last_message = self.last.as_ref().and_then(|message| Head::at(message, message_ttl).last_message);
+        // A purge takes words from the head only if they are of the message at the head.
+        if self.last.as_ref().is_some_and(|last| last.sequence < self.sequence && last.expires_at.is_some()) {
+            last_message = last_message.map(|last| LastMessage { preview: None, ..last });
+        }
+        let mut changes = head_changes(&Head { sequence: self.sequence, last_message, message_ttl });
+        changes.extend([
+            Change::Set("message_ttl", message_ttl.map(seconds)),
+            Change::Set(PUBLISHED, Some(number(self.published.0))),
+            Change::SetIfAbsent("created_at", text(self.chat.created_at)),
+            Change::Set("recovered_at", Some(text(self.now))),
+            Change::Set("recovered_from_sequence", Some(number(self.sequence.0))),
+            Change::Set("recovered_by", Some(text(&audit.actor))),
+            Change::Set("recovery_reason", Some(text(&audit.reason))),
+        ]);
+        if self.published < self.sequence {
+            changes.extend(dirty_mark(self.chat.chat_id, self.now));
+        }
+        changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::{ChatCommand, ChatUpdate, Ttl, WatermarkKind};
+    use ports::{
+        Appended, ChatWriter, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SendRefusal, SystemClock,
+    };
+
+    use super::*;
+    use crate::item::{Item, item};
+    use crate::messages::message_key;
+    use crate::testing::{Server, chat, message};
+
+    fn audit() -> RecoveryAudit {
+        RecoveryAudit { actor: "ada".to_owned(), reason: "incident 7".to_owned() }
+    }
+
+    fn counter_key(chat_id: ChatId) -> Key {
+        Key::one(Table::ChatCounters, chat_id)
+    }
+
+    async fn counter(store: &DynamoStore, chat_id: ChatId) -> Item {
+        store.db().get(&counter_key(chat_id)).await.unwrap().unwrap()
+    }
+
+    async fn lose_counter(store: &DynamoStore, chat_id: ChatId) {
+        store.db().transact(|| vec![Write::delete(counter_key(chat_id))]).await.unwrap();
+    }
+
+    async fn send(store: &DynamoStore, send: NewMessage) -> Appended {
+        store.append(vec![send]).await.unwrap()[0]
+    }
+
+    fn sequence_of(outcome: Appended) -> u64 {
+        let Appended::New(receipt) = outcome else { panic!("{outcome:?}") };
+        receipt.sequence.0
+    }
+
+    #[tokio::test]
+    async fn a_lost_counter_comes_back_with_its_head_and_everything_of_the_log() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        store.append((0..3).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
+        let head = store.head(chat_id).await.unwrap();
+        store.published(chat_id, Sequence(3)).await.unwrap();
+        lose_counter(&store, chat_id).await;
+        let refused = send(&store, message(chat_id, sender_id)).await;
+        assert_eq!(refused, Appended::Refused(SendRefusal::CounterMissing));
+
+        let (sequence, published) = (Sequence(3), Sequence::ZERO);
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        assert_eq!(recovery, Recovery::Restored { before: None, sequence, published });
+        assert_eq!(store.head(chat_id).await.unwrap(), head);
+        // Nobody knows how far the relay was, so it begins anew.
+        assert_eq!(store.unpublished(chat_id).await.unwrap().len(), 3);
+        assert!(store.overdue(Timestamp::MAX).await.unwrap().contains(&chat_id));
+        let row = counter(&store, chat_id).await;
+        assert_eq!((&row["recovered_by"], &row["recovery_reason"]), (&text("ada"), &text("incident 7")));
+        assert_eq!(row["recovered_from_sequence"], number(3));
+        assert!(row.contains_key("recovered_at") && row.contains_key("created_at"));
+
+        assert_eq!(sequence_of(send(&store, message(chat_id, sender_id)).await), 4);
+        assert_eq!(sequence_of(send(&server.store(), message(chat_id, sender_id)).await), 5);
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        assert_eq!(recovery, Recovery::Well { sequence: Sequence(5) });
+        assert_eq!(counter(&store, chat_id).await["recovered_from_sequence"], number(3));
+    }
+
+    #[tokio::test]
+    async fn sequences_of_purged_messages_are_not_given_out_again() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        let expiring = || NewMessage { ttl: Ttl::from_secs(60), ..message(chat_id, sender_id) };
+        store.append(vec![message(chat_id, sender_id), expiring(), expiring()]).await.unwrap();
+        store.purge_expired(SystemClock.now() + Duration::from_secs(120)).await.unwrap();
+        lose_counter(&store, chat_id).await;
+        // The keys of the sends remember.
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        assert!(matches!(recovery, Recovery::Restored { sequence: Sequence(3), .. }), "{recovery:?}");
+        assert_eq!(
+            store.head(chat_id).await.unwrap().unwrap().last_message.unwrap().preview.unwrap().as_str(),
+            "hello"
+        );
+
+        // So do the members, where the keys have been forgotten.
+        store.advance(sender_id, chat_id, WatermarkKind::Read, Sequence(3)).await.unwrap();
+        let keys = store.db().query(&Query::partition(Table::IdempotencyKeys, chat_id), 9).await.unwrap();
+        for key in &keys {
+            let key = Key::read(Table::IdempotencyKeys, key).unwrap();
+            store.db().transact(|| vec![Write::delete(key.clone())]).await.unwrap();
+        }
+        lose_counter(&store, chat_id).await;
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        assert!(matches!(recovery, Recovery::Restored { sequence: Sequence(3), .. }), "{recovery:?}");
+    }
+
+    #[tokio::test]
+    async fn a_counter_that_is_behind_keeps_its_place_in_the_log() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        store.append((0..5).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
+        let behind = item([("sequence_counter", Some(number(3))), (PUBLISHED, Some(number(2)))]);
+        server.put(counter_key(chat_id), behind).await;
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        let (before, sequence, published) = (Some(Sequence(3)), Sequence(5), Sequence(2));
+        assert_eq!(recovery, Recovery::Restored { before, sequence, published });
+        assert_eq!(sequence_of(send(&store, message(chat_id, sender_id)).await), 6);
+    }
+
+    #[tokio::test]
+    async fn a_counter_that_cannot_be_read_is_restored() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        send(&store, message(chat_id, sender_id)).await;
+        server.put(counter_key(chat_id), item([("sequence_counter", Some(text("one")))])).await;
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        let (sequence, published) = (Sequence(1), Sequence::ZERO);
+        assert_eq!(recovery, Recovery::Restored { before: None, sequence, published });
+        assert_eq!(sequence_of(send(&store, message(chat_id, sender_id)).await), 2);
+    }
+
+    #[tokio::test]
+    async fn what_the_log_would_have_forgotten_is_not_published_again() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, sender_id) = chat(&store).await;
+        let old = SystemClock.now().minus(RETENTION + Duration::from_secs(60));
+        let ages = [old, old, SystemClock.now(), SystemClock.now()];
+        let batch = ages.map(|created_at| NewMessage { created_at, ..message(chat_id, sender_id) });
+        store.append(batch.to_vec()).await.unwrap();
+        lose_counter(&store, chat_id).await;
+        let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
+        let (sequence, published) = (Sequence(4), Sequence(2));
+        assert_eq!(recovery, Recovery::Restored { before: None, sequence, published });
+    }
+
+    #[tokio::test]
+    async fn a_restored_counter_has_the_chats_message_ttl_again() {
+        let server = Server::with_tables().await;
+        let store = server.store();
+        let (chat_id, owner) = chat(&store).await;
+        let lives = ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(600)));
+        store.apply(chat_id, owner, lives, SystemClock.now()).await.unwrap().unwrap();
+        lose_counter(&store, chat_id).await;
+        store.recover_counter(chat_id, &audit()).await.unwrap();
+        assert_eq!(store.head(chat_id).await.unwrap().unwrap().message_ttl, Ttl::from_secs(600));
+        send(&store, message(chat_id, owner)).await;
+        let row = store.db().get(&message_key(chat_id, Sequence(1))).await.unwrap().unwrap();
+        assert!(row.contains_key("expires_at"));
+    }
+
+    #[tokio::test]
+    async fn a_chat_that_does_not_exist_gets_no_counter() {
+        let server = Server::with_tables().await;
+        let chat_id = ChatId::from_bytes([7; 16]);
+        assert_eq!(server.store().recover_counter(chat_id, &audit()).await.unwrap(), Recovery::ChatNotFound);
+        assert_eq!(server.store().db().get(&counter_key(chat_id)).await.unwrap(), None);
+    }
+}

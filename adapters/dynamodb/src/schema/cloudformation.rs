@@ -1,0 +1,258 @@
+//! The tables and the policies of roles as one CloudFormation template.
+//!
+//! What is worth keeping outlives its stack: a table that is recoverable is retained when the stack goes, and protected
+//! from deletion. Policies have no names of their own, so that several fleets share an account.
+
+use ports::ProcessRole;
+use serde_json::{Map, Value, json};
+
+use super::iam::{LogNames, Place, Statement, document, log_statements, table_statements};
+use super::{Attribute, Definition, Projection, TTL, Table};
+use crate::Config;
+
+/// The parameter with the beginning of the tables' names, and the longest it may be: a policy has a bound on its length,
+/// and names every table.
+const TABLE_PREFIX: &str = "TablePrefix";
+const TABLE_PREFIX_LEN_MAX: usize = 32;
+/// The parameter with the cluster whose clients IAM lets in, and the condition that there is one.
+const MSK_CLUSTER: &str = "MskCluster";
+const HAS_MSK_CLUSTER: &str = "HasMskCluster";
+
+/// How far back a table can be recovered, the furthest that the service offers (ADR-007, 10).
+const RECOVERY_DAYS: u32 = 35;
+
+/// What ARNs are made of in the template.
+const PLACE: Place<'static> = Place {
+    partition: "${AWS::Partition}",
+    region: "${AWS::Region}",
+    account_id: "${AWS::AccountId}",
+    table_prefix: "${TablePrefix}",
+    msk_cluster: "${MskCluster}",
+};
+
+/// The template, as JSON.
+pub fn cloudformation(config: &Config, log: &LogNames) -> String {
+    let (mut resources, mut outputs) = (Map::new(), Map::new());
+    for table in Table::ALL {
+        let id = format!("{}Table", camel_case(table.name()));
+        outputs.insert(format!("{id}Arn"), json!({ "Value": { "Fn::GetAtt": [id, "Arn"] } }));
+        resources.insert(id, table_resource(config, &table.definition()));
+    }
+    for role in ProcessRole::ALL {
+        let Some(policy) = policy_resource(role, log) else { continue };
+        let id = format!("{}Policy", camel_case(role.name()));
+        outputs.insert(format!("{id}Arn"), json!({ "Value": { "Ref": id } }));
+        resources.insert(id, policy);
+    }
+    let template = json!({
+        "AWSTemplateFormatVersion": "2010-09-09",
+        "Description": "The tables of Tidings, and what each role of its fleet may do to them and to the event log.",
+        "Parameters": {
+            TABLE_PREFIX: {
+                "Type": "String",
+                "Description": "What the name of every table begins with, as in the setting dynamodb.table_prefix.",
+                "Default": config.table_prefix,
+                "AllowedPattern": "[a-zA-Z0-9_.-]*",
+                "MaxLength": TABLE_PREFIX_LEN_MAX,
+            },
+            MSK_CLUSTER: {
+                "Type": "String",
+                "Description": "NAME/UUID, the end of the ARN of the MSK cluster, if its clients sign in with IAM.",
+                "Default": "",
+                "AllowedPattern": "([a-zA-Z0-9-]+/[a-zA-Z0-9-]+)?",
+            },
+        },
+        "Conditions": { HAS_MSK_CLUSTER: { "Fn::Not": [{ "Fn::Equals": [{ "Ref": MSK_CLUSTER }, ""] }] } },
+        "Resources": resources,
+        "Outputs": outputs,
+    });
+    format!("{template:#}\n")
+}
+
+fn table_resource(config: &Config, definition: &Definition) -> Value {
+    let fate = if definition.backed_up { "Retain" } else { "Delete" };
+    let mut properties = json!({
+        "TableName": { "Fn::Sub": format!("${{{TABLE_PREFIX}}}{}", definition.name) },
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": attribute_definitions(definition),
+        "KeySchema": key_schema(definition.partition_key, definition.sort_key),
+        "SSESpecification": { "SSEEnabled": true },
+        "DeletionProtectionEnabled": definition.backed_up,
+        "Tags": [
+            { "Key": "application", "Value": "tidings" },
+            { "Key": "table-prefix", "Value": { "Ref": TABLE_PREFIX } },
+        ],
+    });
+    if let Some(index) = definition.index {
+        let projection = match index.projection {
+            Projection::Keys => "KEYS_ONLY",
+            Projection::All => "ALL",
+        };
+        properties["GlobalSecondaryIndexes"] = json!([{
+            "IndexName": index.name,
+            "KeySchema": key_schema(index.partition_key, index.sort_key),
+            "Projection": { "ProjectionType": projection },
+        }]);
+    }
+    if definition.expires {
+        properties["TimeToLiveSpecification"] = json!({ "AttributeName": TTL, "Enabled": true });
+    }
+    if definition.backed_up && config.point_in_time_recovery {
+        properties["PointInTimeRecoverySpecification"] =
+            json!({ "PointInTimeRecoveryEnabled": true, "RecoveryPeriodInDays": RECOVERY_DAYS });
+    }
+    json!({
+        "Type": "AWS::DynamoDB::Table",
+        "DeletionPolicy": fate,
+        "UpdateReplacePolicy": fate,
+        "Properties": properties,
+    })
+}
+
+fn key_schema(partition_key: &str, sort_key: Option<Attribute>) -> Vec<Value> {
+    let element = |name: &str, key_type: &str| json!({ "AttributeName": name, "KeyType": key_type });
+    let sort_key = sort_key.map(|attribute| element(attribute.name(), "RANGE"));
+    std::iter::once(element(partition_key, "HASH")).chain(sort_key).collect()
+}
+
+fn attribute_definitions(definition: &Definition) -> Vec<Value> {
+    let describe = |attribute: Attribute| {
+        let attribute_type = match attribute {
+            Attribute::Text(_) => "S",
+            Attribute::Number(_) => "N",
+        };
+        json!({ "AttributeName": attribute.name(), "AttributeType": attribute_type })
+    };
+    definition.key_attributes().into_iter().map(describe).collect()
+}
+
+fn policy_resource(role: ProcessRole, log: &LogNames) -> Option<Value> {
+    let stated = |statement: Statement| statement.json(|arn| json!({ "Fn::Sub": arn }));
+    let only_with_cluster = |statement| json!({ "Fn::If": [HAS_MSK_CLUSTER, statement, { "Ref": "AWS::NoValue" }] });
+    let of_tables: Vec<Value> = table_statements(role, &PLACE).into_iter().map(stated).collect();
+    // A policy must say something, with a cluster and without.
+    if of_tables.is_empty() {
+        return None;
+    }
+    let of_log = log_statements(role, log, &PLACE).into_iter().map(stated).map(only_with_cluster);
+    Some(json!({
+        "Type": "AWS::IAM::ManagedPolicy",
+        "Properties": {
+            "Description": format!("What processes of Tidings in the role {role} do."),
+            "PolicyDocument": document(of_tables.into_iter().chain(of_log).collect()),
+        },
+    }))
+}
+
+/// `chat_members` as CloudFormation wants it: `ChatMembers`.
+fn camel_case(name: &str) -> String {
+    let capitalized = name.split('_').map(|word| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+    });
+    capitalized.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::process::Command;
+
+    use super::super::iam::tests::log_names;
+    use super::*;
+
+    /// The longest that the service takes without a bucket to put it in.
+    const TEMPLATE_BYTES_MAX: usize = 51_200;
+
+    fn template() -> Value {
+        serde_json::from_str(&cloudformation(&Config::default(), &log_names())).unwrap()
+    }
+
+    #[test]
+    fn the_template_is_one_that_cfn_lint_finds_nothing_wrong_with() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tidings.json");
+        fs::write(&file, cloudformation(&Config::default(), &log_names())).unwrap();
+        let linted =
+            Command::new(engines::cfn_lint()).args(["--include-checks", "I", "--"]).arg(&file).output().unwrap();
+        let said = format!("{}{}", String::from_utf8_lossy(&linted.stdout), String::from_utf8_lossy(&linted.stderr));
+        assert!(linted.status.success(), "{said}");
+    }
+
+    #[test]
+    fn the_template_fits_into_one_call() {
+        let len = cloudformation(&Config::default(), &log_names()).len();
+        assert!(len <= TEMPLATE_BYTES_MAX, "{len}");
+    }
+
+    #[test]
+    fn every_table_is_there_as_defined() {
+        let template = template();
+        let tables: Vec<&Value> = template["Resources"]
+            .as_object()
+            .unwrap()
+            .values()
+            .filter(|resource| resource["Type"] == "AWS::DynamoDB::Table")
+            .collect();
+        assert_eq!(tables.len(), Table::ALL.len());
+        for definition in Table::ALL.map(Table::definition) {
+            let name = json!({ "Fn::Sub": format!("${{TablePrefix}}{}", definition.name) });
+            let table = tables.iter().find(|table| table["Properties"]["TableName"] == name).unwrap();
+            let properties = &table["Properties"];
+            assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
+            assert_eq!(properties["TimeToLiveSpecification"]["AttributeName"] == TTL, definition.expires);
+            assert_eq!(
+                properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] == true,
+                definition.backed_up
+            );
+            let fate = if definition.backed_up { "Retain" } else { "Delete" };
+            assert_eq!((&table["DeletionPolicy"], &table["UpdateReplacePolicy"]), (&json!(fate), &json!(fate)));
+            let index = properties["GlobalSecondaryIndexes"][0]["IndexName"].as_str();
+            assert_eq!(index, definition.index.map(|index| index.name));
+        }
+    }
+
+    #[test]
+    fn a_table_says_what_its_keys_and_its_index_are() {
+        let messages = &template()["Resources"]["MessagesTable"]["Properties"];
+        let key = |name: &str, key_type: &str| json!({ "AttributeName": name, "KeyType": key_type });
+        let attribute = |name: &str, of: &str| json!({ "AttributeName": name, "AttributeType": of });
+        assert_eq!(messages["KeySchema"], json!([key("chat_id", "HASH"), key("sequence", "RANGE")]));
+        assert_eq!(
+            messages["AttributeDefinitions"],
+            json!([attribute("chat_id", "S"), attribute("sequence", "N"), attribute("message_id", "S")])
+        );
+        assert_eq!(
+            messages["GlobalSecondaryIndexes"],
+            json!([{
+                "IndexName": "message_id-index",
+                "KeySchema": [key("message_id", "HASH")],
+                "Projection": { "ProjectionType": "KEYS_ONLY" },
+            }])
+        );
+    }
+
+    #[test]
+    fn roles_that_touch_a_table_have_a_policy_that_is_put_out() {
+        let template = template();
+        let policies = template["Resources"].as_object().unwrap().iter();
+        let policies = policies.filter(|(_, resource)| resource["Type"] == "AWS::IAM::ManagedPolicy");
+        let policies: BTreeSet<&str> = policies.map(|(id, _)| id.as_str()).collect();
+        assert_eq!(policies, ["ApiPolicy", "FanoutPolicy", "IngestPolicy"].into());
+        for role in ["Api", "Fanout", "Ingest"] {
+            let output = &template["Outputs"][format!("{role}PolicyArn")];
+            assert_eq!(output, &json!({ "Value": { "Ref": format!("{role}Policy") } }));
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_the_log_depends_on_a_cluster_of_msk() {
+        let template = template();
+        let statements = template["Resources"]["FanoutPolicy"]["Properties"]["PolicyDocument"]["Statement"].clone();
+        let (of_log, of_tables): (Vec<Value>, Vec<Value>) =
+            statements.as_array().unwrap().iter().cloned().partition(|statement| statement.get("Fn::If").is_some());
+        assert!(!of_log.is_empty() && of_log.iter().all(|statement| statement["Fn::If"][0] == HAS_MSK_CLUSTER));
+        assert!(!of_tables.is_empty() && !Value::Array(of_tables).to_string().contains("kafka"));
+    }
+}

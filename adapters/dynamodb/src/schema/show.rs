@@ -1,0 +1,98 @@
+use super::{Attribute, Definition, Projection, Table};
+
+/// The tables for people: keys, index, what ends by itself, what is kept recoverable, and what each is for.
+pub fn show() -> String {
+    let mut rows = vec![["table", "key", "index", "ends", "backup", "holds"].map(str::to_owned)];
+    rows.extend(Table::ALL.map(row));
+    let mut widths = [0; 5];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let line = |[cells @ .., holds]: &[String; 6]| {
+        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        format!("{}{holds}\n", padded.collect::<String>())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn row(table: Table) -> [String; 6] {
+    let Definition { name, partition_key, sort_key, index, expires, backed_up } = table.definition();
+    let index = index.map(|index| {
+        let projection = match index.projection {
+            Projection::Keys => "keys",
+            Projection::All => "all",
+        };
+        format!("{} ({}; {projection})", index.name, key(index.partition_key, index.sort_key))
+    });
+    [
+        name.to_owned(),
+        key(partition_key, sort_key),
+        index.unwrap_or("-".to_owned()),
+        if expires { "ttl" } else { "-" }.to_owned(),
+        if backed_up { "yes" } else { "no" }.to_owned(),
+        holds(table).to_owned(),
+    ]
+}
+
+fn key(partition_key: &str, sort_key: Option<Attribute>) -> String {
+    match sort_key {
+        None => partition_key.to_owned(),
+        Some(Attribute::Text(name)) => format!("{partition_key}, {name}"),
+        Some(Attribute::Number(name)) => format!("{partition_key}, {name} (number)"),
+    }
+}
+
+fn holds(table: Table) -> &'static str {
+    match table {
+        Table::Users => "users",
+        Table::UserKeys => "whose a phone number or another system's subject is, under its digest",
+        Table::Chats => "chats; every change moves the version",
+        Table::ChatMemberships => "members of chats",
+        Table::Messages => "messages; some end at their time",
+        Table::Expirations => "when messages end, for the purge",
+        Table::ChatCounters => "last sequence, last message, what is published; no role deletes one",
+        Table::IdempotencyKeys => "sends of the last 7 days, so that a retry is recognized",
+        Table::DeliveryState => "watermarks of members; an item for each membership",
+        Table::Sessions => "logins",
+        Table::DirectChats => "the one direct chat of each pair",
+        Table::OneTimeCodes => "codes that were sent, as digests",
+        Table::Outbox => "events of chats and members that wait for the log",
+        Table::PushDevices => "devices: their session, and how they are notified",
+        Table::Notices => "notifications that are owed",
+        Table::DeadLetters => "what could not be delivered, for 7 days",
+        Table::Requests => "answers to REST requests with an idempotency key, for a day",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn every_table_has_a_line() {
+        expect![[r#"
+            table             key                         index                                         ends  backup  holds
+            users             user_id                     -                                             -     yes     users
+            user_keys         user_key                    -                                             -     yes     whose a phone number or another system's subject is, under its digest
+            chats             chat_id                     -                                             -     yes     chats; every change moves the version
+            chat_memberships  chat_id, user_id            -                                             -     yes     members of chats
+            messages          chat_id, sequence (number)  message_id-index (message_id; keys)           ttl   yes     messages; some end at their time
+            expirations       shard, place                -                                             -     yes     when messages end, for the purge
+            chat_counters     chat_id                     dirty-index (dirty_shard, dirty_since; keys)  -     yes     last sequence, last message, what is published; no role deletes one
+            idempotency_keys  chat_id, send_key           -                                             ttl   no      sends of the last 7 days, so that a retry is recognized
+            delivery_state    user_id, chat_id            -                                             -     yes     watermarks of members; an item for each membership
+            sessions          session_id                  -                                             ttl   no      logins
+            direct_chats      pair                        -                                             -     yes     the one direct chat of each pair
+            one_time_codes    phone_hash                  -                                             ttl   no      codes that were sent, as digests
+            outbox            shard, place                age-index (shard, event_time; keys)           -     yes     events of chats and members that wait for the log
+            push_devices      user_id, device_id          -                                             ttl   yes     devices: their session, and how they are notified
+            notices           user_id, chat_device        due-index (due_shard, due_at (number); all)   ttl   yes     notifications that are owed
+            dead_letters      shard, dead_letter_id       -                                             ttl   yes     what could not be delivered, for 7 days
+            requests          user_id, request_key        -                                             ttl   no      answers to REST requests with an idempotency key, for a day
+        "#]].assert_eq(&show());
+    }
+}

@@ -1,0 +1,152 @@
+//! How an event is written into a topic: the key is its chat, the value its envelope, the time its own.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use domain::{Event, EventBody, EventKind};
+use protocol::event::{EventEnvelope, EventError};
+use rdkafka::Message;
+
+use crate::client::RECORD_BYTES_MAX;
+use crate::place::Place;
+
+/// A record on its way in.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) topic: String,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Bytes,
+    /// Milliseconds since 1970; the moment of sending, if it is absent.
+    pub(crate) time: Option<i64>,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Outgoing {
+    /// The record of an event.
+    pub(crate) fn event(topic: String, event: &Event) -> Self {
+        let value = EventEnvelope { event: Cow::Borrowed(event), position: None }.encode();
+        Self {
+            topic,
+            key: Some(event.body.chat_id().to_string().into_bytes()),
+            value,
+            // Groups are sent to times, and mean those of events.
+            time: i64::try_from(event.event_time.as_millis()).ok(),
+            headers: vec![("event_type", event_type(&event.body).to_owned()), ("event_id", event.event_id.to_string())],
+        }
+    }
+
+    /// Roughly what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        self.key.as_ref().map_or(0, Vec::len) + self.value.len() + headers
+    }
+}
+
+/// Why a record is no event. Its words go into logs, so it holds nothing of the record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error("the record has {0} bytes, {RECORD_BYTES_MAX} is the limit")]
+    TooLong(usize),
+    #[error("the record is empty")]
+    Empty,
+    #[error("the record has no key, or one that is not its chat")]
+    Key,
+    #[error("the record belongs into another topic")]
+    Topic,
+    #[error("{0}")]
+    Event(String),
+}
+
+/// A record that is no event, as it was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Damaged {
+    pub(crate) place: Place,
+    pub(crate) reason: Unreadable,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Bytes,
+}
+
+/// Reads the event of a record. Whatever the bytes, this returns.
+pub(crate) fn read(kind: EventKind, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Event, Unreadable> {
+    let value = value.ok_or(Unreadable::Empty)?;
+    if value.len() > RECORD_BYTES_MAX {
+        return Err(Unreadable::TooLong(value.len()));
+    }
+    let event = EventEnvelope::parse(value).map_err(|error| Unreadable::Event(describe(&error)))?.event.into_owned();
+    if event.body.kind() != kind {
+        return Err(Unreadable::Topic);
+    }
+    if key != Some(event.body.chat_id().to_string().as_bytes()) {
+        return Err(Unreadable::Key);
+    }
+    Ok(event)
+}
+
+/// A record that is no event, with what there is of it within bounds.
+pub(crate) fn damaged(place: Place, message: &impl Message, reason: Unreadable) -> Damaged {
+    let bounded = |bytes: &&[u8]| bytes.len() <= RECORD_BYTES_MAX;
+    let key = message.key().filter(bounded).map(<[u8]>::to_vec);
+    let value = message.payload().filter(bounded).map(Bytes::copy_from_slice).unwrap_or_default();
+    Damaged { place, reason, key, value }
+}
+
+/// What is wrong with an event. The parser of JSON may quote what it met, so of that only the place is said.
+fn describe(error: &EventError) -> String {
+    match error {
+        EventError::Json(json) => format!("{error} at line {} column {}", json.line(), json.column()),
+        _ => error.to_string(),
+    }
+}
+
+fn event_type(body: &EventBody) -> &'static str {
+    match body {
+        EventBody::MessagePersisted { .. } => "MessagePersisted",
+        EventBody::MembershipChanged { .. } => "MembershipChanged",
+        EventBody::ChatCreated { .. } => "ChatCreated",
+        EventBody::ChatRenamed { .. } => "ChatRenamed",
+        EventBody::MessageTtlChanged { .. } => "MessageTtlChanged",
+        EventBody::MessagesExpired { .. } => "MessagesExpired",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{ChatId, EventId, MembershipChange, Role, Sequence, Timestamp, UserId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_header_says_the_type_that_the_envelope_says() {
+        let (chat_id, user_id) = (ChatId::from_bytes([1; 16]), UserId::from_bytes([2; 16]));
+        let bodies = [
+            EventBody::MembershipChanged {
+                chat_id,
+                user_id,
+                change: MembershipChange::Added,
+                role: Role::Member,
+                changed_by: user_id,
+            },
+            EventBody::ChatRenamed { chat_id, name: "new".to_owned().try_into().unwrap(), changed_by: user_id },
+            EventBody::MessageTtlChanged { chat_id, message_ttl: None, changed_by: user_id },
+            EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1)] },
+        ];
+        for body in bodies {
+            let event = Event { event_id: EventId::from_bytes([3; 16]), event_time: Timestamp::from_millis(7), body };
+            let record = Outgoing::event("topic".to_owned(), &event);
+            let value: serde_json::Value = serde_json::from_slice(&record.value).unwrap();
+            assert_eq!(value["event_type"], record.headers[0].1);
+            assert_eq!(value["event_id"], record.headers[1].1);
+            assert_eq!(value["partition_key"].as_str().map(str::as_bytes), record.key.as_deref());
+            assert_eq!(record.time, Some(7));
+            assert_eq!(read(event.body.kind(), record.key.as_deref(), Some(&record.value)), Ok(event));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused_without_a_panic(key in any::<Option<Vec<u8>>>(), value in any::<Vec<u8>>()) {
+            prop_assert!(read(EventKind::Message, key.as_deref(), Some(&value)).is_err());
+        }
+    }
+}

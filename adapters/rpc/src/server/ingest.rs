@@ -1,0 +1,130 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream, FuturesUnordered};
+use futures_util::{FutureExt, StreamExt};
+use ports::{Ingest, IngestError};
+use tokio::sync::watch;
+use tokio::{select, time};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::config::{DEADLINE, RETRY_AFTER};
+use crate::proto::send_reply::Kind;
+use crate::{proto, wire};
+
+/// Sends of one stream without an answer, at the most; then the stream is not read.
+const SENDS_MAX: usize = 8192;
+
+/// The durability plane of this process, for the others.
+pub(super) struct IngestService {
+    pub(super) ingest: Arc<dyn Ingest>,
+    pub(super) leaving: watch::Receiver<bool>,
+}
+
+#[tonic::async_trait]
+impl proto::ingest_server::Ingest for IngestService {
+    type SendStream = BoxStream<'static, Result<proto::SendReply, Status>>;
+
+    async fn send(
+        &self,
+        request: Request<Streaming<proto::SendRequest>>,
+    ) -> Result<Response<Self::SendStream>, Status> {
+        let sends = SendStream {
+            ingest: self.ingest.clone(),
+            requests: Some(request.into_inner()),
+            under_way: FuturesUnordered::new(),
+            leaving: self.leaving.clone(),
+            was_told: false,
+        };
+        let replies = stream::unfold(sends, async |mut sends| Some((sends.next().await?, sends)));
+        Ok(Response::new(replies.boxed()))
+    }
+
+    async fn sync(&self, request: Request<proto::SyncRequest>) -> Result<Response<proto::SyncReply>, Status> {
+        let request = wire::read_sync(request.get_ref())?;
+        Ok(Response::new(wire::to_sync_reply(self.ingest.sync(request).await)))
+    }
+
+    async fn advance(&self, request: Request<proto::AdvanceRequest>) -> Result<Response<proto::AdvanceReply>, Status> {
+        let (user_id, chat_id, kind, to) = wire::read_advance(request.get_ref())?;
+        Ok(Response::new(wire::to_advance_reply(self.ingest.advance(user_id, chat_id, kind, to).await)))
+    }
+}
+
+/// One stream of sends. It reads, and hands over in the order of reading, whenever it is asked for the next reply; a
+/// caller that does not take replies is not read.
+struct SendStream {
+    ingest: Arc<dyn Ingest>,
+    /// Absent once the caller has ended its half.
+    requests: Option<Streaming<proto::SendRequest>>,
+    under_way: FuturesUnordered<BoxFuture<'static, proto::SendOutcome>>,
+    leaving: watch::Receiver<bool>,
+    was_told: bool,
+}
+
+impl SendStream {
+    async fn next(&mut self) -> Option<Result<proto::SendReply, Status>> {
+        loop {
+            if self.requests.is_none() && self.under_way.is_empty() {
+                return None;
+            }
+            let has_room = self.under_way.len() < SENDS_MAX;
+            select! {
+                Some(outcome) = self.under_way.next() => return Some(reply(Kind::Outcome(outcome))),
+                request = read(&mut self.requests), if has_room => match request {
+                    Ok(Some(request)) => self.hand_over(request),
+                    Ok(None) => self.requests = None,
+                    Err(status) => {
+                        // The caller is gone, or speaks something else. What was handed over goes on without an ear.
+                        self.requests = None;
+                        self.under_way.clear();
+                        return Some(Err(status));
+                    }
+                },
+                () = told(&mut self.leaving), if !self.was_told => {
+                    self.was_told = true;
+                    return Some(reply(Kind::Leaving(proto::Nothing {})));
+                }
+            }
+        }
+    }
+
+    fn hand_over(&self, request: proto::SendRequest) {
+        let number = request.number;
+        let timeout = Duration::from_millis(request.timeout_ms).min(DEADLINE);
+        let outcome = match wire::read_send(request) {
+            Ok(request) => {
+                let sent = time::timeout(timeout, self.ingest.send(request));
+                async move {
+                    let unknown = Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
+                    wire::to_outcome(sent.await.unwrap_or(unknown))
+                }
+                .left_future()
+            }
+            Err(malformed) => {
+                let kind = proto::send_outcome::Kind::Malformed(malformed.to_string());
+                std::future::ready(kind).right_future()
+            }
+        };
+        self.under_way.push(outcome.map(move |kind| proto::SendOutcome { number, kind: Some(kind) }).boxed());
+    }
+}
+
+/// The next request; never, if the caller has ended its half.
+async fn read(requests: &mut Option<Streaming<proto::SendRequest>>) -> Result<Option<proto::SendRequest>, Status> {
+    match requests {
+        Some(requests) => requests.message().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until this process is about to end.
+async fn told(leaving: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone altogether.
+    drop(leaving.wait_for(|is_leaving| *is_leaving).await);
+}
+
+fn reply(kind: Kind) -> Result<proto::SendReply, Status> {
+    Ok(proto::SendReply { kind: Some(kind) })
+}

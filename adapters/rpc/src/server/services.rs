@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use ports::{Delivery, GatewayId, Identity, Signals};
+use tonic::{Request, Response, Status};
+
+use crate::{proto, wire};
+
+/// Who is behind a token, for processes without tables.
+pub(super) struct IdentityService {
+    pub(super) identity: Arc<dyn Identity>,
+}
+
+#[tonic::async_trait]
+impl proto::identity_server::Identity for IdentityService {
+    async fn identify(
+        &self,
+        request: Request<proto::IdentifyRequest>,
+    ) -> Result<Response<proto::IdentityReply>, Status> {
+        let proto::IdentifyRequest { token, device_id } = request.into_inner();
+        let outcome = self.identity.identify(&token, wire::read_device(&device_id)?).await;
+        Ok(Response::new(wire::to_identity_reply(outcome)))
+    }
+
+    async fn redeem(&self, request: Request<proto::RedeemRequest>) -> Result<Response<proto::IdentityReply>, Status> {
+        let proto::RedeemRequest { ticket, device_id } = request.into_inner();
+        let outcome = self.identity.redeem(&ticket, wire::read_device(&device_id)?).await;
+        Ok(Response::new(wire::to_identity_reply(outcome)))
+    }
+
+    async fn live(&self, request: Request<proto::LiveRequest>) -> Result<Response<proto::LiveReply>, Status> {
+        let session_ids = wire::read_sessions(request.get_ref())?;
+        Ok(Response::new(wire::to_live_reply(self.identity.live(&session_ids).await)))
+    }
+}
+
+/// The way of signals through this process.
+pub(super) struct SignalsService {
+    pub(super) signals: Arc<dyn Signals>,
+}
+
+#[tonic::async_trait]
+impl proto::signals_server::Signals for SignalsService {
+    async fn signal(&self, request: Request<proto::SignalRequest>) -> Result<Response<proto::SignalReply>, Status> {
+        let signal = wire::read_signal(request.into_inner())?;
+        Ok(Response::new(wire::to_signal_reply(self.signals.signal(signal).await)))
+    }
+}
+
+/// The connections of this process.
+pub(super) struct GatewayService {
+    pub(super) id: GatewayId,
+    pub(super) delivery: Arc<dyn Delivery>,
+}
+
+#[tonic::async_trait]
+impl proto::gateway_server::Gateway for GatewayService {
+    async fn deliver(&self, request: Request<proto::DeliverRequest>) -> Result<Response<proto::DeliverReply>, Status> {
+        let proto::DeliverRequest { gateway_id, pushes } = request.into_inner();
+        if *gateway_id != *self.id.0 {
+            return Err(Status::failed_precondition(format!("this is gateway `{}`", self.id.0)));
+        }
+        let taken = self.delivery.deliver(&self.id, wire::read_pushes(pushes)?).await;
+        Ok(Response::new(proto::DeliverReply { error: taken.err().as_ref().map(wire::to_store_error) }))
+    }
+
+    async fn revoke(&self, request: Request<proto::RevokeRequest>) -> Result<Response<proto::RevokeReply>, Status> {
+        let taken = self.delivery.revoke(wire::read_session(request.get_ref())?).await;
+        Ok(Response::new(proto::RevokeReply { error: taken.err().as_ref().map(wire::to_store_error) }))
+    }
+}

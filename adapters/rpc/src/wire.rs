@@ -1,0 +1,150 @@
+//! Between the types of the wire and ours, field by field.
+//!
+//! `to_*` writes values of ours. `read_*` takes what a peer has sent, and refuses what is none.
+
+mod identity;
+mod ingest;
+mod routing;
+
+use std::error::Error;
+
+use ports::StoreError;
+use tonic::Status;
+
+pub(crate) use self::identity::{
+    live_chunks, read_device, read_identity, read_live, read_sessions, to_identity_reply, to_live_reply,
+};
+pub(crate) use self::ingest::{
+    read_advance, read_advance_reply, read_outcome, read_send, read_sync, read_sync_reply, to_advance,
+    to_advance_reply, to_outcome, to_send, to_sync, to_sync_reply,
+};
+pub(crate) use self::routing::{
+    read_pushes, read_session, read_signal, read_signal_reply, to_deliveries, to_signal, to_signal_reply,
+};
+use crate::proto;
+
+/// Bytes of the text of an error, at the most.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// What a peer has sent and is no value of ours.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("`{field}` has {bytes} bytes, an id has 16")]
+    Id { field: &'static str, bytes: usize },
+    #[error("`{field}` has {bytes} bytes, which are no ids of 16")]
+    Ids { field: &'static str, bytes: usize },
+    #[error("`{field}` is missing")]
+    Missing { field: &'static str },
+    #[error("`{field}` cannot be used: {reason}")]
+    Value { field: &'static str, reason: String },
+}
+
+impl Malformed {
+    fn value(field: &'static str, reason: impl ToString) -> Self {
+        Self::Value { field, reason: reason.to_string() }
+    }
+}
+
+impl From<Malformed> for Status {
+    fn from(malformed: Malformed) -> Self {
+        Self::invalid_argument(malformed.to_string())
+    }
+}
+
+/// What a store said in another process.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct SaidElsewhere(String);
+
+/// With everything that is known of the cause, because the log of whoever asked is where it is looked for.
+pub(crate) fn to_store_error(error: &StoreError) -> proto::StoreError {
+    use proto::store_error::Kind;
+    let kind = match error {
+        StoreError::Unavailable(source) => Kind::Unavailable(text_of(&**source)),
+        StoreError::Corrupt { .. } => Kind::Corrupt(text_of(error)),
+    };
+    proto::StoreError { kind: Some(kind) }
+}
+
+pub(crate) fn read_store_error(error: proto::StoreError) -> StoreError {
+    use proto::store_error::Kind;
+    match error.kind {
+        Some(Kind::Unavailable(text)) => StoreError::unavailable(SaidElsewhere(text)),
+        // The names of tables are our own, and those of another version may be others. The text has the right one.
+        Some(Kind::Corrupt(text)) => StoreError::Corrupt { table: "remote", source: SaidElsewhere(text).into() },
+        None => StoreError::unavailable(Malformed::Missing { field: "error.kind" }),
+    }
+}
+
+/// Reads a reply that is nothing but a possible error.
+pub(crate) fn read_taken(error: Option<proto::StoreError>) -> Result<(), StoreError> {
+    error.map_or(Ok(()), |error| Err(read_store_error(error)))
+}
+
+/// An error and its causes as one text.
+fn text_of(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    text.truncate(end);
+    text
+}
+
+fn read_id<T>(field: &'static str, bytes: &[u8], from_bytes: fn([u8; 16]) -> T) -> Result<T, Malformed> {
+    bytes.try_into().map(from_bytes).map_err(|_| Malformed::Id { field, bytes: bytes.len() })
+}
+
+fn read_optional_id<T>(
+    field: &'static str,
+    bytes: Option<Vec<u8>>,
+    from_bytes: fn([u8; 16]) -> T,
+) -> Result<Option<T>, Malformed> {
+    bytes.map(|bytes| read_id(field, &bytes, from_bytes)).transpose()
+}
+
+/// Reads ids that were written one after the other.
+fn read_ids<T>(field: &'static str, bytes: &[u8], from_bytes: fn([u8; 16]) -> T) -> Result<Vec<T>, Malformed> {
+    match bytes.as_chunks() {
+        (ids, []) => Ok(ids.iter().copied().map(from_bytes).collect()),
+        _ => Err(Malformed::Ids { field, bytes: bytes.len() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_a_store_crosses_with_its_causes() {
+        let corrupt = || StoreError::Corrupt { table: "sessions", source: "an odd byte".into() };
+        for (error, expected) in [
+            (StoreError::unavailable("the disk is full"), "the store is unavailable: the disk is full"),
+            (
+                corrupt(),
+                "a stored record of `remote` is unreadable: a stored record of `sessions` is unreadable: an odd byte",
+            ),
+        ] {
+            let crossed = read_store_error(to_store_error(&error));
+            assert_eq!(text_of(&crossed), expected);
+            assert_eq!(std::mem::discriminant(&crossed), std::mem::discriminant(&error));
+        }
+    }
+
+    #[test]
+    fn a_long_error_is_cut_between_characters() {
+        let text = text_of(&StoreError::unavailable("é".repeat(2000)));
+        assert!((1020..=1024).contains(&text.len()));
+    }
+
+    #[test]
+    fn ids_have_sixteen_bytes_each() {
+        assert_eq!(read_ids("ids", &[7; 32], |id| id), Ok(vec![[7; 16]; 2]));
+        assert_eq!(read_ids("ids", &[], |id| id), Ok(vec![]));
+        assert_eq!(read_ids("ids", &[7; 33], |id| id), Err(Malformed::Ids { field: "ids", bytes: 33 }));
+        assert_eq!(read_id("id", &[7; 15], |id| id), Err(Malformed::Id { field: "id", bytes: 15 }));
+    }
+}

@@ -1,0 +1,334 @@
+use std::time::Duration;
+
+use domain::limits::SYNC_PAGE_MAX;
+use domain::{
+    ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId,
+    WatermarkKind, Watermarks,
+};
+use ports::{IngestError, Page, Receipt, SendRequest, Sent, SyncRequest};
+
+use super::{Malformed, read_id, read_optional_id};
+use crate::proto;
+
+pub(crate) fn to_send(number: u64, timeout: Duration, request: &SendRequest) -> proto::SendRequest {
+    proto::SendRequest {
+        number,
+        timeout_ms: millis(timeout),
+        chat_id: request.chat_id.to_bytes().into(),
+        sender_id: request.sender_id.to_bytes().into(),
+        client_message_id: request.client_message_id.to_bytes().into(),
+        content: request.content.as_str().to_owned(),
+        content_type: request.content_type.as_str().to_owned(),
+        ttl_seconds: request.ttl.map(|ttl| ttl.as_duration().as_secs()),
+        origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
+    }
+}
+
+pub(crate) fn read_send(request: proto::SendRequest) -> Result<SendRequest, Malformed> {
+    let ttl = request.ttl_seconds.map(|seconds| {
+        Ttl::from_secs(seconds).ok_or_else(|| Malformed::value("ttl_seconds", format!("{seconds} is out of bounds")))
+    });
+    Ok(SendRequest {
+        chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
+        sender_id: read_id("sender_id", &request.sender_id, UserId::from_bytes)?,
+        client_message_id: read_id("client_message_id", &request.client_message_id, ClientMessageId::from_bytes)?,
+        content: read_content(request.content)?,
+        content_type: read_content_type(&request.content_type)?,
+        ttl: ttl.transpose()?,
+        origin_connection_id: read_optional_id(
+            "origin_connection_id",
+            request.origin_connection_id,
+            ConnectionId::from_bytes,
+        )?,
+    })
+}
+
+pub(crate) fn to_outcome(outcome: Result<Sent, IngestError>) -> proto::send_outcome::Kind {
+    use proto::send_outcome::Kind;
+    match outcome {
+        Ok(sent) => Kind::Sent(proto::Sent {
+            message_id: sent.receipt.message_id.to_bytes().into(),
+            sequence: sent.receipt.sequence.0,
+            created_at_ms: sent.receipt.created_at.as_millis(),
+            deduplicated: sent.deduplicated,
+        }),
+        Err(error) => Kind::Error(to_ingest_error(&error)),
+    }
+}
+
+pub(crate) fn read_outcome(kind: Option<proto::send_outcome::Kind>) -> Result<Result<Sent, IngestError>, Malformed> {
+    use proto::send_outcome::Kind;
+    Ok(match kind {
+        Some(Kind::Sent(sent)) => Ok(Sent {
+            receipt: Receipt {
+                message_id: read_id("message_id", &sent.message_id, MessageId::from_bytes)?,
+                sequence: Sequence(sent.sequence),
+                created_at: Timestamp::from_millis(sent.created_at_ms),
+            },
+            deduplicated: sent.deduplicated,
+        }),
+        Some(Kind::Error(error)) => Err(read_ingest_error(error)?),
+        Some(Kind::Malformed(reason)) => return Err(Malformed::value("request", reason)),
+        None => return Err(Malformed::Missing { field: "outcome.kind" }),
+    })
+}
+
+pub(crate) fn to_sync(request: &SyncRequest) -> proto::SyncRequest {
+    proto::SyncRequest {
+        user_id: request.user_id.to_bytes().into(),
+        chat_id: request.chat_id.to_bytes().into(),
+        after: request.after.0,
+        limit: u32::try_from(request.limit).unwrap_or(u32::MAX),
+    }
+}
+
+pub(crate) fn read_sync(request: &proto::SyncRequest) -> Result<SyncRequest, Malformed> {
+    let limit = usize::try_from(request.limit).unwrap_or(usize::MAX);
+    if limit > SYNC_PAGE_MAX {
+        return Err(Malformed::value("limit", format!("it is {limit}, at the most {SYNC_PAGE_MAX}")));
+    }
+    Ok(SyncRequest {
+        user_id: read_id("user_id", &request.user_id, UserId::from_bytes)?,
+        chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
+        after: Sequence(request.after),
+        limit,
+    })
+}
+
+pub(crate) fn to_sync_reply(outcome: Result<Page, IngestError>) -> proto::SyncReply {
+    use proto::sync_reply::Kind;
+    let kind = match outcome {
+        Ok(page) => Kind::Page(proto::Page {
+            messages: page.messages.into_iter().map(to_message).collect(),
+            examined: page.examined.0,
+            head: page.head.0,
+        }),
+        Err(error) => Kind::Error(to_ingest_error(&error)),
+    };
+    proto::SyncReply { kind: Some(kind) }
+}
+
+/// Reads what a sync of `chat_id` was answered.
+pub(crate) fn read_sync_reply(
+    chat_id: ChatId,
+    reply: proto::SyncReply,
+) -> Result<Result<Page, IngestError>, Malformed> {
+    use proto::sync_reply::Kind;
+    match reply.kind {
+        Some(Kind::Page(page)) => {
+            let messages = page.messages.into_iter().map(|message| read_message(chat_id, message));
+            Ok(Ok(Page {
+                messages: messages.collect::<Result<_, _>>()?,
+                examined: Sequence(page.examined),
+                head: Sequence(page.head),
+            }))
+        }
+        Some(Kind::Error(error)) => Ok(Err(read_ingest_error(error)?)),
+        None => Err(Malformed::Missing { field: "kind" }),
+    }
+}
+
+pub(crate) fn to_advance(user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: Sequence) -> proto::AdvanceRequest {
+    let kind = match kind {
+        WatermarkKind::Delivered => proto::WatermarkKind::Delivered,
+        WatermarkKind::Read => proto::WatermarkKind::Read,
+    };
+    let (user_id, chat_id) = (user_id.to_bytes().into(), chat_id.to_bytes().into());
+    proto::AdvanceRequest { user_id, chat_id, kind: kind.into(), to: to.0 }
+}
+
+pub(crate) fn read_advance(
+    request: &proto::AdvanceRequest,
+) -> Result<(UserId, ChatId, WatermarkKind, Sequence), Malformed> {
+    let kind = match request.kind() {
+        proto::WatermarkKind::Delivered => WatermarkKind::Delivered,
+        proto::WatermarkKind::Read => WatermarkKind::Read,
+        proto::WatermarkKind::Unspecified => return Err(Malformed::Missing { field: "kind" }),
+    };
+    Ok((
+        read_id("user_id", &request.user_id, UserId::from_bytes)?,
+        read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
+        kind,
+        Sequence(request.to),
+    ))
+}
+
+pub(crate) fn to_advance_reply(outcome: Result<Watermarks, IngestError>) -> proto::AdvanceReply {
+    use proto::advance_reply::Kind;
+    let kind = match outcome {
+        Ok(watermarks) => Kind::Watermarks(to_watermarks(watermarks)),
+        Err(error) => Kind::Error(to_ingest_error(&error)),
+    };
+    proto::AdvanceReply { kind: Some(kind) }
+}
+
+pub(crate) fn read_advance_reply(reply: proto::AdvanceReply) -> Result<Result<Watermarks, IngestError>, Malformed> {
+    use proto::advance_reply::Kind;
+    match reply.kind {
+        Some(Kind::Watermarks(watermarks)) => Ok(Ok(read_watermarks(watermarks))),
+        Some(Kind::Error(error)) => Ok(Err(read_ingest_error(error)?)),
+        None => Err(Malformed::Missing { field: "kind" }),
+    }
+}
+
+pub(super) fn to_watermarks(watermarks: Watermarks) -> proto::Watermarks {
+    proto::Watermarks { delivered: watermarks.delivered.0, read: watermarks.read.0 }
+}
+
+pub(super) fn read_watermarks(watermarks: proto::Watermarks) -> Watermarks {
+    Watermarks { delivered: Sequence(watermarks.delivered), read: Sequence(watermarks.read) }
+}
+
+fn to_message(message: Message) -> proto::Message {
+    proto::Message {
+        message_id: message.message_id.to_bytes().into(),
+        sequence: message.sequence.0,
+        sender_id: message.sender_id.to_bytes().into(),
+        client_message_id: message.client_message_id.to_bytes().into(),
+        content: message.content.into(),
+        content_type: message.content_type.as_str().to_owned(),
+        created_at_ms: message.created_at.as_millis(),
+        expires_at_ms: message.expires_at.map(Timestamp::as_millis),
+    }
+}
+
+fn read_message(chat_id: ChatId, message: proto::Message) -> Result<Message, Malformed> {
+    Ok(Message {
+        message_id: read_id("message_id", &message.message_id, MessageId::from_bytes)?,
+        chat_id,
+        sequence: Sequence(message.sequence),
+        sender_id: read_id("sender_id", &message.sender_id, UserId::from_bytes)?,
+        client_message_id: read_id("client_message_id", &message.client_message_id, ClientMessageId::from_bytes)?,
+        content: read_content(message.content)?,
+        content_type: read_content_type(&message.content_type)?,
+        created_at: Timestamp::from_millis(message.created_at_ms),
+        expires_at: message.expires_at_ms.map(Timestamp::from_millis),
+    })
+}
+
+fn read_content(text: String) -> Result<Content, Malformed> {
+    Content::try_from(text).map_err(|error| Malformed::value("content", error))
+}
+
+fn read_content_type(text: &str) -> Result<ContentType, Malformed> {
+    text.parse().map_err(|error: domain::UnknownContentType| Malformed::value("content_type", error))
+}
+
+fn to_ingest_error(error: &IngestError) -> proto::IngestError {
+    use proto::Nothing;
+    use proto::ingest_error::Kind;
+    let kind = match error {
+        IngestError::ChatNotFound => Kind::ChatNotFound(Nothing {}),
+        IngestError::NotAMember => Kind::NotAMember(Nothing {}),
+        IngestError::IdempotencyKeyReused => Kind::IdempotencyKeyReused(Nothing {}),
+        IngestError::CounterMissing => Kind::CounterMissing(Nothing {}),
+        IngestError::Unreadable => Kind::Unreadable(Nothing {}),
+        IngestError::AboveHead { head } => Kind::AboveHead(head.0),
+        IngestError::Busy => Kind::Busy(Nothing {}),
+        IngestError::Unavailable { retry_after } => Kind::UnavailableMs(millis(*retry_after)),
+    };
+    proto::IngestError { kind: Some(kind) }
+}
+
+fn read_ingest_error(error: proto::IngestError) -> Result<IngestError, Malformed> {
+    use proto::ingest_error::Kind;
+    Ok(match error.kind {
+        Some(Kind::ChatNotFound(_)) => IngestError::ChatNotFound,
+        Some(Kind::NotAMember(_)) => IngestError::NotAMember,
+        Some(Kind::IdempotencyKeyReused(_)) => IngestError::IdempotencyKeyReused,
+        Some(Kind::CounterMissing(_)) => IngestError::CounterMissing,
+        Some(Kind::Unreadable(_)) => IngestError::Unreadable,
+        Some(Kind::AboveHead(head)) => IngestError::AboveHead { head: Sequence(head) },
+        Some(Kind::Busy(_)) => IngestError::Busy,
+        Some(Kind::UnavailableMs(millis)) => IngestError::Unavailable { retry_after: Duration::from_millis(millis) },
+        None => return Err(Malformed::Missing { field: "error.kind" }),
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use prost::Message as _;
+
+    use super::*;
+
+    fn send() -> impl Strategy<Value = SendRequest> {
+        let content_type = prop_oneof![
+            Just(ContentType::Text),
+            Just(ContentType::Markdown),
+            Just(ContentType::Json),
+            Just(ContentType::Encrypted)
+        ];
+        let ttl = proptest::option::of(1u64..31_536_000);
+        (any::<[[u8; 16]; 3]>(), "[^\0]{1,100}", content_type, ttl, any::<Option<[u8; 16]>>()).prop_map(
+            |(ids, content, content_type, ttl, origin)| SendRequest {
+                chat_id: ChatId::from_bytes(ids[0]),
+                sender_id: UserId::from_bytes(ids[1]),
+                client_message_id: ClientMessageId::from_bytes(ids[2]),
+                content: content.try_into().unwrap(),
+                content_type,
+                ttl: ttl.and_then(Ttl::from_secs),
+                origin_connection_id: origin.map(ConnectionId::from_bytes),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_send_crosses_unchanged(request in send()) {
+            let bytes = to_send(7, Duration::from_secs(5), &request).encode_to_vec();
+            let sent = proto::SendRequest::decode(&*bytes).unwrap();
+            prop_assert_eq!((sent.number, sent.timeout_ms), (7, 5000));
+            let read = read_send(sent).unwrap();
+            prop_assert_eq!(read.content.as_str(), request.content.as_str());
+            prop_assert_eq!(format!("{read:?}"), format!("{request:?}"));
+        }
+
+        #[test]
+        fn any_bytes_are_a_request_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(request) = proto::SendRequest::decode(&*bytes) {
+                drop(read_send(request));
+            }
+            if let Ok(reply) = proto::SyncReply::decode(&*bytes) {
+                drop(read_sync_reply(ChatId::from_bytes([0; 16]), reply));
+            }
+            if let Ok(outcome) = proto::SendOutcome::decode(&*bytes) {
+                drop(read_outcome(outcome.kind));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_send_is_refused_and_its_field_named() {
+        let request = proto::SendRequest {
+            chat_id: vec![1; 16],
+            sender_id: vec![2; 16],
+            client_message_id: vec![3; 16],
+            content: "hi".to_owned(),
+            content_type: "text/plain".to_owned(),
+            ..Default::default()
+        };
+        assert!(read_send(request.clone()).is_ok());
+        for (wrong, expected) in [
+            (proto::SendRequest { chat_id: vec![], ..request.clone() }, "`chat_id` has 0 bytes, an id has 16"),
+            (
+                proto::SendRequest { content: String::new(), ..request.clone() },
+                "`content` cannot be used: content is empty",
+            ),
+            (
+                proto::SendRequest { ttl_seconds: Some(0), ..request.clone() },
+                "`ttl_seconds` cannot be used: 0 is out of bounds",
+            ),
+            (
+                proto::SendRequest { origin_connection_id: Some(vec![1]), ..request },
+                "`origin_connection_id` has 1 bytes, an id has 16",
+            ),
+        ] {
+            assert_eq!(read_send(wrong).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Everything that a port can say crosses the wire unchanged.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use domain::{ChatId, ConnectionId, DeviceId, Sequence, SessionId, Timestamp, UserId, WatermarkKind, Watermarks};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use ports::{
+    Delivery, GatewayId, Identity, IdentityError, Ingest, IngestError, Page, Principal, ProcessRole, Push, SendRequest,
+    Sent, Signal, Signals, StoreError, SyncRequest,
+};
+use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemoteSignals, Services};
+
+use crate::world::{Caller, Process, World, request, secret, soon};
+
+/// A process that says the same to everybody, and remembers what it was told.
+#[derive(Default)]
+pub(crate) struct Says {
+    ingest: Option<fn() -> IngestError>,
+    identity: Option<Box<dyn Fn() -> Result<Principal, IdentityError> + Send + Sync>>,
+    store: Option<fn() -> StoreError>,
+    heard: Mutex<Vec<String>>,
+}
+
+impl Says {
+    pub(crate) fn identity(says: impl Fn() -> Result<Principal, IdentityError> + Send + Sync + 'static) -> Self {
+        Self { identity: Some(Box::new(says)), ..Self::default() }
+    }
+
+    fn hear(&self, what: String) {
+        self.heard.lock().unwrap().push(what);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+
+    fn taken(&self) -> Result<(), StoreError> {
+        self.store.map_or(Ok(()), |error| Err(error()))
+    }
+}
+
+#[async_trait]
+impl Ingest for Says {
+    fn send(&self, _: SendRequest) -> BoxFuture<'static, Result<Sent, IngestError>> {
+        std::future::ready(Err(self.ingest.unwrap()())).boxed()
+    }
+
+    async fn sync(&self, _: SyncRequest) -> Result<Page, IngestError> {
+        Err(self.ingest.unwrap()())
+    }
+
+    async fn advance(&self, _: UserId, _: ChatId, _: WatermarkKind, _: Sequence) -> Result<Watermarks, IngestError> {
+        Err(self.ingest.unwrap()())
+    }
+}
+
+#[async_trait]
+impl Identity for Says {
+    async fn identify(&self, token: &str, device: DeviceId) -> Result<Principal, IdentityError> {
+        self.hear(format!("identify {token} {device}"));
+        self.identity.as_ref().unwrap()()
+    }
+
+    async fn redeem(&self, ticket: &str, device: DeviceId) -> Result<Principal, IdentityError> {
+        self.hear(format!("redeem {ticket} {device}"));
+        self.identity.as_ref().unwrap()()
+    }
+
+    async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError> {
+        self.taken()?;
+        Ok(session_ids.iter().map(|id| id.to_bytes()[15] % 3 == 0).collect())
+    }
+}
+
+#[async_trait]
+impl Signals for Says {
+    async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
+        self.taken()?;
+        self.hear(format!("{signal:?}"));
+        Ok(matches!(signal, Signal::Receipt { .. }))
+    }
+}
+
+#[async_trait]
+impl Delivery for Says {
+    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+        self.taken()?;
+        self.hear(format!("{gateway:?} {pushes:?}"));
+        Ok(())
+    }
+
+    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+        self.taken()?;
+        self.hear(format!("revoke {session_id}"));
+        Ok(())
+    }
+}
+
+/// A listed process with all roles, and somebody who calls it.
+async fn meet(says: Says) -> (Process, Arc<Says>, Caller) {
+    let (world, says) = (World::new(), Arc::new(says));
+    let services = Services {
+        ingest: Some(says.clone()),
+        identity: Some(says.clone()),
+        signals: Some(says.clone()),
+        delivery: Some((GatewayId("a".into()), says.clone())),
+    };
+    let process = Process::start("a", secret(), || services);
+    for role in ProcessRole::ALL {
+        world.list.add(role, &process.peer);
+    }
+    let caller = Caller::start(&world).await;
+    (process, says, caller)
+}
+
+fn user() -> UserId {
+    UserId::from_bytes([1; 16])
+}
+
+fn chat() -> ChatId {
+    ChatId::from_bytes([2; 16])
+}
+
+fn session(n: u8) -> SessionId {
+    SessionId::from_bytes([n; 16])
+}
+
+fn device() -> DeviceId {
+    DeviceId::from_bytes([3; 16])
+}
+
+#[tokio::test]
+async fn every_error_of_the_durability_plane_crosses_unchanged() {
+    let errors: [fn() -> IngestError; 8] = [
+        || IngestError::ChatNotFound,
+        || IngestError::NotAMember,
+        || IngestError::IdempotencyKeyReused,
+        || IngestError::CounterMissing,
+        || IngestError::Unreadable,
+        || IngestError::AboveHead { head: Sequence(u64::MAX) },
+        || IngestError::Busy,
+        || IngestError::Unavailable { retry_after: Duration::from_millis(1500) },
+    ];
+    for error in errors {
+        let (_process, _says, caller) = meet(Says { ingest: Some(error), ..Says::default() }).await;
+        let expected = format!("{:?}", error());
+        let sent = soon(caller.send(request(chat(), user(), "hi"))).await;
+        assert_eq!(format!("{:?}", sent.unwrap_err()), expected);
+        let sync = SyncRequest { user_id: user(), chat_id: chat(), after: Sequence(0), limit: 1 };
+        assert_eq!(format!("{:?}", soon(caller.ingest.sync(sync)).await.unwrap_err()), expected);
+        let advanced = soon(caller.ingest.advance(user(), chat(), WatermarkKind::Delivered, Sequence(1))).await;
+        assert_eq!(format!("{:?}", advanced.unwrap_err()), expected);
+    }
+}
+
+#[tokio::test]
+async fn every_answer_about_a_token_crosses_unchanged() {
+    let principal = || Principal {
+        user_id: user(),
+        session_id: Some(session(4)),
+        device_id: Some(device()),
+        token_expires_at: Timestamp::from_millis(1_769_783_400_007),
+    };
+    let answers: [fn(Principal) -> Result<Principal, IdentityError>; 6] = [
+        Ok,
+        |principal| Ok(Principal { session_id: None, device_id: None, ..principal }),
+        |_| Err(IdentityError::InvalidToken("it has expired".into())),
+        |_| Err(IdentityError::TokenRevoked),
+        |_| Err(IdentityError::Unavailable(StoreError::unavailable("the disk is full"))),
+        |_| Err(IdentityError::Unavailable(StoreError::Corrupt { table: "sessions", source: "an odd byte".into() })),
+    ];
+    // What an error says of its cause is a text on the other side, and the name of its table part of it.
+    let shown = |answer: &Result<Principal, IdentityError>| match answer {
+        Err(IdentityError::Unavailable(StoreError::Unavailable(source))) => format!("unavailable {source}"),
+        Err(IdentityError::Unavailable(StoreError::Corrupt { .. })) => "corrupt".to_owned(),
+        answer => format!("{answer:?}"),
+    };
+    for answer in answers {
+        let (_process, says, caller) = meet(Says::identity(move || answer(principal()))).await;
+        let identity = RemoteIdentity::new(caller.directory.clone());
+        let expected = shown(&answer(principal()));
+        assert_eq!(shown(&soon(identity.identify("token", device())).await), expected);
+        assert_eq!(shown(&soon(identity.redeem("ticket", device())).await), expected);
+        assert_eq!(says.take(), [format!("identify token {}", device()), format!("redeem ticket {}", device())]);
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_answered_in_the_order_asked_however_many_there_are() {
+    let (_process, _says, caller) = meet(Says::default()).await;
+    let identity = RemoteIdentity::new(caller.directory.clone());
+    let sessions: Vec<_> = (0..20_000u32).map(|n| session((n % 251) as u8)).collect();
+    let expected: Vec<_> = (0..20_000u32).map(|n| n % 251 % 3 == 0).collect();
+    assert_eq!(soon(identity.live(&sessions)).await.unwrap(), expected);
+    assert_eq!(soon(identity.live(&[])).await.unwrap(), [false; 0]);
+}
+
+#[tokio::test]
+async fn signals_cross_unchanged() {
+    let (_process, says, caller) = meet(Says::default()).await;
+    let signals = RemoteSignals::new(caller.directory.clone());
+    let watermarks = Watermarks { delivered: Sequence(9), read: Sequence(7) };
+    for (signal, passed_on) in [
+        (Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true }, false),
+        (Signal::Typing { chat_id: chat(), user_id: user(), is_typing: false }, false),
+        (Signal::Receipt { chat_id: chat(), user_id: user(), watermarks }, true),
+    ] {
+        assert_eq!(soon(signals.signal(signal.clone())).await.unwrap(), passed_on);
+        assert_eq!(says.take(), [format!("{signal:?}")]);
+    }
+}
+
+#[tokio::test]
+async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
+    let (_process, says, caller) = meet(Says::default()).await;
+    let delivery = RemoteDelivery::new(caller.directory.clone());
+    let gateway = GatewayId("a".into());
+    let except = Some(ConnectionId::from_bytes([5; 16]));
+    let pushes = vec![
+        Push { recipients: vec![user(), UserId::from_bytes([6; 16])], except, frame: Bytes::from_static(b"{}") },
+        Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"[]") },
+    ];
+    soon(delivery.deliver(&gateway, pushes.clone())).await.unwrap();
+    soon(delivery.revoke(session(4))).await.unwrap();
+    assert_eq!(says.take(), [format!("{gateway:?} {pushes:?}"), format!("revoke {}", session(4))]);
+    let StoreError::Unavailable(source) = soon(delivery.deliver(&GatewayId("b".into()), pushes)).await.unwrap_err()
+    else {
+        panic!("there is no such gateway");
+    };
+    assert_eq!(source.to_string(), "no gateway `b` is known");
+}
+
+#[tokio::test]
+async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
+    let (world, says) = (World::new(), Arc::new(Says::default()));
+    let services = Services { delivery: Some((GatewayId("new".into()), says.clone())), ..Services::default() };
+    let process = Process::start("old", secret(), || services);
+    world.list.add(ProcessRole::Gateway, &process.peer);
+    let caller = Caller::start(&world).await;
+    let delivery = RemoteDelivery::new(caller.directory.clone());
+    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
+    assert!(soon(delivery.deliver(&GatewayId("old".into()), vec![push])).await.is_err());
+    assert_eq!(says.take(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_error_of_a_store_elsewhere_is_one_here() {
+    let broken = Says { store: Some(|| StoreError::unavailable("the disk is full")), ..Says::default() };
+    let (_process, _says, caller) = meet(broken).await;
+    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
+    let delivery = RemoteDelivery::new(caller.directory.clone());
+    let typing = Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true };
+    for error in [
+        soon(delivery.deliver(&GatewayId("a".into()), vec![push])).await.unwrap_err(),
+        soon(delivery.revoke(session(4))).await.unwrap_err(),
+        soon(RemoteSignals::new(caller.directory.clone()).signal(typing)).await.unwrap_err(),
+        soon(RemoteIdentity::new(caller.directory.clone()).live(&[session(4)])).await.unwrap_err(),
+    ] {
+        assert!(matches!(&error, StoreError::Unavailable(said) if said.to_string() == "the disk is full"), "{error:?}");
+    }
+}

@@ -1,0 +1,101 @@
+use std::error::Error;
+use std::sync::Arc;
+
+use domain::DeviceId;
+use ports::{Identity, IdentityError, ProcessRole};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tidings_rpc::{Directory, RemoteIdentity, Secret, Security, Services};
+
+use crate::crossing::Says;
+use crate::world::{Caller, Process, World, config, secret, soon};
+
+/// What a caller hears from a process, each with its own idea of the fleet.
+async fn heard(of_process: Security, of_caller: Security) -> String {
+    let world = World::new();
+    let says = Says::identity(|| Err(IdentityError::TokenRevoked));
+    let services = Services { identity: Some(Arc::new(says)), ..Services::default() };
+    let process = Process::start("a", of_process, || services);
+    world.list.add(ProcessRole::Api, &process.peer);
+    let caller = Caller::with(&world, of_caller, config(), None).await;
+    let identity = RemoteIdentity::new(caller.directory.clone());
+    let error = soon(identity.identify("token", DeviceId::from_bytes([1; 16]))).await.unwrap_err();
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[tokio::test]
+async fn the_same_secret_lets_in_and_another_is_refused_with_the_remedy() {
+    assert_eq!(heard(secret(), secret()).await, "the session of this token has ended");
+    let another = Security::Secret("the secret of another fleet".to_owned().try_into().unwrap());
+    assert_eq!(
+        heard(secret(), another).await,
+        "sign-in is unavailable: the store is unavailable: process `a` does not take our secret; give all processes of \
+         the fleet the same one"
+    );
+}
+
+/// A certificate authority.
+struct Authority {
+    params: CertificateParams,
+    key: KeyPair,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self { params, key: KeyPair::generate().unwrap() }
+    }
+
+    fn ca_pem(&self) -> Vec<u8> {
+        self.params.self_signed(&self.key).unwrap().pem().into_bytes()
+    }
+
+    /// The security of a process with a certificate of this authority for `host`, that trusts `trusted`.
+    fn security(&self, host: &str, trusted: &Self) -> Security {
+        let key = KeyPair::generate().unwrap();
+        let issuer = Issuer::from_params(&self.params, &self.key);
+        let certificate = CertificateParams::new([host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        Security::MutualTls {
+            ca_pem: trusted.ca_pem(),
+            cert_pem: certificate.pem().into_bytes(),
+            key_pem: key.serialize_pem().into_bytes(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn certificates_of_one_authority_let_in_and_others_are_refused_with_the_remedy() {
+    let (fleet, stranger) = (Authority::new(), Authority::new());
+    let process = || fleet.security("localhost", &fleet);
+    assert_eq!(heard(process(), fleet.security("elsewhere", &fleet)).await, "the session of this token has ended");
+    let strangers = [
+        ("a process of a stranger", stranger.security("localhost", &fleet), process()),
+        ("a process on another host", fleet.security("elsewhere", &fleet), process()),
+        ("a caller of a stranger", process(), stranger.security("localhost", &fleet)),
+        ("a process that a caller does not trust", process(), fleet.security("localhost", &stranger)),
+    ];
+    for (who, of_process, of_caller) in strangers {
+        let text = heard(of_process, of_caller).await;
+        assert!(text.contains("do not take each other's certificates; give all"), "{who}: {text}");
+    }
+    let text = heard(process(), secret()).await;
+    assert!(text.starts_with("sign-in is unavailable: the store is unavailable: process `a`"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_no_certificate_is_found_at_once_and_a_key_never_shown() {
+    let security = Security::MutualTls {
+        ca_pem: b"none".to_vec(),
+        cert_pem: b"none".to_vec(),
+        key_pem: b"hunter2 hunter2 hunter2".to_vec(),
+    };
+    assert!(!format!("{security:?}").contains("hunter2"));
+    let Err(error) = Directory::new(World::new().list, security, config()) else { panic!("there is no key") };
+    assert_eq!(error.to_string(), "the certificates or the key of the fleet cannot be used");
+    assert!(Secret::try_from("hunter2".to_owned()).is_err());
+}

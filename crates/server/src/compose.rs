@@ -1,186 +1,148 @@
+//! Picks adapters and wires the planes: [`single`] for one process on its own directory, [`fleet`] for one process of
+//! many on shared engines. What both have in common is here and in [`rest`].
+
+mod fleet;
+mod rest;
+mod single;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use auth::{Auth, FixedSender, KeyRing, LogSender, Secret, WebhookSender};
+use auth::{FixedSender, KeyRing, LogSender, Secret, WebhookSender};
 use axum::Router;
-use embedded::EmbeddedStore;
-use fanout::{Fanout, Receipts};
+use fanout::Fanout;
 use gateway::{Gateway, Hub};
-use ingest::Ingester;
-use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
-use notify::VapidKeys;
-use ports::{Clock, GatewayId, Ids, Ingest, OtpSender, RandomIds, SystemClock};
+use ports::{
+    ChatReader, ChatWriter, Clock, CodeStore, DeadLetterStore, EventLog, MessageReader, NoticeStore, OtpSender,
+    PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::admin::{Admin, AdminToken};
-use crate::config::{Config, OtpSender as Sender};
-use crate::health::{self, Readiness};
-use crate::outward::{Outward, outward};
+use crate::admin::Admin;
+use crate::config::{Config, Engine, OtpSender as Sender};
 
 /// The code that `--dev` accepts for every phone.
 const FIXED_CODE: &str = "000000";
 
-/// All planes of the service, wired for one machine: embedded store and log, everything else in this process.
+/// One process of the service, wired and at work, but for its public listeners.
 pub(crate) struct Service {
     /// The public routes.
     pub(crate) app: Router,
     pub(crate) admin: Admin,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) keys: Arc<KeyRing>,
-    pub(crate) store: EmbeddedStore,
+    /// The sockets of clients, where this process is a gateway.
+    pub(crate) hub: Option<Arc<Hub>>,
+    /// The keys that sign tokens, where this process does.
+    pub(crate) keys: Option<Arc<KeyRing>>,
     pub(crate) draining: Arc<AtomicBool>,
+    /// What answers others until it is stopped.
+    pub(crate) listeners: JoinSet<()>,
     /// The lanes of ingest: they end when everything that can send is gone.
     pub(crate) lanes: JoinSet<()>,
     /// What goes on until it is stopped.
     pub(crate) background: JoinSet<()>,
+    pub(crate) engine: RunningEngine,
 }
 
-pub(crate) async fn compose(config: &Config) -> anyhow::Result<Service> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let ids: Arc<dyn Ids> = Arc::new(RandomIds);
-    let auth_config = config.auth.config(&config.limits, config.dev.then(|| FIXED_CODE.to_owned()))?;
-    let Opened { store, keys, vapid, admin_token } =
-        open(config, auth_config.clone(), clock.clone(), ids.clone()).await?;
-    let store_ports = Arc::new(store.clone());
+/// What a service stands on and closes last.
+pub(crate) enum RunningEngine {
+    Embedded(embedded::EmbeddedStore),
+    Fleet(fleet::Membership),
+}
 
-    let hub = Arc::new(Hub::new(GatewayId("local".into())));
-    let routes = Arc::new(MemoryRoutes::new(clock.clone()));
-    let limiter = Arc::new(MemoryLimits::new(clock.clone()));
-    let auth = Auth::new(
-        auth::Ports {
-            users: store_ports.clone(),
-            sessions: store_ports.clone(),
-            codes: store_ports.clone(),
-            tickets: Arc::new(MemoryTickets::new(clock.clone())),
-            limits: limiter.clone(),
-            otp: otp_sender(config, clock.clone())?,
-            delivery: hub.clone(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-        },
-        keys.clone(),
-        auth_config,
-    )
-    .context("no HTTP client can be made for the keys of [auth.external]")?;
-
-    let members = Arc::new(MemoryMemberCache::new(clock.clone()));
-    let fanout = Arc::new(Fanout {
-        chats: store_ports.clone(),
-        cache: members.clone(),
-        routes: routes.clone(),
-        delivery: hub.clone(),
-        clock: clock.clone(),
-        receipts: Receipts::default(),
-    });
-    let mut lanes = JoinSet::new();
-    let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(
-        config.ingest(),
-        ingest::Ports {
-            writer: store_ports.clone(),
-            messages: store_ports.clone(),
-            chats: store_ports.clone(),
-            watermarks: store_ports.clone(),
-            signals: fanout.clone(),
-            clock: clock.clone(),
-            ids: ids.clone(),
-        },
-        &mut lanes,
-    ));
-
-    let mut background = JoinSet::new();
-    background.spawn({
-        let (fanout, log) = (fanout.clone(), store_ports.clone());
-        async move { fanout.run(log).await }
-    });
-    background.spawn({
-        let fanout = fanout.clone();
-        async move { fanout.tell_receipts().await }
-    });
-    let web_push_public_key = vapid.as_ref().map(|keys| keys.public_key().to_owned());
-    let Outward { providers, notifications, webhook, dead_letters } =
-        outward(config, &store, vapid, routes.clone(), members, clock.clone(), ids.clone())?;
-    background.spawn({
-        let (notifications, log) = (notifications.clone(), store_ports.clone());
-        async move { notifications.run(log).await }
-    });
-    if let Some(webhook) = webhook.clone() {
-        background.spawn(async move { webhook.run().await });
+impl RunningEngine {
+    /// Ready when the service cannot go on.
+    pub(crate) async fn failed(&mut self) -> anyhow::Error {
+        match self {
+            Self::Embedded(store) => {
+                store.closed().await;
+                anyhow::anyhow!("the store's committer has ended")
+            }
+            Self::Fleet(membership) => membership.failed().await,
+        }
     }
 
-    let gateway = Arc::new(Gateway {
-        config: config.gateway(),
-        hub: hub.clone(),
-        identity: Arc::new(auth.clone()),
-        ingest: ingest.clone(),
-        signals: fanout,
-        limiter: limiter.clone(),
-        routes,
-        clock: clock.clone(),
-        ids: ids.clone(),
-    });
-    background.spawn({
-        let gateway = gateway.clone();
-        async move { gateway.refresh_routes().await }
-    });
+    /// Says goodbye to the other processes: they call this one no more.
+    pub(crate) async fn leave(&self) {
+        if let Self::Fleet(membership) = self {
+            membership.leave().await;
+        }
+    }
 
-    let api = chats::Api {
-        auth,
-        ingest,
-        messages: store_ports.clone(),
-        chats: store_ports.clone(),
-        chat_writer: store_ports.clone(),
-        users: store_ports.clone(),
-        user_writer: store_ports.clone(),
-        watermarks: store_ports.clone(),
-        push_devices: store_ports.clone(),
-        notifier: providers,
-        web_push_public_key,
-        requests: store_ports,
-        limiter,
-        clock,
-        ids,
-        limits: chats::Limits {
-            rest_read: config.limits.rest_read(),
-            rest_write: config.limits.rest_write(),
-            send_per_chat: config.limits.send_per_chat(),
-            send_per_user: config.limits.send_per_user(),
-        },
-    };
-    let draining = Arc::new(AtomicBool::new(false));
-    let readiness = Readiness { store: store.clone(), draining: draining.clone() };
-    let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
-    let admin = Admin { token: Arc::new(admin_token), webhook, notifications, dead_letters };
-    Ok(Service { app, admin, hub, keys, store, draining, lanes, background })
+    /// Brings what was committed where it belongs, once nothing can commit any more.
+    pub(crate) async fn close(self) {
+        match self {
+            Self::Embedded(store) => store.close().await,
+            Self::Fleet(membership) => membership.close().await,
+        }
+    }
 }
 
-/// What is in the data directory.
-struct Opened {
-    store: EmbeddedStore,
-    keys: Arc<KeyRing>,
-    /// Absent where Web Push is off.
-    vapid: Option<Arc<VapidKeys>>,
-    admin_token: AdminToken,
+/// Wires this process. What answers others ends when `stopped` says so.
+pub(crate) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
+    match config.store.engine {
+        Engine::Embedded => single::compose(config).await,
+        Engine::Dynamodb => fleet::compose(config, stopped).await,
+    }
 }
 
-/// Opens what is in the data directory. It waits for the disk, so it runs where waiting holds up nobody.
-async fn open(
-    config: &Config,
-    auth_config: auth::Config,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-) -> anyhow::Result<Opened> {
-    let directory = config.data_dir.clone();
-    let store_config = embedded::Config { cache_bytes: config.store.cache_mib << 20, ..embedded::Config::default() };
-    let web_push = config.notify.webpush.enabled;
-    let opening = move || {
-        let now = clock.now();
-        let store = EmbeddedStore::open(&directory, store_config, clock, ids)?;
-        let keys = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
-        let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
-        anyhow::Ok(Opened { store, keys, vapid, admin_token: AdminToken::open(&directory)? })
-    };
-    tokio::task::spawn_blocking(opening).await?
+/// Every durable port that signing in, REST and notifications use, on whichever engine.
+#[derive(Clone)]
+struct Stores {
+    messages: Arc<dyn MessageReader>,
+    chats: Arc<dyn ChatReader>,
+    chat_writer: Arc<dyn ChatWriter>,
+    users: Arc<dyn UserReader>,
+    user_writer: Arc<dyn UserWriter>,
+    sessions: Arc<dyn SessionStore>,
+    codes: Arc<dyn CodeStore>,
+    watermarks: Arc<dyn WatermarkStore>,
+    push_devices: Arc<dyn PushDeviceStore>,
+    notices: Arc<dyn NoticeStore>,
+    dead_letters: Arc<dyn DeadLetterStore>,
+    requests: Arc<dyn RequestStore>,
+}
+
+impl Stores {
+    fn on<S>(store: &Arc<S>) -> Self
+    where
+        S: MessageReader + ChatReader + ChatWriter + UserReader + UserWriter + SessionStore + CodeStore,
+        S: WatermarkStore + PushDeviceStore + NoticeStore + DeadLetterStore + RequestStore + 'static,
+    {
+        Self {
+            messages: store.clone(),
+            chats: store.clone(),
+            chat_writer: store.clone(),
+            users: store.clone(),
+            user_writer: store.clone(),
+            sessions: store.clone(),
+            codes: store.clone(),
+            watermarks: store.clone(),
+            push_devices: store.clone(),
+            notices: store.clone(),
+            dead_letters: store.clone(),
+            requests: store.clone(),
+        }
+    }
+}
+
+/// Has fanout do its work for ever.
+fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut JoinSet<()>) {
+    let consuming = fanout.clone();
+    background.spawn(async move { consuming.run(log).await });
+    let telling = fanout.clone();
+    background.spawn(async move { telling.tell_receipts().await });
+}
+
+/// Has a gateway keep its routes for ever.
+fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
+    let gateway = gateway.clone();
+    background.spawn(async move { gateway.refresh_routes().await });
+}
+
+fn auth_config(config: &Config) -> anyhow::Result<auth::Config> {
+    Ok(config.auth.config(&config.limits, config.dev.then(|| FIXED_CODE.to_owned()))?)
 }
 
 fn otp_sender(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Arc<dyn OtpSender>> {

@@ -31,6 +31,10 @@ pub struct Config {
     pub gateway: Gateway,
     pub ingest: Ingest,
     pub store: Store,
+    pub dynamodb: Dynamodb,
+    pub kafka: Kafka,
+    pub redis: Redis,
+    pub rpc: Rpc,
     pub notify: Notify,
     pub webhook: Webhook,
     pub limits: Limits,
@@ -61,6 +65,8 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
+    /// A file that holds the secret from which a fleet derives its keys. One machine makes its own.
+    pub secret_file: String,
     pub access_token_ttl_seconds: u64,
     pub refresh_token_ttl_seconds: u64,
     pub code_ttl_seconds: u64,
@@ -120,8 +126,76 @@ pub struct Ingest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
+    pub engine: Engine,
     /// Memory for blocks of the store that were read from disk.
     pub cache_mib: u64,
+}
+
+/// What the service stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Store and log in the data directory, for one process.
+    Embedded,
+    /// Tables in DynamoDB, the log in Kafka, the rest in Redis, for as many processes as one likes.
+    Dynamodb,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dynamodb {
+    pub endpoint: String,
+    pub region: String,
+    pub table_prefix: String,
+    pub point_in_time_recovery: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kafka {
+    pub brokers: String,
+    pub topic_prefix: String,
+    /// For `tidings schema apply`.
+    pub partitions: u16,
+    pub replication: u16,
+    pub security: KafkaSecurity,
+    pub ca_file: String,
+    pub username: String,
+    pub password_file: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KafkaSecurity {
+    Plaintext,
+    Tls,
+    /// TLS, and a name and a password on top (SCRAM-SHA-512).
+    Sasl,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// The address, or some addresses of a cluster with commas between.
+    pub url: String,
+    pub cluster: bool,
+    pub username: String,
+    pub password_file: String,
+    pub ca_file: String,
+}
+
+/// How the processes of a fleet call each other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rpc {
+    pub listen: SocketAddr,
+    /// Where the others reach it, `HOST:PORT`; where it listens, if it is not set.
+    pub advertise: String,
+    /// A file that holds the secret by which they know each other, unless they have certificates.
+    pub secret_file: String,
+    pub ca_file: String,
+    pub cert_file: String,
+    pub key_file: String,
 }
 
 /// How people are told of messages while they have no connection.
@@ -198,6 +272,7 @@ impl Default for Config {
             admin: Admin { listen: loopback(9464) },
             log: Log { level: "info".into(), format: LogFormat::Text },
             auth: Auth {
+                secret_file: String::new(),
                 access_token_ttl_seconds: 3600,
                 refresh_token_ttl_seconds: 30 * 24 * 3600,
                 code_ttl_seconds: 300,
@@ -219,7 +294,38 @@ impl Default for Config {
                 connections_max: 100_000,
             },
             ingest: Ingest { queue_len_max: 8192, batch_len_max: 1024 },
-            store: Store { cache_mib: 64 },
+            store: Store { engine: Engine::Embedded, cache_mib: 64 },
+            dynamodb: Dynamodb {
+                endpoint: String::new(),
+                region: String::new(),
+                table_prefix: "tidings_".into(),
+                point_in_time_recovery: true,
+            },
+            kafka: Kafka {
+                brokers: String::new(),
+                topic_prefix: String::new(),
+                partitions: 12,
+                replication: 3,
+                security: KafkaSecurity::Plaintext,
+                ca_file: String::new(),
+                username: String::new(),
+                password_file: String::new(),
+            },
+            redis: Redis {
+                url: String::new(),
+                cluster: false,
+                username: String::new(),
+                password_file: String::new(),
+                ca_file: String::new(),
+            },
+            rpc: Rpc {
+                listen: loopback(7400),
+                advertise: String::new(),
+                secret_file: String::new(),
+                ca_file: String::new(),
+                cert_file: String::new(),
+                key_file: String::new(),
+            },
             notify: Notify {
                 delay_ms: 1000,
                 silence_seconds: 30,

@@ -6,13 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use dynamodb::schema;
 use embedded::EmbeddedStore;
+use keyfile::MasterSecret;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
-use ports::{RandomIds, SystemClock};
+use ports::{ProcessRole, RandomIds, SystemClock};
 use serde::Serialize;
+use tidings_kafka::topics::{self, Size};
+use tidings_redis::Redis;
 
-use crate::config::Config;
+use crate::config::{Config, Engine};
+use crate::engines;
 use crate::outward::receiver;
 
 /// What one look found.
@@ -56,13 +61,22 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
             ),
         }
     }
-    let (verdict, message) = data_directory(&config.data_dir).await;
-    note("data_dir", verdict, message);
-    if verdict == Verdict::Good {
-        let (verdict, message) = space(&config.data_dir);
-        note("disk space", verdict, message);
-        let (verdict, message) = fsync(&config.data_dir);
-        note("fsync", verdict, message);
+    match config.store.engine {
+        Engine::Embedded => {
+            let (verdict, message) = data_directory(&config.data_dir).await;
+            note("data_dir", verdict, message);
+            if verdict == Verdict::Good {
+                let (verdict, message) = space(&config.data_dir);
+                note("disk space", verdict, message);
+                let (verdict, message) = fsync(&config.data_dir);
+                note("fsync", verdict, message);
+            }
+        }
+        Engine::Dynamodb => {
+            for (check, (verdict, message)) in fleet(config).await {
+                note(check, verdict, message);
+            }
+        }
     }
     let (verdict, message) = open_files();
     note("open files", verdict, message);
@@ -76,6 +90,113 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
         note("dev", Verdict::Warning, "--dev lets anybody sign in with the code 000000".to_owned());
     }
     findings
+}
+
+/// Looks at what a process of a fleet stands on, as far as its roles need it.
+async fn fleet(config: &Config) -> Vec<(&'static str, (Verdict, String))> {
+    let roles = match config.roles() {
+        Ok(roles) => roles,
+        Err(error) => return vec![("roles", (Verdict::Bad, error.to_string()))],
+    };
+    let mut findings = vec![("data_dir", token_directory(&config.data_dir))];
+    if roles != [ProcessRole::Gateway] {
+        findings.push(("dynamodb", tables(config).await));
+        findings.push(("kafka", log(config).await));
+    }
+    findings.push(("redis", redis(config).await));
+    findings.push(("rpc", or_bad(engines::security(config), "the processes of the fleet know this one")));
+    if roles.contains(&ProcessRole::Api) {
+        let path = Path::new(&config.auth.secret_file);
+        let secret = MasterSecret::read(path).map_err(anyhow::Error::from);
+        findings.push(("auth.secret_file", or_bad(secret, "the keys of the fleet are derived from it")));
+    }
+    findings
+}
+
+/// Where a process of a fleet keeps the token of its operators.
+fn token_directory(directory: &Path) -> (Verdict, String) {
+    let shown = directory.display();
+    match tempfile_in(nearest_existing(directory)) {
+        Ok(_) => (Verdict::Good, format!("`{shown}` can be written; it holds the token of operators and no messages")),
+        Err(error) => (Verdict::Bad, format!("`{shown}` cannot be written: {error}; choose another --data-dir")),
+    }
+}
+
+async fn tables(config: &Config) -> (Verdict, String) {
+    let settings = engines::dynamodb(config);
+    match schema::diff(&dynamodb::connect(&settings).await, &settings).await {
+        Ok(drifts) => drift(&drifts, "all tables are there and as defined"),
+        // A role may use tables and not describe them; what it may not see is no reason not to start.
+        Err(error) if chain(&error).contains("AccessDenied") => (
+            Verdict::Warning,
+            "it answers, and these credentials may not describe tables; run `tidings schema diff` with yours"
+                .to_owned(),
+        ),
+        Err(error) => (
+            Verdict::Bad,
+            format!(
+                "{}; look at `dynamodb.endpoint`, `dynamodb.region`, the credentials and the network",
+                chain(&error)
+            ),
+        ),
+    }
+}
+
+async fn log(config: &Config) -> (Verdict, String) {
+    let settings = match engines::kafka(config) {
+        Ok(settings) => settings,
+        Err(error) => return (Verdict::Bad, format!("{error:#}")),
+    };
+    let size = Size { partitions: config.kafka.partitions, replication: config.kafka.replication };
+    match topics::diff(&settings, size).await {
+        Ok(drifts) => drift(&drifts, "all topics are there and as defined"),
+        Err(error) => (
+            Verdict::Bad,
+            format!(
+                "{}; look at `kafka.brokers` (`{}`), `kafka.security` and the network",
+                chain(&error),
+                config.kafka.brokers
+            ),
+        ),
+    }
+}
+
+/// What is missing keeps a process from working; what is another may be meant.
+fn drift(drifts: &[impl std::fmt::Display], well: &str) -> (Verdict, String) {
+    let texts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
+    match texts.len() {
+        0 => (Verdict::Good, well.to_owned()),
+        _ if texts.iter().any(|text| text.ends_with("is missing")) => {
+            (Verdict::Bad, format!("{}; run `tidings schema apply`", texts.join(", ")))
+        }
+        _ => (Verdict::Warning, format!("{}; see `tidings schema diff`", texts.join(", "))),
+    }
+}
+
+async fn redis(config: &Config) -> (Verdict, String) {
+    let opened = engines::redis(config).and_then(|settings| Ok(Redis::open(settings, Arc::new(SystemClock))?));
+    let redis = match opened {
+        Ok(redis) => redis,
+        Err(error) => return (Verdict::Bad, format!("{error:#}")),
+    };
+    match redis.ping().await {
+        Ok(()) => (Verdict::Good, "it answers; see that its `maxmemory-policy` is volatile-ttl".to_owned()),
+        Err(error) => (
+            Verdict::Bad,
+            format!(
+                "{}; look at `redis.url` (`{}`), the user, its password and the network",
+                chain(&error),
+                config.redis.url
+            ),
+        ),
+    }
+}
+
+fn or_bad<T>(outcome: anyhow::Result<T>, well: &str) -> (Verdict, String) {
+    match outcome {
+        Ok(_) => (Verdict::Good, well.to_owned()),
+        Err(error) => (Verdict::Bad, format!("{error:#}")),
+    }
 }
 
 /// Opens the store as the service would; a directory that is not there yet only has to be possible.

@@ -4,15 +4,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use embedded::{EmbeddedStore, Health};
 use http::StatusCode;
-use serde_json::{Value, json};
+use ports::Health;
+use serde_json::{Map, Value, json};
+
+/// Says how something that the process stands on is doing.
+pub(crate) type Probe = Arc<dyn Fn() -> Health + Send + Sync>;
 
 /// What readiness is made of.
 #[derive(Clone)]
 pub(crate) struct Readiness {
-    pub(crate) store: EmbeddedStore,
+    /// Everything that the process stands on, by name.
+    dependencies: Arc<[(&'static str, Probe)]>,
     pub(crate) draining: Arc<AtomicBool>,
+}
+
+impl Readiness {
+    pub(crate) fn of(dependencies: impl IntoIterator<Item = (&'static str, Probe)>) -> Self {
+        Self { dependencies: dependencies.into_iter().collect(), draining: Arc::default() }
+    }
 }
 
 /// `/healthz`: the process is alive. `/readyz`: it can do its work, with each thing it stands on by name.
@@ -24,17 +34,23 @@ pub(crate) fn router(readiness: Readiness) -> Router {
 }
 
 async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
-    let store = match readiness.store.health() {
-        Health::Ok => json!({ "status": "ok" }),
-        Health::Failing { since, reason } => json!({ "status": "failing", "since": since, "reason": reason }),
-    };
+    let mut all_well = true;
+    let mut dependencies = Map::new();
+    for (name, probe) in &*readiness.dependencies {
+        let said = match probe() {
+            Health::Ok => json!({ "status": "ok" }),
+            Health::Failing { since, reason } => {
+                all_well = false;
+                json!({ "status": "failing", "since": since, "reason": reason })
+            }
+        };
+        dependencies.insert((*name).to_owned(), said);
+    }
     let draining = readiness.draining.load(Ordering::Relaxed);
-    let ready = !draining && store["status"] == "ok";
-    let status = match (draining, ready) {
-        (true, _) => "draining",
-        (false, true) => "ready",
-        (false, false) => "unready",
+    let (status, code) = match (draining, all_well) {
+        (true, _) => ("draining", StatusCode::SERVICE_UNAVAILABLE),
+        (false, true) => ("ready", StatusCode::OK),
+        (false, false) => ("unready", StatusCode::SERVICE_UNAVAILABLE),
     };
-    let code = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(json!({ "status": status, "dependencies": { "store": store } })))
+    (code, Json(json!({ "status": status, "dependencies": dependencies })))
 }

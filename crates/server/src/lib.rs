@@ -2,16 +2,20 @@
 //!
 //! The only crate that sees planes and adapters at once, and the only one that reads files and environment. [`config`]
 //! turns what was typed into what it means, [`run`] starts a service and drains it, [`doctor`] looks at everything a
-//! service will need and says in plain words what is wrong.
+//! service will need and says in plain words what is wrong, [`tools`] is what operators do besides.
 
 mod admin;
 mod compose;
 pub mod config;
 pub mod doctor;
+mod engines;
 mod health;
+mod later_receipts;
 mod logging;
+mod outage_limits;
 mod outward;
 mod run;
+pub mod tools;
 
 pub use admin::AdminToken;
 pub use logging::init as init_logging;

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use domain::EventKind;
-use embedded::EmbeddedStore;
 use notify::{
     DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts, NotificationPorts, Notifications,
     NotificationsConfig, Providers, VapidKeys, WebPushConfig, WebPushNotifier, WebhookNotifier,
 };
-use ports::{Clock, Ids, MemberCache, Routes};
+use ports::{
+    ChatReader, Clock, DeadLetterStore, EventLog, Ids, MemberCache, MessageReader, NoticeStore, PushDeviceStore,
+    Routes, UserReader, WatermarkStore,
+};
 use webhook::Webhook;
 
 use crate::config::{Config, ConfigError};
@@ -18,37 +20,66 @@ use crate::config::{Config, ConfigError};
 /// How long a call to somebody's server may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What runs for the world outside, for operators to look after.
+#[derive(Clone)]
 pub(crate) struct Outward {
-    pub(crate) providers: Arc<Providers>,
     pub(crate) notifications: Arc<Notifications>,
+    /// The application's webhook, if one is set.
     pub(crate) webhook: Option<Arc<EventWebhook>>,
     pub(crate) dead_letters: Arc<DeadLetters>,
 }
 
+pub(crate) struct OutwardPorts {
+    pub(crate) log: Arc<dyn EventLog>,
+    pub(crate) chats: Arc<dyn ChatReader>,
+    pub(crate) members: Arc<dyn MemberCache>,
+    pub(crate) messages: Arc<dyn MessageReader>,
+    pub(crate) watermarks: Arc<dyn WatermarkStore>,
+    pub(crate) users: Arc<dyn UserReader>,
+    pub(crate) routes: Arc<dyn Routes>,
+    pub(crate) devices: Arc<dyn PushDeviceStore>,
+    pub(crate) notices: Arc<dyn NoticeStore>,
+    pub(crate) dead_letters: Arc<dyn DeadLetterStore>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<dyn Ids>,
+}
+
 pub(crate) fn outward(
     config: &Config,
-    store: &EmbeddedStore,
     vapid: Option<Arc<VapidKeys>>,
-    routes: Arc<dyn Routes>,
-    members: Arc<dyn MemberCache>,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
-) -> anyhow::Result<Outward> {
-    let store = Arc::new(store.clone());
+    ports: OutwardPorts,
+) -> anyhow::Result<(Arc<Providers>, Outward)> {
+    let OutwardPorts { log, messages, dead_letters, clock, .. } = &ports;
+    let webhook = match &config.webhook {
+        webhook if webhook.url.is_empty() => None,
+        webhook => {
+            let receiver = receiver("webhook", &webhook.url, &webhook.secret_file, clock.clone())?;
+            let ports = EventWebhookPorts {
+                log: log.clone(),
+                messages: messages.clone(),
+                dead_letters: dead_letters.clone(),
+                clock: clock.clone(),
+            };
+            let kinds = event_kinds(&webhook.events)?;
+            let config = EventWebhookConfig { kinds, ..EventWebhookConfig::default() };
+            Some(Arc::new(EventWebhook::new(ports, receiver, config)))
+        }
+    };
     let providers = Arc::new(providers(config, vapid, clock.clone())?);
+    let dead_letters = dead_letters.clone();
     let ports = NotificationPorts {
-        chats: store.clone(),
-        members,
-        messages: store.clone(),
-        watermarks: store.clone(),
-        users: store.clone(),
-        routes,
-        devices: store.clone(),
-        notices: store.clone(),
-        dead_letters: store.clone(),
+        chats: ports.chats,
+        members: ports.members,
+        messages: ports.messages,
+        watermarks: ports.watermarks,
+        users: ports.users,
+        routes: ports.routes,
+        devices: ports.devices,
+        notices: ports.notices,
+        dead_letters: ports.dead_letters,
         notifier: providers.clone(),
-        clock: clock.clone(),
-        ids,
+        clock: ports.clock,
+        ids: ports.ids,
     };
     let notifications = Arc::new(Notifications::new(
         ports,
@@ -59,20 +90,12 @@ pub(crate) fn outward(
             ..NotificationsConfig::default()
         },
     ));
-    let webhook = match &config.webhook {
-        webhook if webhook.url.is_empty() => None,
-        webhook => {
-            let receiver = receiver("webhook", &webhook.url, &webhook.secret_file, clock.clone())?;
-            let ports =
-                EventWebhookPorts { log: store.clone(), messages: store.clone(), dead_letters: store.clone(), clock };
-            let kinds = event_kinds(&webhook.events)?;
-            let config = EventWebhookConfig { kinds, ..EventWebhookConfig::default() };
-            Some(Arc::new(EventWebhook::new(ports, receiver, config)))
-        }
-    };
-    let dead_letters =
-        Arc::new(DeadLetters { store, webhook: webhook.clone(), notifications: Some(notifications.clone()) });
-    Ok(Outward { providers, notifications, webhook, dead_letters })
+    let dead_letters = Arc::new(DeadLetters {
+        store: dead_letters,
+        webhook: webhook.clone(),
+        notifications: Some(notifications.clone()),
+    });
+    Ok((providers, Outward { notifications, webhook, dead_letters }))
 }
 
 fn providers(config: &Config, vapid: Option<Arc<VapidKeys>>, clock: Arc<dyn Clock>) -> anyhow::Result<Providers> {

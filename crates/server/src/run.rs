@@ -1,9 +1,11 @@
 use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use auth::KeyRing;
 use axum::extract::Request;
 use axum::serve::ListenerExt;
 use axum::{Router, ServiceExt};
@@ -25,7 +27,7 @@ const BACKLOG: u32 = 4096;
 const KEY_CHECK: Duration = Duration::from_secs(3600);
 
 /// Runs the service until `shutdown` is ready, then drains it: no new connections, clients told, everything under way
-/// answered, the store closed.
+/// answered, everything committed brought where it belongs.
 ///
 /// One line on standard output says where it listens, once it is ready to serve.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
@@ -33,23 +35,12 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     // Bound first: with an address in use the data directory stays untouched.
     let public = bind("listen", config.listen)?;
     let private = bind("admin.listen", config.admin.listen)?;
-    let Service { app, admin, hub, keys, store, draining, mut lanes, mut background } = compose(&config).await?;
-    background.spawn(async move {
-        loop {
-            tokio::time::sleep(KEY_CHECK).await;
-            let keys = keys.clone();
-            match tokio::task::spawn_blocking(move || keys.rotate_if_due(SystemClock.now())).await {
-                Ok(Ok(rotated)) => info!(rotated, "signing key checked"),
-                Ok(Err(failure)) => {
-                    warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated")
-                }
-                Err(failure) => warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated"),
-            }
-        }
-    });
-
     let (stop, stopped) = watch::channel(false);
-    let mut listeners = tokio::task::JoinSet::new();
+    let Service { app, admin, hub, keys, draining, mut listeners, mut lanes, mut background, mut engine } =
+        compose(&config, stopped.clone()).await?;
+    if let Some(keys) = keys {
+        background.spawn(rotate_keys(keys));
+    }
     let public_address = public.local_addr()?;
     let admin_address = private.local_addr()?;
     listeners.spawn(serve(public, app, stopped.clone()));
@@ -67,12 +58,15 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
         Some(end) = background.join_next() => bail!("a task of the service has ended: {end:?}"),
         Some(end) = lanes.join_next() => bail!("a lane of ingest has ended: {end:?}"),
         Some(end) = listeners.join_next() => bail!("a listener has ended: {end:?}"),
-        () = store.closed() => bail!("the store's committer has ended"),
+        failure = engine.failed() => return Err(failure),
     }
     draining.store(true, Ordering::Relaxed);
     stop.send_replace(true);
     let drained = async {
-        hub.drain().await;
+        engine.leave().await;
+        if let Some(hub) = hub {
+            hub.drain().await;
+        }
         while listeners.join_next().await.is_some() {}
         background.shutdown().await;
         // Everything that could send is gone now, and the lanes end when their queues are empty.
@@ -85,12 +79,27 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     listeners.shutdown().await;
     background.shutdown().await;
     lanes.shutdown().await;
-    store.close().await;
+    engine.close().await;
     info!("stopped");
     Ok(())
 }
 
-fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+/// Has the age of the signing key looked at, for ever.
+async fn rotate_keys(keys: Arc<KeyRing>) {
+    loop {
+        tokio::time::sleep(KEY_CHECK).await;
+        let keys = keys.clone();
+        match tokio::task::spawn_blocking(move || keys.rotate_if_due(SystemClock.now())).await {
+            Ok(Ok(rotated)) => info!(rotated, "signing key checked"),
+            Ok(Err(failure)) => {
+                warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated")
+            }
+            Err(failure) => warn!(error = &failure as &dyn std::error::Error, "the signing key was not rotated"),
+        }
+    }
+}
+
+pub(crate) fn bind(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // A restart takes the address over from connections of the last process that linger.

@@ -24,13 +24,13 @@ pub(super) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let after = query.after.as_deref().map(parse).transpose()?;
-    let letters = admin.dead_letters.store.dead_letters(after, PAGE_LEN).await?;
+    let letters = admin.outward()?.dead_letters.store.dead_letters(after, PAGE_LEN).await?;
     let next = (letters.len() == PAGE_LEN).then(|| letters.last().map(|letter| letter.id.to_string())).flatten();
     Ok(Json(json!({ "dead_letters": letters.iter().map(body).collect::<Vec<_>>(), "next": next })))
 }
 
 pub(super) async fn redeliver(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
-    match admin.dead_letters.redeliver(parse(&id)?).await? {
+    match admin.outward()?.dead_letters.redeliver(parse(&id)?).await? {
         Redelivery::Done => Ok(Json(json!({}))),
         Redelivery::NotFound => Err(not_found()),
         Redelivery::Failed(reason) => Err(AdminError::new(ErrorCode::ServiceUnavailable, reason)),
@@ -45,7 +45,7 @@ pub(super) async fn redeliver(State(admin): State<Admin>, Path(id): Path<String>
 }
 
 pub(super) async fn forget(State(admin): State<Admin>, Path(id): Path<String>) -> Result<StatusCode, AdminError> {
-    match admin.dead_letters.store.forget(parse(&id)?).await? {
+    match admin.outward()?.dead_letters.store.forget(parse(&id)?).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_found()),
     }

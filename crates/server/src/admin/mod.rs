@@ -13,19 +13,27 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
-use notify::{DeadLetters, EventWebhook, Notifications};
+use protocol::ErrorCode;
 
 pub(crate) use metrics::install_metrics;
 pub use token::AdminToken;
+
+use self::error::AdminError;
+use crate::outward::Outward;
 
 /// What operators can have done.
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) token: Arc<AdminToken>,
-    /// The application's webhook, if one is set.
-    pub(crate) webhook: Option<Arc<EventWebhook>>,
-    pub(crate) notifications: Arc<Notifications>,
-    pub(crate) dead_letters: Arc<DeadLetters>,
+    /// What runs for the world outside, where this process has the role `api`.
+    pub(crate) outward: Option<Outward>,
+}
+
+impl Admin {
+    fn outward(&self) -> Result<&Outward, AdminError> {
+        let elsewhere = "this process does not have the role `api`; ask one that has";
+        self.outward.as_ref().ok_or_else(|| AdminError::new(ErrorCode::NotFound, elsewhere))
+    }
 }
 
 pub(crate) fn router(admin: Admin, metrics: PrometheusHandle) -> Router {

@@ -63,10 +63,11 @@ pub(super) async fn replay_notifications(
     State(admin): State<Admin>,
     Json(ChatMessages { chat_id, sequence }): Json<ChatMessages>,
 ) -> Result<Json<Value>, AdminError> {
-    let owed = admin.notifications.replay(chat_id, sequence).await?;
+    let owed = admin.outward()?.notifications.replay(chat_id, sequence).await?;
     Ok(Json(json!({ "owed": owed })))
 }
 
 fn webhook(admin: &Admin) -> Result<&Arc<EventWebhook>, AdminError> {
-    admin.webhook.as_ref().ok_or_else(|| AdminError::new(ErrorCode::NotFound, "this service has no `webhook.url`"))
+    let webhook = admin.outward()?.webhook.as_ref();
+    webhook.ok_or_else(|| AdminError::new(ErrorCode::NotFound, "this service has no `webhook.url`"))
 }

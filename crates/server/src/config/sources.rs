@@ -244,7 +244,13 @@ mod tests {
         );
         refused(
             from_environment("TIDINGS_ROLES", "gateway"),
-            expect!["`roles` is not usable: `gateway` is not a role; this version runs `all` in one process"],
+            expect![[
+                r#"`roles` is not usable: parts of the service need `store.engine` = "dynamodb"; one machine runs `all`"#
+            ]],
+        );
+        refused(
+            from_environment("TIDINGS_ROLES", "gateway, fan-out"),
+            expect!["`roles` is not usable: `fan-out` is none of all, gateway, ingest, fanout, api"],
         );
         refused(
             from_file("[auth.external]\njwks_file = \"keys.json\""),
@@ -262,6 +268,31 @@ mod tests {
             from_environment("TIDINGS_NOTIFY__WEBPUSH__CONTACT", "me@example.com"),
             expect!["`notify.webpush.contact` is not usable: `me@example.com` is neither a mailto: nor an https: URL"],
         );
+    }
+
+    #[test]
+    fn a_fleet_that_lacks_something_is_told_what() {
+        let mut settings = vec!["TIDINGS_STORE__ENGINE=dynamodb"];
+        let mut lacks = |next: &'static str, expected: expect_test::Expect| {
+            let environment = settings.iter().map(|set| set.split_once('=').unwrap());
+            let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            refused(load(&Sources { environment, ..Sources::default() }), expected);
+            settings.push(next);
+        };
+        lacks("TIDINGS_REDIS__URL=redis://127.0.0.1", expect!["`redis.url` is not usable: a fleet needs it"]);
+        lacks("TIDINGS_KAFKA__BROKERS=127.0.0.1:9092", expect!["`kafka.brokers` is not usable: a fleet needs it"]);
+        lacks("TIDINGS_AUTH__SECRET_FILE=secret", expect!["`auth.secret_file` is not usable: a fleet needs it"]);
+        lacks(
+            "TIDINGS_RPC__CERT_FILE=cert.pem",
+            expect![
+                "`rpc` is not usable: the processes of a fleet know each other by secret_file, or by ca_file, cert_file and key_file"
+            ],
+        );
+        lacks(
+            "TIDINGS_RPC__SECRET_FILE=secret",
+            expect!["`rpc` is not usable: certificates need ca_file, cert_file and key_file"],
+        );
+        lacks("", expect!["`rpc` is not usable: set secret_file or certificates, not both"]);
     }
 
     #[test]

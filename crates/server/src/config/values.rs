@@ -2,8 +2,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use domain::Quota;
+use ports::ProcessRole;
 
-use super::{Auth, Config, ConfigError, External, Limits, OtpSender};
+use super::{Auth, Config, ConfigError, Engine, External, Limits, OtpSender};
 use crate::outward::event_kinds;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,10 +15,8 @@ impl Config {
     /// Refuses settings that contradict each other.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let invalid = |key: &str, message: String| Err(ConfigError::Invalid { key: key.into(), message });
-        if self.roles != "all" {
-            return invalid("roles", format!("`{}` is not a role; this version runs `all` in one process", self.roles));
-        }
-        for (key, address) in [("listen", self.listen), ("admin.listen", self.admin.listen)] {
+        self.check_fleet()?;
+        for (key, address) in self.addresses() {
             if self.dev && !address.ip().is_loopback() {
                 return invalid(
                     key,
@@ -72,6 +71,56 @@ impl Config {
         }
     }
 
+    /// Refuses a fleet that lacks something, and parts of a service that is no fleet.
+    fn check_fleet(&self) -> Result<(), ConfigError> {
+        let invalid = |key: &str, message: &str| Err(ConfigError::Invalid { key: key.into(), message: message.into() });
+        let roles = self.roles()?;
+        if self.store.engine == Engine::Embedded {
+            if roles.len() < ProcessRole::ALL.len() {
+                return invalid(
+                    "roles",
+                    "parts of the service need `store.engine` = \"dynamodb\"; one machine runs `all`",
+                );
+            }
+            return Ok(());
+        }
+        let needed = [
+            ("redis.url", &self.redis.url, true),
+            ("kafka.brokers", &self.kafka.brokers, roles != [ProcessRole::Gateway]),
+            ("auth.secret_file", &self.auth.secret_file, roles.contains(&ProcessRole::Api)),
+        ];
+        if let Some((key, ..)) = needed.into_iter().find(|(_, value, needed)| *needed && value.is_empty()) {
+            return invalid(key, "a fleet needs it");
+        }
+        let rpc = &self.rpc;
+        let certificates = [&rpc.ca_file, &rpc.cert_file, &rpc.key_file].map(|file| !file.is_empty());
+        match (!rpc.secret_file.is_empty(), certificates) {
+            (true, [false, false, false]) | (false, [true, true, true]) => Ok(()),
+            (true, _) => invalid("rpc", "set secret_file or certificates, not both"),
+            (false, [false, false, false]) => invalid(
+                "rpc",
+                "the processes of a fleet know each other by secret_file, or by ca_file, cert_file and key_file",
+            ),
+            (false, _) => invalid("rpc", "certificates need ca_file, cert_file and key_file"),
+        }
+    }
+
+    /// The parts of the service that this process is, each once.
+    pub(crate) fn roles(&self) -> Result<Vec<ProcessRole>, ConfigError> {
+        if self.roles == "all" {
+            return Ok(ProcessRole::ALL.to_vec());
+        }
+        let named: Vec<&str> = self.roles.split(',').map(str::trim).collect();
+        let unknown = named.iter().find(|name| ProcessRole::ALL.iter().all(|role| role.name() != **name));
+        match unknown {
+            Some(name) => Err(ConfigError::Invalid {
+                key: "roles".into(),
+                message: format!("`{name}` is none of all, gateway, ingest, fanout, api"),
+            }),
+            None => Ok(ProcessRole::ALL.into_iter().filter(|role| named.contains(&role.name())).collect()),
+        }
+    }
+
     /// The sender of one-time codes, with the default decided.
     pub(crate) fn otp_sender(&self) -> OtpSender {
         match (self.auth.otp.sender, self.dev) {
@@ -119,8 +168,12 @@ impl Config {
         set.map(|(key, url, secret_file)| (key, url.as_str(), secret_file.as_str()))
     }
 
-    pub(crate) fn addresses(&self) -> [(&'static str, SocketAddr); 2] {
-        [("listen", self.listen), ("admin.listen", self.admin.listen)]
+    pub(crate) fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
+        let mut addresses = vec![("listen", self.listen), ("admin.listen", self.admin.listen)];
+        if self.store.engine == Engine::Dynamodb {
+            addresses.push(("rpc.listen", self.rpc.listen));
+        }
+        addresses
     }
 }
 

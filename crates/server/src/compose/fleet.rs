@@ -1,0 +1,403 @@
+//! One process of a fleet. Each role is a function that is handed the ports it may use: fanout gets a store it can only
+//! read, a gateway neither store nor log.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use auth::KeyRing;
+use axum::Router;
+use dynamodb::DynamoStore;
+use fanout::{Fallback, Fanout, Receipts, Shared};
+use gateway::{Gateway, Hub};
+use ingest::{Ingester, Relay};
+use keyfile::MasterSecret;
+use memory::MemoryLimits;
+use notify::VapidKeys;
+use ports::{
+    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, Ingest, Peer, Peers, ProcessRole, RandomIds,
+    RateLimiter, Signals, SystemClock,
+};
+use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemoteSignals, Services};
+use tidings_kafka::{KafkaLog, KafkaProducer};
+use tidings_redis::{
+    Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets,
+};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::rest::{Keys, Rest, RestPorts, rest};
+use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
+use crate::admin::{Admin, AdminToken};
+use crate::config::Config;
+use crate::engines;
+use crate::health::{self, Probe, Readiness};
+use crate::later_receipts::LaterReceipts;
+use crate::outage_limits::OutageLimits;
+use crate::run::bind;
+
+/// How often a process says that it is there; a third of how long it is believed.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
+/// How long a start waits for pushes to find their way here before it takes connections without them: they come
+/// directly then (C8).
+const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// Lanes of ingest. Each waits for one commit at a time, and a commit is a round trip over the network.
+const LANES: usize = 256;
+
+/// What every role of the process shares.
+struct Commons {
+    me: Peer,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    redis: Redis,
+    peers: Arc<dyn Peers>,
+    directory: Arc<Directory>,
+    /// The way to the gateways, also while Redis is away.
+    fallback: Arc<Fallback>,
+    limiter: Arc<dyn RateLimiter>,
+    background: JoinSet<()>,
+    probes: Vec<(&'static str, Probe)>,
+}
+
+pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
+    let roles = config.roles()?;
+    let has = |role| roles.contains(&role);
+    let listener = bind("rpc.listen", config.rpc.listen)?;
+    let address = match config.rpc.advertise.as_str() {
+        "" => listener.local_addr()?.to_string(),
+        advertised => advertised.to_owned(),
+    };
+    let security = engines::security(config)?;
+    let mut commons = commons(config, address, security.clone())?;
+    let mut lanes = JoinSet::new();
+
+    let store = if roles == [ProcessRole::Gateway] { None } else { Some(open_store(config, &mut commons).await) };
+    let producer = if has(ProcessRole::Ingest) || has(ProcessRole::Api) {
+        Some(open_producer(config, &mut commons)?)
+    } else {
+        None
+    };
+    let signals = Arc::new(LaterReceipts::new(Arc::new(RemoteSignals::new(commons.directory.clone()))));
+    let passing = signals.clone();
+    commons.background.spawn(async move { passing.run().await });
+    let mut services = Services::default();
+    let mut app = Router::new();
+    let (mut hub, mut outward, mut ring) = (None, None, None);
+
+    if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
+        services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut lanes));
+    }
+    if let Some(store) = store.clone().filter(|_| has(ProcessRole::Fanout)) {
+        services.signals = Some(fanout(config, store, &mut commons)?);
+    }
+    let local = services.ingest.clone().map(|ingest| (commons.me.clone(), ingest));
+    let ingest = Arc::new(RemoteIngest::new(commons.directory.clone(), local));
+    let carrying = ingest.clone();
+    commons.background.spawn(async move { match carrying.run().await {} });
+    let mut api = None;
+    if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Api)) {
+        let keys = keys(config, &*commons.clock)?;
+        ring = Some(keys.ring.clone());
+        let rest = self::api(config, store, keys, ingest.clone(), &mut commons)?;
+        services.identity = Some(Arc::new(rest.auth));
+        outward = Some(rest.outward);
+        api = Some(rest.api);
+    }
+    if has(ProcessRole::Gateway) {
+        let identity = match &services.identity {
+            Some(own) => own.clone(),
+            None => Arc::new(RemoteIdentity::new(commons.directory.clone())),
+        };
+        let gateway = gateway(config, identity, ingest, signals, &mut commons).await;
+        services.delivery = Some((gateway.hub.id().clone(), gateway.hub.clone()));
+        hub = Some(gateway.hub.clone());
+        app = app.merge(gateway::router(gateway));
+    }
+
+    let relay = match (store, producer) {
+        (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
+        _ => None,
+    };
+    let Commons { me, peers, mut background, probes, .. } = commons;
+    let readiness = Readiness::of(probes);
+    let draining = readiness.draining.clone();
+    app = app.merge(health::router(readiness));
+    if let Some(api) = api {
+        app = chats::router(api, app);
+    }
+    let mut listeners = JoinSet::new();
+    listeners.spawn(serve_calls(listener, services, security, stopped));
+    let membership = Membership { peers, me, roles, relay };
+    background.spawn(membership.announce());
+    info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
+    Ok(Service {
+        app,
+        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), outward },
+        hub,
+        keys: ring,
+        draining,
+        listeners,
+        lanes,
+        background,
+        engine: RunningEngine::Fleet(membership),
+    })
+}
+
+fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow::Result<Commons> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ids: Arc<dyn Ids> = Arc::new(RandomIds);
+    let redis = Redis::open(engines::redis(config)?, clock.clone()).context("Redis cannot be used")?;
+    let peers: Arc<dyn Peers> = Arc::new(RedisPeers::new(redis.clone()));
+    let rpc_config = rpc::Config::new(ProcessRole::ALL.to_vec());
+    let directory = Arc::new(Directory::new(peers.clone(), security, rpc_config).context("`rpc` is not usable")?);
+    let mut background = JoinSet::new();
+    let following = directory.clone();
+    background.spawn(async move { match following.run().await {} });
+    let shared = Shared {
+        routes: Arc::new(RedisRoutes::new(redis.clone())),
+        cache: Arc::new(RedisMemberCache::new(redis.clone())),
+        delivery: Arc::new(RedisDelivery::new(redis.clone())),
+        peers: peers.clone(),
+    };
+    let fallback = Arc::new(Fallback::new(shared, Arc::new(RemoteDelivery::new(directory.clone()))));
+    let watching = fallback.clone();
+    background.spawn(async move { watching.run().await });
+    let shared = Arc::new(RedisLimits::new(redis.clone()));
+    let limiter = Arc::new(OutageLimits::new(shared, Arc::new(MemoryLimits::new(clock.clone()))));
+    let me = Peer { id: ids.ulid().to_string().into(), address: address.into() };
+    let health = redis.clone();
+    let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
+    Ok(Commons { me, clock, ids, redis, peers, directory, fallback, limiter, background, probes })
+}
+
+async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> {
+    let settings = engines::dynamodb(config);
+    let client = dynamodb::connect(&settings).await;
+    let store = Arc::new(DynamoStore::new(client, &settings, commons.clock.clone(), commons.ids.clone()));
+    let health = store.clone();
+    commons.probes.push(("dynamodb", Arc::new(move || health.health())));
+    store
+}
+
+fn open_producer(config: &Config, commons: &mut Commons) -> anyhow::Result<Arc<KafkaProducer>> {
+    let producer = KafkaProducer::open(engines::kafka(config)?, commons.clock.clone());
+    let producer = Arc::new(producer.context("Kafka cannot be used")?);
+    let health = producer.clone();
+    commons.probes.push(("kafka", Arc::new(move || health.health())));
+    Ok(producer)
+}
+
+/// The durability plane. It writes, and publishes through the relay.
+fn ingest(
+    config: &Config,
+    store: &Arc<DynamoStore>,
+    signals: Arc<dyn Signals>,
+    commons: &mut Commons,
+    lanes: &mut JoinSet<()>,
+) -> Arc<dyn Ingest> {
+    let purging = store.clone();
+    commons.background.spawn(async move { purging.keep_purging().await });
+    let ports = ingest::Ports {
+        writer: store.clone(),
+        messages: store.clone(),
+        chats: store.clone(),
+        watermarks: store.clone(),
+        signals,
+        clock: commons.clock.clone(),
+        ids: commons.ids.clone(),
+    };
+    Arc::new(Ingester::start(ingest::Config { lanes: LANES, ..config.ingest() }, ports, lanes))
+}
+
+/// The delivery plane. Of the store it can read chats and their members, and of the log it can read all.
+fn fanout(config: &Config, chats: Arc<dyn ChatReader>, commons: &mut Commons) -> anyhow::Result<Arc<dyn Signals>> {
+    let log = KafkaLog::reading(engines::kafka(config)?, commons.clock.clone()).context("Kafka cannot be used")?;
+    let log = Arc::new(log);
+    let health = log.clone();
+    commons.probes.push(("kafka consumer", Arc::new(move || health.health())));
+    let fanout = Arc::new(Fanout {
+        chats,
+        cache: commons.fallback.clone(),
+        routes: commons.fallback.clone(),
+        delivery: commons.fallback.clone(),
+        clock: commons.clock.clone(),
+        receipts: Receipts::default(),
+    });
+    spawn_fanout(&fanout, log, &mut commons.background);
+    Ok(fanout)
+}
+
+/// REST, signing in, and what goes out to others' servers.
+fn api(
+    config: &Config,
+    store: &Arc<DynamoStore>,
+    keys: Keys,
+    ingest: Arc<dyn Ingest>,
+    commons: &mut Commons,
+) -> anyhow::Result<Rest> {
+    let log = KafkaLog::burying(engines::kafka(config)?, commons.clock.clone(), store.clone());
+    let redis = &commons.redis;
+    let ports = RestPorts {
+        stores: Stores::on(store),
+        log: Arc::new(log.context("Kafka cannot be used")?),
+        ingest,
+        tickets: Arc::new(RedisTickets::new(redis.clone())),
+        limiter: commons.limiter.clone(),
+        delivery: commons.fallback.clone(),
+        routes: Arc::new(RedisRoutes::new(redis.clone())),
+        members: Arc::new(RedisMemberCache::new(redis.clone())),
+        clock: commons.clock.clone(),
+        ids: commons.ids.clone(),
+    };
+    rest(config, keys, ports, &mut commons.background)
+}
+
+/// The connection plane. It has no store and no log: whatever it needs to know, it asks other processes.
+async fn gateway(
+    config: &Config,
+    identity: Arc<dyn Identity>,
+    ingest: Arc<dyn Ingest>,
+    signals: Arc<dyn Signals>,
+    commons: &mut Commons,
+) -> Arc<Gateway> {
+    let hub = Arc::new(Hub::new(GatewayId(commons.me.id.clone())));
+    let inbox = Inbox::new(commons.redis.clone(), hub.id().clone(), hub.clone());
+    let mut state = inbox.state();
+    commons.background.spawn(async move { match inbox.run().await {} });
+    if tokio::time::timeout(LISTEN_PATIENCE, state.wait_for(|state| state.listening)).await.is_err() {
+        warn!("Redis does not let this gateway listen yet; pushes come directly until it does");
+    }
+    let gateway = Arc::new(Gateway {
+        config: config.gateway(),
+        hub,
+        identity,
+        ingest,
+        signals,
+        limiter: commons.limiter.clone(),
+        routes: Arc::new(RedisRoutes::new(commons.redis.clone())),
+        clock: commons.clock.clone(),
+        ids: commons.ids.clone(),
+    });
+    spawn_gateway(&gateway, &mut commons.background);
+    commons.background.spawn(watch_gaps(gateway.clone(), state));
+    gateway
+}
+
+/// Makes up for everything that the inbox may have missed, for ever.
+async fn watch_gaps(gateway: Arc<Gateway>, mut state: watch::Receiver<InboxState>) {
+    let mut gaps = state.borrow_and_update().gaps;
+    while state.changed().await.is_ok() {
+        let now = state.borrow_and_update().gaps;
+        if now > gaps {
+            gaps = now;
+            gateway.make_up_for_gap().await;
+        }
+    }
+}
+
+/// The keys of the fleet, which every process with the role `api` derives for itself.
+fn keys(config: &Config, clock: &dyn Clock) -> anyhow::Result<Keys> {
+    let secret = MasterSecret::read(Path::new(&config.auth.secret_file)).context("`auth.secret_file` is not usable")?;
+    let vapid = config.notify.webpush.enabled.then(|| Arc::new(VapidKeys::derived(&secret)));
+    let auth_config = auth_config(config)?;
+    let ring = Arc::new(KeyRing::derived(secret, &auth_config, clock.now()));
+    Ok(Keys { config: auth_config, ring, vapid })
+}
+
+async fn open_admin_token(directory: &Path) -> anyhow::Result<AdminToken> {
+    let directory = directory.to_owned();
+    let opening = move || {
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the data directory `{}`", directory.display()))?;
+        anyhow::Ok(AdminToken::open(&directory)?)
+    };
+    tokio::task::spawn_blocking(opening).await?
+}
+
+async fn serve_calls(
+    listener: tokio::net::TcpListener,
+    services: Services,
+    security: rpc::Security,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let stop = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
+    if let Err(failure) = rpc::serve(listener, services, security, stop).await {
+        warn!(error = &failure as &dyn std::error::Error, "the listener for other processes has failed");
+    }
+}
+
+/// The place of this process in the fleet.
+pub(crate) struct Membership {
+    peers: Arc<dyn Peers>,
+    me: Peer,
+    roles: Vec<ProcessRole>,
+    relay: Option<RunningRelay>,
+}
+
+impl Membership {
+    /// Says that the process is there, for ever.
+    fn announce(&self) -> impl Future<Output = ()> + use<> {
+        let (peers, me, roles) = (self.peers.clone(), self.me.clone(), self.roles.clone());
+        async move {
+            loop {
+                if let Err(failure) = peers.announce(&me, &roles).await {
+                    let error: &dyn std::error::Error = &failure;
+                    warn!(error, "this process could not be announced; those who know it already go on");
+                }
+                tokio::time::sleep(ANNOUNCE_INTERVAL).await;
+            }
+        }
+    }
+
+    pub(crate) async fn leave(&self) {
+        if let Err(failure) = self.peers.leave(&self.me, &self.roles).await {
+            warn!(error = &failure as &dyn std::error::Error, "the others find out by themselves that this one goes");
+        }
+    }
+
+    /// Ready when what was committed is published no more.
+    pub(crate) async fn failed(&mut self) -> anyhow::Error {
+        match &mut self.relay {
+            Some(relay) => {
+                let end = relay.task.join_next().await;
+                anyhow::anyhow!("the relay has ended: {end:?}")
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(crate) async fn close(self) {
+        if let Some(relay) = self.relay {
+            relay.finish().await;
+        }
+    }
+}
+
+/// The relay of a process that commits.
+struct RunningRelay {
+    task: JoinSet<()>,
+    stop: oneshot::Sender<()>,
+}
+
+impl RunningRelay {
+    /// How long the last events may take to get into the log. Beyond that another relay sees to them.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn start(store: Arc<DynamoStore>, producer: Arc<dyn EventProducer>, clock: Arc<dyn Clock>) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let relay = Relay { outbox: store, producer, clock };
+        let mut task = JoinSet::new();
+        task.spawn(async move { relay.run(async { drop(stopped.await) }).await });
+        Self { task, stop }
+    }
+
+    async fn finish(mut self) {
+        // If the relay has ended already there is nobody to tell.
+        let _ = self.stop.send(());
+        if tokio::time::timeout(Self::PATIENCE, self.task.join_next()).await.is_err() {
+            warn!("the last events are left to other relays");
+        }
+    }
+}

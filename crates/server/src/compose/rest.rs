@@ -1,0 +1,116 @@
+use std::sync::Arc;
+
+use anyhow::Context;
+use auth::{Auth, KeyRing};
+use notify::VapidKeys;
+use ports::{Clock, Delivery, EventLog, Ids, Ingest, MemberCache, RateLimiter, Routes, TicketStore};
+use tokio::task::JoinSet;
+
+use super::{Stores, otp_sender};
+use crate::config::Config;
+use crate::outward::{Outward, OutwardPorts, outward};
+
+/// Who answers REST, signs people in, and tells the world outside: the keys of the installation.
+pub(super) struct Keys {
+    pub(super) config: auth::Config,
+    pub(super) ring: Arc<KeyRing>,
+    /// Absent where Web Push is off.
+    pub(super) vapid: Option<Arc<VapidKeys>>,
+}
+
+/// What the role `api` may use.
+pub(super) struct RestPorts {
+    pub(super) stores: Stores,
+    pub(super) log: Arc<dyn EventLog>,
+    pub(super) ingest: Arc<dyn Ingest>,
+    pub(super) tickets: Arc<dyn TicketStore>,
+    pub(super) limiter: Arc<dyn RateLimiter>,
+    pub(super) delivery: Arc<dyn Delivery>,
+    pub(super) routes: Arc<dyn Routes>,
+    pub(super) members: Arc<dyn MemberCache>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+}
+
+/// The role `api`, at work.
+pub(super) struct Rest {
+    pub(super) api: chats::Api,
+    pub(super) auth: Auth,
+    pub(super) outward: Outward,
+}
+
+pub(super) fn rest(
+    config: &Config,
+    keys: Keys,
+    ports: RestPorts,
+    background: &mut JoinSet<()>,
+) -> anyhow::Result<Rest> {
+    let RestPorts { stores, log, ingest, tickets, limiter, delivery, routes, members, clock, ids } = ports;
+    let Keys { config: auth_config, ring, vapid } = keys;
+    let auth = Auth::new(
+        auth::Ports {
+            users: stores.user_writer.clone(),
+            sessions: stores.sessions.clone(),
+            codes: stores.codes.clone(),
+            tickets,
+            limits: limiter.clone(),
+            otp: otp_sender(config, clock.clone())?,
+            delivery,
+            clock: clock.clone(),
+            ids: ids.clone(),
+        },
+        ring,
+        auth_config,
+    )
+    .context("no HTTP client can be made for the keys of [auth.external]")?;
+
+    let web_push_public_key = vapid.as_ref().map(|keys| keys.public_key().to_owned());
+    let (providers, outward) = outward(
+        config,
+        vapid,
+        OutwardPorts {
+            log: log.clone(),
+            chats: stores.chats.clone(),
+            members,
+            messages: stores.messages.clone(),
+            watermarks: stores.watermarks.clone(),
+            users: stores.users.clone(),
+            routes,
+            devices: stores.push_devices.clone(),
+            notices: stores.notices,
+            dead_letters: stores.dead_letters,
+            clock: clock.clone(),
+            ids: ids.clone(),
+        },
+    )?;
+    let notifications = outward.notifications.clone();
+    background.spawn(async move { notifications.run(log).await });
+    if let Some(webhook) = outward.webhook.clone() {
+        background.spawn(async move { webhook.run().await });
+    }
+
+    let api = chats::Api {
+        auth: auth.clone(),
+        ingest,
+        messages: stores.messages,
+        chats: stores.chats,
+        chat_writer: stores.chat_writer,
+        users: stores.users,
+        user_writer: stores.user_writer,
+        watermarks: stores.watermarks,
+        push_devices: stores.push_devices,
+        notifier: providers,
+        web_push_public_key,
+        requests: stores.requests,
+        limiter,
+        clock,
+        ids,
+        limits: chats::Limits {
+            rest_read: config.limits.rest_read(),
+            rest_write: config.limits.rest_write(),
+            send_per_chat: config.limits.send_per_chat(),
+            send_per_user: config.limits.send_per_user(),
+        },
+    };
+    Ok(Rest { api, auth, outward })
+}

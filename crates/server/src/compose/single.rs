@@ -1,0 +1,123 @@
+use std::sync::Arc;
+
+use auth::KeyRing;
+use embedded::EmbeddedStore;
+use fanout::{Fanout, Receipts};
+use gateway::{Gateway, Hub};
+use ingest::Ingester;
+use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
+use notify::VapidKeys;
+use ports::{Clock, GatewayId, Ids, Ingest, RandomIds, SystemClock};
+use tokio::task::JoinSet;
+
+use super::rest::{Keys, Rest, RestPorts, rest};
+use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
+use crate::admin::{Admin, AdminToken};
+use crate::config::Config;
+use crate::health::{self, Readiness};
+
+/// Wires all planes for one machine: embedded store and log, everything else in this process.
+pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let ids: Arc<dyn Ids> = Arc::new(RandomIds);
+    let Opened { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
+    let ring = keys.ring.clone();
+    let store_ports = Arc::new(store.clone());
+    let (mut lanes, mut background) = (JoinSet::new(), JoinSet::new());
+
+    let hub = Arc::new(Hub::new(GatewayId("local".into())));
+    let routes = Arc::new(MemoryRoutes::new(clock.clone()));
+    let limiter = Arc::new(MemoryLimits::new(clock.clone()));
+    let members = Arc::new(MemoryMemberCache::new(clock.clone()));
+    let fanout = Arc::new(Fanout {
+        chats: store_ports.clone(),
+        cache: members.clone(),
+        routes: routes.clone(),
+        delivery: hub.clone(),
+        clock: clock.clone(),
+        receipts: Receipts::default(),
+    });
+    spawn_fanout(&fanout, store_ports.clone(), &mut background);
+    let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(
+        config.ingest(),
+        ingest::Ports {
+            writer: store_ports.clone(),
+            messages: store_ports.clone(),
+            chats: store_ports.clone(),
+            watermarks: store_ports.clone(),
+            signals: fanout.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+        },
+        &mut lanes,
+    ));
+    let Rest { api, auth, outward } = rest(
+        config,
+        keys,
+        RestPorts {
+            stores: Stores::on(&store_ports),
+            log: store_ports,
+            ingest: ingest.clone(),
+            tickets: Arc::new(MemoryTickets::new(clock.clone())),
+            limiter: limiter.clone(),
+            delivery: hub.clone(),
+            routes: routes.clone(),
+            members,
+            clock: clock.clone(),
+            ids: ids.clone(),
+        },
+        &mut background,
+    )?;
+    let gateway = Arc::new(Gateway {
+        config: config.gateway(),
+        hub: hub.clone(),
+        identity: Arc::new(auth),
+        ingest,
+        signals: fanout,
+        limiter,
+        routes,
+        clock,
+        ids,
+    });
+    spawn_gateway(&gateway, &mut background);
+
+    let health = store.clone();
+    let readiness = Readiness::of([("store", Arc::new(move || health.health()) as health::Probe)]);
+    let draining = readiness.draining.clone();
+    let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
+    Ok(Service {
+        app,
+        admin: Admin { token: Arc::new(admin_token), outward: Some(outward) },
+        hub: Some(hub),
+        keys: Some(ring),
+        draining,
+        listeners: JoinSet::new(),
+        lanes,
+        background,
+        engine: RunningEngine::Embedded(store),
+    })
+}
+
+/// What is in the data directory.
+struct Opened {
+    store: EmbeddedStore,
+    keys: Keys,
+    admin_token: AdminToken,
+}
+
+/// Opens what is in the data directory. It waits for the disk, so it runs where waiting holds up nobody.
+async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Opened> {
+    let directory = config.data_dir.clone();
+    let store_config = embedded::Config { cache_bytes: config.store.cache_mib << 20, ..embedded::Config::default() };
+    let auth_config = auth_config(config)?;
+    let web_push = config.notify.webpush.enabled;
+    let opening = move || {
+        let now = clock.now();
+        let store = EmbeddedStore::open(&directory, store_config, clock, ids)?;
+        let ring = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
+        let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
+        let keys = Keys { config: auth_config, ring, vapid };
+        anyhow::Ok(Opened { store, keys, admin_token: AdminToken::open(&directory)? })
+    };
+    tokio::task::spawn_blocking(opening).await?
+}

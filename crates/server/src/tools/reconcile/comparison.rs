@@ -1,0 +1,422 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem;
+use std::time::Duration;
+
+use domain::{ChatId, Event, EventBody, Message, MessageId, Sequence, Timestamp};
+use ports::{MessageReader, PageBounds, StoreError};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::{Finding, Report, Scope};
+
+/// Chats that are remembered at once.
+pub(super) const CHATS_MAX: usize = 1_000_000;
+/// Events that wait to be compared, of all chats together. Many of one chat are compared with few reads.
+const WAITING_MAX: usize = 100_000;
+/// Messages that are read at once, and their bytes.
+const PAGE: PageBounds = PageBounds { count: 200, bytes: 1 << 20 };
+/// Heads that are read at once.
+const HEADS: usize = 100;
+
+/// Compares the events of a log, as they come, with the messages of a store.
+///
+/// The log has the events of a chat in order. So a message between two events of its chat whose own event has not come
+/// by the second one is missing, and an event that comes after all is late.
+pub(super) struct Comparison<'a> {
+    messages: &'a dyn MessageReader,
+    scope: Scope,
+    since: Timestamp,
+    now: Timestamp,
+    chats: HashMap<ChatId, Place>,
+    waiting: HashMap<ChatId, BTreeMap<Sequence, Waiting>>,
+    waiting_len: usize,
+    missing: BTreeSet<Finding>,
+    pace: Interval,
+    pub(super) report: Report,
+}
+
+/// How far a chat was read in the log, and how far it was compared with the store.
+#[derive(Clone, Copy)]
+struct Place {
+    last: Sequence,
+    compared: Option<Sequence>,
+}
+
+/// An event that waits to be compared.
+#[derive(Clone, Copy)]
+struct Waiting {
+    message_id: MessageId,
+    expires_at: Option<Timestamp>,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(messages: &'a dyn MessageReader, scope: Scope, since: Timestamp, now: Timestamp) -> Self {
+        let mut pace = interval(Duration::from_secs(1) / scope.rate.max(1));
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let report = Report { since, ..Report::default() };
+        Self {
+            messages,
+            scope,
+            since,
+            now,
+            chats: HashMap::new(),
+            waiting: HashMap::new(),
+            waiting_len: 0,
+            missing: BTreeSet::new(),
+            pace,
+            report,
+        }
+    }
+
+    /// Whether there are as many findings as are asked for.
+    pub(super) fn is_full(&self) -> bool {
+        self.report.findings() + self.missing.len() >= self.scope.limit
+    }
+
+    /// Takes the next event of the log.
+    pub(super) async fn take(&mut self, event: &Event) -> Result<(), StoreError> {
+        let EventBody::MessagePersisted { message, .. } = &event.body else { return Ok(()) };
+        let out_of_scope = self.scope.chat_id.is_some_and(|chat_id| chat_id != message.chat_id);
+        if out_of_scope || message.created_at < self.since {
+            return Ok(());
+        }
+        if self.chats.len() >= CHATS_MAX && !self.chats.contains_key(&message.chat_id) {
+            self.report.uncovered_events += 1;
+            return Ok(());
+        }
+        self.place(message);
+        if self.waiting_len >= WAITING_MAX {
+            self.compare_waiting().await?;
+        }
+        Ok(())
+    }
+
+    /// Notes where the event of a message is in the order of its chat.
+    fn place(&mut self, message: &Message) {
+        let Message { chat_id, sequence, message_id, expires_at, .. } = *message;
+        let finding = Finding { chat_id, sequence, message_id };
+        let place = self.chats.entry(chat_id).or_insert(Place { last: Sequence::ZERO, compared: None });
+        let waiting = self.waiting.entry(chat_id).or_default();
+        match waiting.get(&sequence) {
+            Some(known) if known.message_id == message_id => return self.report.repeated += 1,
+            // Two messages cannot have one sequence.
+            Some(_) => return self.report.orphaned.push(finding),
+            None => {}
+        }
+        if place.compared.is_some_and(|compared| sequence <= compared) {
+            match self.missing.remove(&finding) {
+                true => self.report.late.push(finding),
+                false => return self.report.repeated += 1,
+            }
+        } else {
+            if sequence < place.last {
+                self.report.late.push(finding);
+            }
+            place.last = place.last.max(sequence);
+            waiting.insert(sequence, Waiting { message_id, expires_at });
+            self.waiting_len += 1;
+        }
+        self.report.events += 1;
+    }
+
+    /// Compares what waits with the store.
+    async fn compare_waiting(&mut self) -> Result<(), StoreError> {
+        self.waiting_len = 0;
+        for (chat_id, events) in mem::take(&mut self.waiting) {
+            let (Some((&first, _)), Some((&last, _))) = (events.first_key_value(), events.last_key_value()) else {
+                continue;
+            };
+            let from = match self.chats.get(&chat_id).and_then(|place| place.compared) {
+                Some(compared) => compared,
+                None => {
+                    self.compare_below(chat_id, first, Timestamp::MAX).await?;
+                    Sequence(first.0.saturating_sub(1))
+                }
+            };
+            let compared = self.compare_run(chat_id, from, last, events).await?;
+            self.chats.insert(chat_id, Place { last: compared, compared: Some(compared) });
+        }
+        Ok(())
+    }
+
+    /// Compares the events of a chat with its messages above one sequence and up to another. Returns how far the chat
+    /// was compared: not above its head, whatever an event says.
+    async fn compare_run(
+        &mut self,
+        chat_id: ChatId,
+        from: Sequence,
+        to: Sequence,
+        mut events: BTreeMap<Sequence, Waiting>,
+    ) -> Result<Sequence, StoreError> {
+        let mut examined = from;
+        while examined < to {
+            if self.is_full() {
+                return Ok(examined);
+            }
+            let page = self.page(chat_id, examined).await?;
+            for message in page.messages.iter().filter(|message| message.sequence <= to) {
+                self.report.messages += 1;
+                match events.remove(&message.sequence) {
+                    Some(event) if event.message_id == message.message_id => {}
+                    Some(event) => self.report.orphaned.push(Finding {
+                        chat_id,
+                        sequence: message.sequence,
+                        message_id: event.message_id,
+                    }),
+                    None => self.miss(message),
+                }
+            }
+            if page.examined <= examined {
+                break;
+            }
+            examined = page.examined;
+        }
+        for (sequence, event) in events {
+            // What has expired is gone from the store, and rightly so (G11).
+            if event.expires_at.is_none_or(|expires_at| expires_at > self.now) {
+                self.report.orphaned.push(Finding { chat_id, sequence, message_id: event.message_id });
+            }
+        }
+        Ok(examined.min(to))
+    }
+
+    /// Has the messages of a chat below a sequence be missing, as far as they belong to the time that is compared and
+    /// are not younger than `settled`.
+    async fn compare_below(&mut self, chat_id: ChatId, below: Sequence, settled: Timestamp) -> Result<(), StoreError> {
+        let mut below = below;
+        while below > Sequence(1) && !self.is_full() {
+            self.pace.tick().await;
+            let messages = self.messages.before(chat_id, below, PAGE.count, self.now).await?;
+            for message in &messages {
+                if message.created_at < self.since {
+                    return Ok(());
+                }
+                self.report.messages += 1;
+                if message.created_at <= settled {
+                    self.miss(message);
+                }
+            }
+            match messages.last() {
+                Some(oldest) => below = oldest.sequence,
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what is left once the log is read: what waits, and what lies above the last event of each chat. What is
+    /// younger than `settled` is nobody's fault yet.
+    pub(super) async fn finish(mut self, settled: Timestamp) -> Result<Report, StoreError> {
+        self.compare_waiting().await?;
+        let unread = self.scope.chat_id.into_iter().chain(self.report.overdue.clone());
+        let unread: HashSet<ChatId> = unread.filter(|chat_id| !self.chats.contains_key(chat_id)).collect();
+        self.report.chats = (self.chats.len() + unread.len()) as u64;
+        for chat_id in unread {
+            self.compare_below(chat_id, Sequence(u64::MAX), settled).await?;
+        }
+        let read: Vec<ChatId> = self.chats.keys().copied().collect();
+        for chats in read.chunks(HEADS) {
+            self.pace.tick().await;
+            let heads = self.messages.heads(chats).await?;
+            for (chat_id, head) in chats.iter().zip(heads) {
+                let last = self.chats.get(chat_id).and_then(|place| place.compared).unwrap_or_default();
+                // A chat without a head is looked at all the same: its messages are there.
+                if head.is_none_or(|head| head.sequence > last) && !self.is_full() {
+                    self.compare_above(*chat_id, last, settled).await?;
+                }
+            }
+        }
+        self.report.stopped_at_limit = self.is_full();
+        self.report.missing = self.missing.into_iter().collect();
+        Ok(self.report)
+    }
+
+    async fn compare_above(&mut self, chat_id: ChatId, last: Sequence, settled: Timestamp) -> Result<(), StoreError> {
+        let mut examined = last;
+        loop {
+            let page = self.page(chat_id, examined).await?;
+            for message in &page.messages {
+                if message.created_at > settled {
+                    return Ok(());
+                }
+                self.report.messages += 1;
+                self.miss(message);
+            }
+            if page.examined <= examined || page.examined >= page.head || self.is_full() {
+                return Ok(());
+            }
+            examined = page.examined;
+        }
+    }
+
+    async fn page(&mut self, chat_id: ChatId, after: Sequence) -> Result<ports::Page, StoreError> {
+        self.pace.tick().await;
+        self.messages.after(chat_id, after, PAGE, self.now).await
+    }
+
+    fn miss(&mut self, message: &Message) {
+        let Message { chat_id, sequence, message_id, created_at, .. } = *message;
+        if created_at >= self.since {
+            self.missing.insert(Finding { chat_id, sequence, message_id });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use domain::{ContentType, UserId};
+    use memory::MemoryStore;
+    use ports::{ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, RandomIds, SystemClock};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const EVERYTHING: Scope = Scope { chat_id: None, since: None, limit: 1000, rate: 100_000 };
+
+    /// A chat whose messages are so many minutes old, and their events.
+    async fn chat(store: &MemoryStore, minutes: &[u64]) -> (ChatId, Vec<Event>) {
+        let (chat_id, sender_id): (ChatId, UserId) = (RandomIds.ulid().into(), RandomIds.ulid().into());
+        let name = "group".to_owned().try_into().unwrap();
+        let created_at = SystemClock.now();
+        store
+            .create_group(NewGroup { chat_id, name, created_by: sender_id, members: vec![], created_at })
+            .await
+            .unwrap();
+        let send = |minutes: &u64| NewMessage {
+            chat_id,
+            sender_id,
+            client_message_id: Uuid::new_v4().into(),
+            message_id: RandomIds.ulid().into(),
+            content: "hello".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: created_at.minus(Duration::from_secs(60 * minutes)),
+            origin_connection_id: None,
+        };
+        let sends: Vec<_> = minutes.iter().map(send).collect();
+        store.append(sends.clone()).await.unwrap();
+        let event =
+            |(send, sequence): (NewMessage, u64)| Event::message_persisted(send.at(Sequence(sequence), None), None);
+        (chat_id, sends.into_iter().zip(1..).map(event).collect())
+    }
+
+    fn new_store() -> MemoryStore {
+        MemoryStore::new(Arc::new(RandomIds))
+    }
+
+    fn since_an_hour(store: &MemoryStore, scope: Scope) -> Comparison<'_> {
+        let now = SystemClock.now();
+        Comparison::new(store, scope, now.minus(Duration::from_secs(3600)), now)
+    }
+
+    /// What is found of events that come in this order, where everything older than a minute counts.
+    async fn compare(store: &MemoryStore, events: &[Event]) -> Report {
+        let mut comparison = since_an_hour(store, EVERYTHING);
+        for event in events {
+            comparison.take(event).await.unwrap();
+        }
+        comparison.finish(SystemClock.now().minus(Duration::from_secs(60))).await.unwrap()
+    }
+
+    fn sequences(findings: &[Finding]) -> Vec<u64> {
+        findings.iter().map(|finding| finding.sequence.0).collect()
+    }
+
+    fn pick(events: &[Event], sequences: &[usize]) -> Vec<Event> {
+        sequences.iter().map(|sequence| events[sequence - 1].clone()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_store_and_a_log_that_agree_have_no_findings() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9, 8, 7]).await;
+        let report = compare(&store, &events).await;
+        assert!(!report.has_findings(), "{report:?}");
+        assert_eq!((report.chats, report.events, report.messages, report.repeated), (1, 3, 3, 0));
+    }
+
+    #[tokio::test]
+    async fn what_lies_before_between_and_behind_the_events_is_missing() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[90, 9, 8, 7, 6, 5]).await;
+        let report = compare(&store, &pick(&events, &[3, 5])).await;
+        // The first one is older than what is compared.
+        assert_eq!(sequences(&report.missing), [2, 4, 6]);
+        assert_eq!((sequences(&report.orphaned), sequences(&report.late)), (vec![], vec![]));
+    }
+
+    #[tokio::test]
+    async fn a_young_message_may_be_on_its_way() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9, 8, 0]).await;
+        assert!(!compare(&store, &pick(&events, &[1, 2])).await.has_findings());
+    }
+
+    #[tokio::test]
+    async fn an_event_behind_a_later_one_is_late_and_one_that_comes_again_is_not() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9, 8, 7]).await;
+        let report = compare(&store, &pick(&events, &[1, 3, 2, 3, 1])).await;
+        assert_eq!((sequences(&report.missing), sequences(&report.late)), (vec![], vec![2]));
+        assert_eq!((report.events, report.repeated), (3, 2));
+    }
+
+    #[tokio::test]
+    async fn what_was_missing_when_it_was_compared_is_late_when_it_comes() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9, 8, 7]).await;
+        let mut comparison = since_an_hour(&store, EVERYTHING);
+        for event in pick(&events, &[2, 3]) {
+            comparison.take(&event).await.unwrap();
+        }
+        comparison.compare_waiting().await.unwrap();
+        assert_eq!(comparison.missing.len(), 1);
+        for event in pick(&events, &[1, 3]) {
+            comparison.take(&event).await.unwrap();
+        }
+        let report = comparison.finish(SystemClock.now()).await.unwrap();
+        assert_eq!((sequences(&report.missing), sequences(&report.late)), (vec![], vec![1]));
+        assert_eq!((report.events, report.repeated), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn an_event_without_its_message_is_orphaned_and_hides_nothing() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9, 8, 7]).await;
+        let mut strange = events[0].clone();
+        if let EventBody::MessagePersisted { message, .. } = &mut strange.body {
+            message.sequence = Sequence(u64::MAX);
+        }
+        let mut comparison = since_an_hour(&store, EVERYTHING);
+        comparison.take(&events[0]).await.unwrap();
+        comparison.take(&strange).await.unwrap();
+        comparison.compare_waiting().await.unwrap();
+        let report = comparison.finish(SystemClock.now()).await.unwrap();
+        assert_eq!((sequences(&report.orphaned), sequences(&report.missing)), (vec![u64::MAX], vec![2, 3]));
+    }
+
+    #[tokio::test]
+    async fn an_event_of_another_message_at_the_same_sequence_is_orphaned() {
+        let store = new_store();
+        let (_, events) = chat(&store, &[9]).await;
+        let mut other = events[0].clone();
+        if let EventBody::MessagePersisted { message, .. } = &mut other.body {
+            message.message_id = RandomIds.ulid().into();
+        }
+        for events in [vec![other.clone()], vec![events[0].clone(), other]] {
+            let report = compare(&store, &events).await;
+            assert_eq!((sequences(&report.orphaned), sequences(&report.missing)), (vec![1], vec![]), "{events:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_stops_at_the_limit_and_says_so() {
+        let store = new_store();
+        let (chat_id, _) = chat(&store, &[9; 500]).await;
+        let scope = Scope { chat_id: Some(chat_id), limit: 3, ..EVERYTHING };
+        let report = since_an_hour(&store, scope).finish(SystemClock.now()).await.unwrap();
+        assert!(report.stopped_at_limit);
+        assert!(report.missing.len() < 500, "{}", report.missing.len());
+    }
+}

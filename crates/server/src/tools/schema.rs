@@ -1,0 +1,208 @@
+//! The tables and topics of a fleet: what they are, what of it is there, and making what is missing.
+
+use anyhow::Context;
+use dynamodb::schema::{self, Attribute, Definition, LogNames, Site, Table};
+use fanout::Fanout;
+use notify::{EventWebhook, Notifications};
+use ports::ProcessRole;
+use serde_json::{Value, json};
+use tidings_kafka::topics::{self, Size, Topic};
+
+use crate::config::Config;
+use crate::engines;
+
+/// In whose words the definition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// A template of AWS CloudFormation: tables, and the policies of roles.
+    Cloudformation,
+    /// The policies of roles alone.
+    Iam,
+    /// The commands that make the topics.
+    Kafka,
+}
+
+/// Where in AWS the policies are for.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub account_id: String,
+    /// The cluster of MSK whose clients IAM lets in, `NAME/UUID`.
+    pub msk_cluster: Option<String>,
+}
+
+/// What `apply` has changed, and what it could not.
+#[derive(Debug)]
+pub struct Applied {
+    pub changed: Vec<String>,
+    pub left: Vec<String>,
+}
+
+/// The definition in some format. `role` picks one policy.
+pub fn show(config: &Config, format: Format, role: Option<&str>, place: &Place) -> anyhow::Result<String> {
+    let (tables, kafka) = (engines::dynamodb(config), kafka_names(config));
+    match format {
+        Format::Table => {
+            let mut text = schema::show();
+            text += "\ntopic                partitions  copies  settings\n";
+            for topic in Topic::ALL.map(|topic| topic.definition(&kafka, size(config))) {
+                let settings: Vec<String> =
+                    topic.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let (name, settings) = (&topic.name, settings.join(" "));
+                text += &format!("{name:<21}{:<12}{:<8}{settings}\n", topic.partitions, topic.replication);
+            }
+            Ok(text)
+        }
+        Format::Cloudformation => Ok(schema::cloudformation(&tables, &log_names(&kafka))),
+        Format::Iam => {
+            let policies = policies(config, role, place)?;
+            let shown = policies.into_iter().map(|(role, policy)| match policy {
+                Some(policy) => format!("# {role}\n{policy}"),
+                None => format!("# {role} needs no policy: it has no table and no topic\n"),
+            });
+            Ok(shown.collect())
+        }
+        Format::Kafka => Ok(topics::commands(&kafka, size(config))),
+    }
+}
+
+/// The same as JSON.
+pub fn show_json(config: &Config, format: Format, role: Option<&str>, place: &Place) -> anyhow::Result<Value> {
+    let kafka = kafka_names(config);
+    let topics = || Topic::ALL.map(|topic| topic_json(&topic.definition(&kafka, size(config))));
+    Ok(match format {
+        Format::Table => {
+            json!({ "tables": Table::ALL.map(|table| table_json(&table.definition())), "topics": topics() })
+        }
+        Format::Kafka => json!({ "topics": topics() }),
+        Format::Cloudformation => serde_json::from_str(&show(config, format, role, place)?)?,
+        Format::Iam => {
+            let policy = |text: Option<String>| text.map(|text| serde_json::from_str(&text)).transpose();
+            let policies = policies(config, role, place)?.into_iter();
+            policies
+                .map(|(role, text)| Ok((role.name().to_owned(), policy(text)?.unwrap_or(Value::Null))))
+                .collect::<serde_json::Result<serde_json::Map<_, _>>>()?
+                .into()
+        }
+    })
+}
+
+/// What of the account and the cluster is not as defined. Topics are left out where no broker is set.
+pub async fn diff(config: &Config) -> anyhow::Result<Vec<String>> {
+    let tables = engines::dynamodb(config);
+    let client = dynamodb::connect(&tables).await;
+    let drifts = schema::diff(&client, &tables).await.with_context(unreachable_tables)?;
+    let mut drifts: Vec<String> = drifts.iter().map(ToString::to_string).collect();
+    if has_log(config) {
+        let topics = topics::diff(&engines::kafka(config)?, size(config)).await.with_context(unreachable_topics)?;
+        drifts.extend(topics.iter().map(ToString::to_string));
+    }
+    Ok(drifts)
+}
+
+/// Makes the tables and topics that are missing, and says each step to `progress`. It drops nothing.
+pub async fn apply(config: &Config, progress: impl Fn(&str)) -> anyhow::Result<Applied> {
+    progress("looking at what is there");
+    let before = diff(config).await?;
+    if before.is_empty() {
+        return Ok(Applied { changed: vec![], left: vec![] });
+    }
+    progress("making tables");
+    let tables = engines::dynamodb(config);
+    schema::apply(&dynamodb::connect(&tables).await, &tables).await.with_context(unreachable_tables)?;
+    if has_log(config) {
+        progress("making topics");
+        topics::apply(&engines::kafka(config)?, size(config)).await.with_context(unreachable_topics)?;
+    }
+    progress("looking at what came of it");
+    let left = diff(config).await?;
+    let changed = before.into_iter().filter(|drift| !left.contains(drift)).collect();
+    Ok(Applied { changed, left })
+}
+
+/// Whether the settings name a log to look at.
+pub fn has_log(config: &Config) -> bool {
+    !config.kafka.brokers.is_empty()
+}
+
+fn unreachable_tables() -> String {
+    "DynamoDB does not answer as it should; look at `dynamodb.endpoint`, `dynamodb.region` and the credentials"
+        .to_owned()
+}
+
+fn unreachable_topics() -> String {
+    "Kafka does not answer as it should; look at `kafka.brokers` and `kafka.security`".to_owned()
+}
+
+fn size(config: &Config) -> Size {
+    Size { partitions: config.kafka.partitions, replication: config.kafka.replication }
+}
+
+/// Kafka's names for things, without what only a connection needs.
+fn kafka_names(config: &Config) -> tidings_kafka::Config {
+    let brokers = if has_log(config) { config.kafka.brokers.clone() } else { "$brokers".to_owned() };
+    let topic_prefix = config.kafka.topic_prefix.clone();
+    tidings_kafka::Config { topic_prefix, ..tidings_kafka::Config::new(vec![brokers]) }
+}
+
+fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
+    // As the adapter names groups to Kafka.
+    let group = |name: &str| format!("{}tidings.{name}", kafka.topic_prefix);
+    LogNames {
+        topics: [Topic::Messages, Topic::Members, Topic::Chats].map(|topic| kafka.topic(topic)).to_vec(),
+        dead_letters: kafka.topic(Topic::DeadLetters),
+        groups: vec![
+            (ProcessRole::Fanout, group(Fanout::GROUP)),
+            (ProcessRole::Api, group(Notifications::GROUP)),
+            (ProcessRole::Api, group(EventWebhook::GROUP)),
+        ],
+    }
+}
+
+/// The policies of all roles, or of one.
+fn policies(config: &Config, role: Option<&str>, place: &Place) -> anyhow::Result<Vec<(ProcessRole, Option<String>)>> {
+    let roles: Vec<_> = match role {
+        None => ProcessRole::ALL.to_vec(),
+        Some(name) => {
+            let found = ProcessRole::ALL.into_iter().find(|role| role.name() == name);
+            vec![found.with_context(|| format!("`{name}` is none of the roles gateway, ingest, fanout, api"))?]
+        }
+    };
+    let region = &config.dynamodb.region;
+    let site = Site {
+        partition: "aws".to_owned(),
+        region: if region.is_empty() { "*".to_owned() } else { region.clone() },
+        account_id: place.account_id.clone(),
+        msk_cluster: place.msk_cluster.clone(),
+    };
+    let (tables, log) = (engines::dynamodb(config), log_names(&kafka_names(config)));
+    Ok(roles.into_iter().map(|role| (role, schema::iam(&tables, &site, &log, role))).collect())
+}
+
+fn table_json(definition: &Definition) -> Value {
+    let name = |attribute: Attribute| attribute.name();
+    json!({
+        "name": definition.name,
+        "partition_key": definition.partition_key,
+        "sort_key": definition.sort_key.map(name),
+        "index": definition.index.map(|index| json!({
+            "name": index.name,
+            "partition_key": index.partition_key,
+            "sort_key": index.sort_key.map(name),
+        })),
+        "expires": definition.expires,
+        "backed_up": definition.backed_up,
+    })
+}
+
+fn topic_json(definition: &topics::Definition) -> Value {
+    let settings: serde_json::Map<_, _> =
+        definition.settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    json!({
+        "name": definition.name,
+        "partitions": definition.partitions,
+        "replication": definition.replication,
+        "settings": settings,
+    })
+}

@@ -61,7 +61,7 @@ impl Config {
     }
 
     /// The name that Kafka knows a group by.
-    pub(crate) fn group(&self, group: &str) -> String {
+    pub fn group(&self, group: &str) -> String {
         format!("{}tidings.{group}", self.topic_prefix)
     }
 }

@@ -14,7 +14,7 @@ use tidings_redis::{
     RedisTickets,
 };
 
-use crate::engine::{Engine, start_cluster};
+use crate::engine::{command, start_cluster};
 use crate::fixtures::{Delivered, Listener, World, chat, gateway, peer, push, route, user};
 
 /// What the documentation of the crate says that a user needs.
@@ -24,10 +24,10 @@ const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_serv
 
 #[tokio::test]
 async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
-    let engine = Engine::start(&["--requirepass", "open"]);
+    let engine = engines::Redis::start_with(&["--requirepass", "open"]).await;
     for (password, expected) in [(Some("open"), None), (Some("closed"), Some("WRONGPASS")), (None, Some("NOAUTH"))] {
         let password = password.map(|password| password.to_owned().into());
-        let config = Config { password, ..Config::new(Nodes::Single(engine.url())) };
+        let config = Config { password, ..Config::new(Nodes::Single(engine.url().parse().unwrap())) };
         let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
         assert_eq!(redis.ping().await.is_ok(), expected.is_none());
         match (redis.health(), expected) {
@@ -43,16 +43,16 @@ async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
 
 #[tokio::test]
 async fn an_acl_user_needs_no_more_than_the_documentation_says() {
-    let engine = Engine::start(&acl_settings(ACL));
-    let nodes = Nodes::Single(engine.url());
+    let engine = engines::Redis::start_with(&acl_settings(ACL)).await;
+    let nodes = Nodes::Single(engine.url().parse().unwrap());
     everything_works(World::new(vec![engine], as_acl_user(nodes))).await;
 }
 
 #[tokio::test]
 async fn an_acl_user_of_a_cluster_needs_no_more_than_the_documentation_says() {
     let acl = format!("{ACL} +cluster|slots");
-    let engines = start_cluster(&acl_settings(&acl));
-    let nodes = Nodes::Cluster(engines.iter().map(Engine::url).collect());
+    let engines = start_cluster(&acl_settings(&acl)).await;
+    let nodes = Nodes::Cluster(engines.iter().map(|engine| engine.url().parse().unwrap()).collect());
     everything_works(World::new(engines, as_acl_user(nodes))).await;
 }
 
@@ -107,7 +107,7 @@ async fn tls_trusts_the_given_authority_alone() {
     fs::write(path("server.key"), server_key.serialize_pem()).unwrap();
     fs::write(path("ca.crt"), &ca_pem).unwrap();
     let (certificate, key, authorities) = (path("server.crt"), path("server.key"), path("ca.crt"));
-    let engine = Engine::start(&[
+    let engine = engines::Redis::start_with(&[
         "--tls-port",
         "0",
         "--tls-cert-file",
@@ -118,8 +118,9 @@ async fn tls_trusts_the_given_authority_alone() {
         &authorities,
         "--tls-auth-clients",
         "no",
-    ]);
-    let _: () = engine.command(&format!("CONFIG SET tls-port {}", engine.port() + 10_000));
+    ])
+    .await;
+    command::<()>(&engine, &format!("CONFIG SET tls-port {}", engine.port() + 10_000));
     let url = || format!("rediss://localhost:{}", engine.port() + 10_000).parse().unwrap();
 
     let (stranger, stranger_key) = new_authority();

@@ -13,21 +13,21 @@ use crate::fixtures::World;
 mod one {
     use super::*;
 
-    ports::contract_tests!(tickets: tickets(World::one()));
-    ports::contract_tests!(limits: limits(World::one()));
-    ports::contract_tests!(routes: routes(World::one()));
-    ports::contract_tests!(member_cache: member_cache(World::one()));
-    ports::contract_tests!(peers: peers(World::one()));
+    ports::contract_tests!(tickets: tickets(World::one().await));
+    ports::contract_tests!(limits: limits(World::one().await));
+    ports::contract_tests!(routes: routes(World::one().await));
+    ports::contract_tests!(member_cache: member_cache(World::one().await));
+    ports::contract_tests!(peers: peers(World::one().await));
 }
 
 mod cluster {
     use super::*;
 
-    ports::contract_tests!(tickets: tickets(World::cluster()));
-    ports::contract_tests!(limits: limits(World::cluster()));
-    ports::contract_tests!(routes: routes(World::cluster()));
-    ports::contract_tests!(member_cache: member_cache(World::cluster()));
-    ports::contract_tests!(peers: peers(World::cluster()));
+    ports::contract_tests!(tickets: tickets(World::cluster().await));
+    ports::contract_tests!(limits: limits(World::cluster().await));
+    ports::contract_tests!(routes: routes(World::cluster().await));
+    ports::contract_tests!(member_cache: member_cache(World::cluster().await));
+    ports::contract_tests!(peers: peers(World::cluster().await));
 }
 
 fn limits(world: World) -> Timed<dyn RateLimiter> {

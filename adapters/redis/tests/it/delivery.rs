@@ -1,6 +1,7 @@
 use ports::{Delivery, Ids, Push, RandomIds};
 use tidings_redis::{InboxState, RedisDelivery};
 
+use crate::engine::command;
 use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, user};
 
 on_one_and_on_a_cluster!(
@@ -87,7 +88,7 @@ async fn a_revocation_reaches_every_gateway_with_one_publish(world: World) {
 
 async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {
     let mut listener = Listener::start(&world.redis, "a").await;
-    let heard: usize = world.engines[0].command("PUBLISH server:{a}:deliver rubbish");
+    let heard: usize = command(&world.engines[0], "PUBLISH server:{a}:deliver rubbish");
     assert_eq!(heard, 1);
     assert_eq!(listener.until(|state| state.gaps > 0).await, InboxState { listening: true, gaps: 1 });
     let pushes = vec![push(vec![user()], "hello")];

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ChatId, SessionId, UserId};
+use futures_util::future::join_all;
 use memory::ManualClock;
 use ports::{Clock, Delivery, GatewayId, Ids, Peer, Push, RandomIds, Route, StoreError, SystemClock};
 use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis};
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time;
 use uuid::Uuid;
 
-use crate::engine::{Engine, start_cluster};
+use crate::engine::{command, start_cluster};
 
 /// Makes a test of each function, once with one Redis and once with a cluster.
 macro_rules! on_one_and_on_a_cluster {
@@ -21,7 +22,7 @@ macro_rules! on_one_and_on_a_cluster {
             $(
                 #[tokio::test]
                 async fn $behaviour() {
-                    super::$behaviour($crate::fixtures::World::one()).await;
+                    super::$behaviour($crate::fixtures::World::one().await).await;
                 }
             )*
         }
@@ -29,7 +30,7 @@ macro_rules! on_one_and_on_a_cluster {
             $(
                 #[tokio::test]
                 async fn $behaviour() {
-                    super::$behaviour($crate::fixtures::World::cluster()).await;
+                    super::$behaviour($crate::fixtures::World::cluster().await).await;
                 }
             )*
         }
@@ -39,38 +40,43 @@ pub(crate) use on_one_and_on_a_cluster;
 
 /// Servers, and a way to them on a clock that the test moves.
 pub(crate) struct World {
-    pub(crate) engines: Vec<Engine>,
+    pub(crate) engines: Vec<engines::Redis>,
     pub(crate) config: Config,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) redis: Redis,
 }
 
 impl World {
-    pub(crate) fn one() -> Self {
-        let engine = Engine::start(&[]);
-        let config = Config::new(Nodes::Single(engine.url()));
+    pub(crate) async fn one() -> Self {
+        let engine = engines::Redis::start().await;
+        let config = Config::new(Nodes::Single(engine.url().parse().unwrap()));
         Self::new(vec![engine], config)
     }
 
-    pub(crate) fn cluster() -> Self {
-        let engines = start_cluster(&[]);
-        let config = Config::new(Nodes::Cluster(engines.iter().map(Engine::url).collect()));
+    pub(crate) async fn cluster() -> Self {
+        let engines = start_cluster(&[]).await;
+        let config = Config::new(Nodes::Cluster(engines.iter().map(|engine| engine.url().parse().unwrap()).collect()));
         Self::new(engines, config)
     }
 
-    pub(crate) fn new(engines: Vec<Engine>, config: Config) -> Self {
+    pub(crate) fn new(engines: Vec<engines::Redis>, config: Config) -> Self {
         let clock = Arc::new(ManualClock::at(SystemClock.now()));
         let redis = Redis::open(config.clone(), clock.clone()).unwrap();
         Self { engines, config, clock, redis }
     }
 
+    /// Ends all servers at the same moment, so that no client that has lost one finds another.
+    pub(crate) async fn stop(&mut self) {
+        join_all(self.engines.iter_mut().map(engines::Redis::stop)).await;
+    }
+
     pub(crate) fn flush(&self) {
-        self.engines.iter().for_each(|engine| engine.command("FLUSHALL"));
+        self.engines.iter().for_each(|engine| command(engine, "FLUSHALL"));
     }
 
     /// All keys that match, and where they are.
-    pub(crate) fn keys(&self, pattern: &str) -> Vec<(&Engine, String)> {
-        let keys = |engine: &Engine| engine.command::<Vec<String>>(&format!("KEYS {pattern}"));
+    pub(crate) fn keys(&self, pattern: &str) -> Vec<(&engines::Redis, String)> {
+        let keys = |engine: &engines::Redis| command::<Vec<String>>(engine, &format!("KEYS {pattern}"));
         self.engines.iter().flat_map(|engine| keys(engine).into_iter().map(move |key| (engine, key))).collect()
     }
 
@@ -82,7 +88,7 @@ impl World {
     /// The same for everything they were asked to do, by scripts too.
     pub(crate) fn all_calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
-        for stats in self.engines.iter().map(|engine| engine.command::<String>("INFO commandstats")) {
+        for stats in self.engines.iter().map(|engine| command::<String>(engine, "INFO commandstats")) {
             for line in stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")) {
                 let (command, count) = line.split_once(":calls=").unwrap();
                 let count: usize = count.split(',').next().unwrap().parse().unwrap();

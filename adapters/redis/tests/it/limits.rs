@@ -23,8 +23,7 @@ fn takes() -> impl Strategy<Value = Vec<(usize, Quota, u64)>> {
 #[test]
 fn redis_decides_like_memory() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let _guard = runtime.enter();
-    let world = World::one();
+    let world = runtime.block_on(World::one());
     let redis = RedisLimits::new(world.redis.clone());
     let config = ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
     let compared = TestRunner::new(config).run(&takes(), |takes| {

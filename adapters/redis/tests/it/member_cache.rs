@@ -1,6 +1,7 @@
 use ports::MemberCache;
 use tidings_redis::{Redis, RedisMemberCache};
 
+use crate::engine::command;
 use crate::fixtures::{World, chat, on_one_and_on_a_cluster, user};
 
 on_one_and_on_a_cluster!(
@@ -49,11 +50,11 @@ async fn members_are_remembered_again_when_the_hold_off_is_over(world: World) {
     one.invalidate(chat_id).await.unwrap();
     let keys = world.keys("chat_members:*");
     let [(engine, key)] = &keys[..] else { panic!("{} keys", keys.len()) };
-    let hold_off_ms: i64 = engine.command(&format!("PTTL {key}"));
+    let hold_off_ms: i64 = command(engine, &format!("PTTL {key}"));
     assert!((5_000..=10_000).contains(&hold_off_ms), "a read of the store takes 5 s at the most, not {hold_off_ms} ms");
 
     // What Redis does when the time is over.
-    engine.command::<()>(&format!("DEL {key}"));
+    command::<()>(engine, &format!("DEL {key}"));
     other.fill(chat_id, new.into()).await.unwrap();
     assert_eq!(one.members(chat_id).await.unwrap(), Some(new.into()));
 }

@@ -2,11 +2,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use ports::{Clock, Delivery, Routes, StoreError};
 use tidings_redis::{Config, Health, InboxState, Nodes, Redis, RedisDelivery, RedisRoutes};
 
-use crate::engine::{Engine, wait_for_cluster};
+use crate::engine::{command, wait_for_cluster};
 use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, soon, user};
 
 on_one_and_on_a_cluster!(
@@ -24,13 +23,15 @@ async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
     let user_id = registered[0].user_id;
     routes.register(&registered).await.unwrap();
 
-    world.engines.iter_mut().for_each(Engine::kill);
+    world.stop().await;
     assert_eq!(listener.until(|state| !state.listening).await.gaps, 0);
     assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
 
-    world.engines.iter_mut().for_each(Engine::run);
+    for engine in &mut world.engines {
+        engine.start_again().await;
+    }
     if world.engines.len() > 1 {
-        wait_for_cluster(&world.engines);
+        wait_for_cluster(&world.engines).await;
     }
     assert_eq!(listener.until(|state| state.listening).await, InboxState { listening: true, gaps: 1 });
     soon(async { while routes.register(&registered).await.is_err() {} }).await;
@@ -46,7 +47,7 @@ async fn a_connection_that_is_lost_is_not_noticed(world: World) {
     let registered: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
     for _ in 0..3 {
         routes.register(&registered).await.unwrap();
-        let lost = world.engines.iter().map(|engine| engine.command::<usize>("CLIENT KILL TYPE normal"));
+        let lost = world.engines.iter().map(|engine| command::<usize>(engine, "CLIENT KILL TYPE normal"));
         assert!(lost.sum::<usize>() >= world.engines.len());
     }
     routes.register(&registered).await.unwrap();
@@ -55,7 +56,7 @@ async fn a_connection_that_is_lost_is_not_noticed(world: World) {
 async fn a_dead_redis_fails_at_once(mut world: World) {
     world.redis.ping().await.unwrap();
     assert_eq!(world.redis.health(), Health::Ok);
-    world.engines.iter_mut().for_each(Engine::kill);
+    world.stop().await;
     let began = Instant::now();
     assert!(matches!(world.redis.ping().await, Err(StoreError::Unavailable(_))));
     assert!(began.elapsed() <= world.config.command_timeout + Duration::from_secs(2));
@@ -68,35 +69,36 @@ async fn a_hanging_redis_fails_within_the_timeout(world: World) {
     let routes = RedisRoutes::new(world.redis.clone());
     let registered = [route(user(), "a")];
     routes.register(&registered).await.unwrap();
-    world.engines.iter().for_each(|engine| engine.signal(Signal::SIGSTOP));
+    world.engines.iter().for_each(engines::Redis::pause);
     let began = Instant::now();
     assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
     let took = began.elapsed();
     let timeout = world.config.command_timeout;
     assert!((timeout..timeout + Duration::from_secs(2)).contains(&took), "{took:?}");
 
-    world.engines.iter().for_each(|engine| engine.signal(Signal::SIGCONT));
+    world.engines.iter().for_each(engines::Redis::resume);
     soon(async { while routes.register(&registered).await.is_err() {} }).await;
     assert_eq!(world.redis.health(), Health::Ok);
 }
 
 #[tokio::test]
 async fn a_redis_that_comes_late_is_found() {
-    let mut engine = Engine::prepare(&[]);
-    let config = Config::new(Nodes::Single(engine.url()));
+    let mut engine = engines::Redis::start().await;
+    engine.stop().await;
+    let config = Config::new(Nodes::Single(engine.url().parse().unwrap()));
     let redis = Redis::open(config, Arc::new(ports::SystemClock)).unwrap();
     assert!(redis.ping().await.is_err());
-    engine.run();
+    engine.start_again().await;
     redis.ping().await.unwrap();
 }
 
 #[tokio::test]
 async fn commands_beyond_the_bound_are_refused_and_do_not_wait() {
-    let engine = Engine::start(&[]);
-    let config = Config { commands_max: 1, ..Config::new(Nodes::Single(engine.url())) };
+    let engine = engines::Redis::start().await;
+    let config = Config { commands_max: 1, ..Config::new(Nodes::Single(engine.url().parse().unwrap())) };
     let world = World::new(vec![engine], config);
     world.redis.ping().await.unwrap();
-    world.engines[0].signal(Signal::SIGSTOP);
+    world.engines[0].pause();
     let began = Instant::now();
     // Both are under way at once; the second is answered first.
     let second = async {

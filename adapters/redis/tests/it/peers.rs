@@ -3,6 +3,7 @@ use std::time::Duration;
 use ports::{Peer, Peers, ProcessRole, StoreError};
 use tidings_redis::RedisPeers;
 
+use crate::engine::command;
 use crate::fixtures::{World, on_one_and_on_a_cluster, peer};
 
 on_one_and_on_a_cluster!(
@@ -17,7 +18,7 @@ async fn processes_that_come_and_go_cost_no_more_than_those_alive(world: World) 
         peers.announce(&peer(&n.to_string()), &[ProcessRole::Gateway]).await.unwrap();
         world.clock.advance(Duration::from_secs(5));
     }
-    let sizes = world.keys("peers:*").into_iter().map(|(engine, key)| engine.command(&format!("ZCARD {key}")));
+    let sizes = world.keys("peers:*").into_iter().map(|(engine, key)| command(engine, &format!("ZCARD {key}")));
     assert_eq!(sizes.collect::<Vec<usize>>(), [3]);
 }
 
@@ -32,7 +33,7 @@ async fn a_process_without_an_address_is_unreadable(world: World) {
     let peers = RedisPeers::new(world.redis.clone());
     peers.announce(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
     for (engine, key) in world.keys("peers:*") {
-        engine.command::<()>(&format!("ZADD {key} inf rubbish"));
+        command::<()>(engine, &format!("ZADD {key} inf rubbish"));
     }
     let unreadable = peers.peers(ProcessRole::Gateway).await.unwrap_err();
     assert!(matches!(unreadable, StoreError::Corrupt { table: "peers", .. }), "{unreadable}");

@@ -7,7 +7,7 @@ use domain::Quota;
 use ports::{Clock, LimitKey, MemberCache, Peers, ProcessRole, RateLimiter, Routes, Ticket, TicketStore};
 use tidings_redis::{RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets};
 
-use crate::engine::Engine;
+use crate::engine::command;
 use crate::fixtures::{World, chat, gateway, on_one_and_on_a_cluster, peer, route, user};
 
 on_one_and_on_a_cluster!(
@@ -93,7 +93,7 @@ async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes(wor
         world.clock.advance(Duration::from_secs(5));
     }
     let sizes = ["user_connections:*", "user_servers:*", "server_connections:{a}"].map(|pattern| {
-        let sizes = world.keys(pattern).into_iter().map(|(engine, key)| engine.command(&format!("ZCARD {key}")));
+        let sizes = world.keys(pattern).into_iter().map(|(engine, key)| command(engine, &format!("ZCARD {key}")));
         sizes.collect::<Vec<usize>>()
     });
     assert_eq!(sizes, [[6], [4], [3]]);
@@ -107,7 +107,7 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
     routes.register(&[kept, forgotten.clone()]).await.unwrap();
     // Forgetting one of them must not bring a part of the other back that was lost.
     for (engine, key) in world.keys("user_servers:*") {
-        engine.command::<()>(&format!("DEL {key}"));
+        command::<()>(engine, &format!("DEL {key}"));
     }
     routes.unregister(&forgotten).await.unwrap();
     routes.register(&[route(user(), "a")]).await.unwrap();
@@ -132,7 +132,7 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
 
     let mut families = BTreeSet::new();
     for (engine, key) in world.keys("*") {
-        let life_ms: i64 = engine.command(&format!("PTTL {key}"));
+        let life_ms: i64 = command(engine, &format!("PTTL {key}"));
         let family = key.split(':').next().unwrap().to_owned();
         let life_ms_max = match &*family {
             "chat_members" => 300_000,
@@ -159,31 +159,31 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
 /// While a slot is on its way its new keys are at the node that it goes to; then all are.
 #[tokio::test]
 async fn a_slot_that_moves_is_followed() {
-    let world = World::cluster();
+    let world = World::cluster().await;
     let cache = RedisMemberCache::new(world.redis.clone());
     let chat_id = chat();
-    let slot: usize = world.engines[0].command(&format!("CLUSTER KEYSLOT chat_members:{{{chat_id}}}"));
+    let slot: usize = command(&world.engines[0], &format!("CLUSTER KEYSLOT chat_members:{{{chat_id}}}"));
     world.redis.ping().await.unwrap();
     let place = world.engines.iter().position(|engine| {
-        let slots: String = engine.command("CLUSTER NODES");
+        let slots: String = command(engine, "CLUSTER NODES");
         let own = slots.lines().find(|line| line.contains("myself")).unwrap().split(' ').next_back().unwrap();
         let (first, last) = own.split_once('-').unwrap();
         (first.parse().unwrap()..=last.parse().unwrap()).contains(&slot)
     });
     let place = place.expect("every slot has a node");
     let (from, to) = (&world.engines[place], &world.engines[(place + 1) % 3]);
-    let id = |engine: &Engine| engine.command::<String>("CLUSTER MYID");
+    let id = |engine: &engines::Redis| command::<String>(engine, "CLUSTER MYID");
 
-    to.command::<()>(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
-    from.command::<()>(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
+    command::<()>(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
+    command::<()>(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
     let members: Arc<[_]> = [user()].into();
     cache.fill(chat_id, members.clone()).await.unwrap();
     assert_eq!(cache.members(chat_id).await.unwrap(), Some(members.clone()));
-    assert_eq!(from.command::<usize>(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 0);
-    assert_eq!(to.command::<usize>(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 1);
+    assert_eq!(command::<usize>(from, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), 0);
+    assert_eq!(command::<usize>(to, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), 1);
 
     for engine in [to, from] {
-        engine.command::<()>(&format!("CLUSTER SETSLOT {slot} NODE {}", id(to)));
+        command::<()>(engine, &format!("CLUSTER SETSLOT {slot} NODE {}", id(to)));
     }
     assert_eq!(cache.members(chat_id).await.unwrap(), Some(members));
 }

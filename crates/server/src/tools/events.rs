@@ -172,8 +172,8 @@ pub async fn replay(config: &Config, group: &str, from: Beginning, force: bool) 
 async fn prepare(log: &dyn EventLog, group: &str, from: Beginning, force: bool) -> anyhow::Result<Prepared> {
     if let Some(role) = role_of(group).filter(|_| !force) {
         bail!(
-            "the service itself consumes as group `{group}`; stop all processes with the role `{role}`, say --force, and \
-             start them again"
+            "the service itself consumes as group `{group}`; stop all processes with the role `{role}`, say --force, \
+             then start them again"
         );
     }
     if !force && !is_fresh(log, group).await? {

@@ -18,9 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use domain::limits::RETENTION;
 use domain::{ChatId, Event, MessageId, Sequence, Timestamp};
-use ports::{
-    Clock, EventConsumer, EventLog, Ids, MessageReader, PageBounds, Position, RandomIds, Start, StoreError, SystemClock,
-};
+use ports::{Clock, EventLog, Ids, MessageReader, PageBounds, Position, RandomIds, Start, StoreError, SystemClock};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
@@ -141,7 +139,7 @@ impl Look<'_> {
         let now = SystemClock.now();
         let settled = now.minus(SETTLED_AFTER);
         let since = scope.since.unwrap_or(now.minus(RETENTION.saturating_sub(RETENTION_EDGE)));
-        let mut comparison = Comparison::new(self.messages, scope, since, now);
+        let mut comparison = Comparison::new(self.messages, &SystemClock, scope, since);
         self.read_log(&mut comparison, since, progress).await?;
         if let Some(between) = self.between {
             let overdue = between.outbox.overdue(settled).await.context("the store did not say what is unpublished")?;
@@ -191,7 +189,13 @@ impl Look<'_> {
                 Some(_) => {}
                 None if is_quiet || read >= look_at => {
                     look_at = read + LOOK_INTERVAL;
-                    if self.has_reached(&mut *consumer, &group, &end).await? {
+                    consumer.commit().await?;
+                    let left = self.log.lag(&group).await?;
+                    // Everything that was there is read when no more is left than has come since.
+                    let has_reached_end = left == 0 || left <= self.log.lag(&end).await?;
+                    if has_reached_end && (left == 0 || is_quiet) {
+                        break;
+                    } else if has_reached_end {
                         overlap_ends = Some(Instant::now() + OVERLAP);
                     } else if last_read.elapsed() > SILENCE_MAX {
                         bail!("the log has more than it tells; {read} of {all} events were read");
@@ -201,12 +205,6 @@ impl Look<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a group has no more in front of it than another, which stands where the log ended in the beginning.
-    async fn has_reached(&self, consumer: &mut dyn EventConsumer, group: &str, end: &str) -> anyhow::Result<bool> {
-        consumer.commit().await?;
-        Ok(self.log.lag(group).await? <= self.log.lag(end).await?)
     }
 
     /// Publishes what is missing from the store, the oldest of each chat first.

@@ -5,28 +5,30 @@ use dynamodb::schema::{self, Attribute, Definition, LogNames, Site, Table};
 use fanout::Fanout;
 use notify::{EventWebhook, Notifications};
 use ports::ProcessRole;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tidings_kafka::topics::{self, Size, Topic};
 
 use crate::config::Config;
 use crate::engines;
 
 /// In whose words the definition is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Format {
     /// For people.
     Table,
     /// A template of AWS CloudFormation: tables, and the policies of roles.
     Cloudformation,
     /// The policies of roles alone.
-    Iam,
+    Iam(Policies),
     /// The commands that make the topics.
     Kafka,
 }
 
-/// Where in AWS the policies are for.
+/// Which policies, and for where in AWS.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Policies {
+    /// One role; all of them, if absent.
+    pub role: Option<String>,
     pub account_id: String,
     /// The cluster of MSK whose clients IAM lets in, `NAME/UUID`.
     pub msk_cluster: Option<String>,
@@ -39,25 +41,26 @@ pub struct Applied {
     pub left: Vec<String>,
 }
 
-/// The definition in some format. `role` picks one policy.
-pub fn show(config: &Config, format: Format, role: Option<&str>, place: &Place) -> anyhow::Result<String> {
+/// The definition in some format.
+pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
     let (tables, kafka) = (engines::dynamodb(config), kafka_names(config));
     match format {
         Format::Table => {
-            let mut text = schema::show();
-            text += "\ntopic                partitions  copies  settings\n";
-            for topic in Topic::ALL.map(|topic| topic.definition(&kafka, size(config))) {
-                let settings: Vec<String> =
-                    topic.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                let (name, settings) = (&topic.name, settings.join(" "));
-                text += &format!("{name:<21}{:<12}{:<8}{settings}\n", topic.partitions, topic.replication);
+            let topics = Topic::ALL.map(|topic| topic.definition(&kafka, size(config)));
+            let width = topics.iter().map(|topic| topic.name.len()).max().unwrap_or(0);
+            let mut text = format!("{}\n{:width$}  partitions  copies  settings\n", schema::show(), "topic");
+            for topic in topics {
+                let settings: Vec<_> = topic.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let (name, settings) = (topic.name, settings.join(" "));
+                text += &format!("{name:width$}  {:<10}  {:<6}  {settings}\n", topic.partitions, topic.replication);
             }
             Ok(text)
         }
         Format::Cloudformation => Ok(schema::cloudformation(&tables, &log_names(&kafka))),
-        Format::Iam => {
-            let policies = policies(config, role, place)?;
-            let shown = policies.into_iter().map(|(role, policy)| match policy {
+        Format::Iam(which) => {
+            let shown = policies(config, which)?.into_iter().map(|(role, policy)| match policy {
+                // One alone can be pasted as it is.
+                Some(policy) if which.role.is_some() => policy,
                 Some(policy) => format!("# {role}\n{policy}"),
                 None => format!("# {role} needs no policy: it has no table and no topic\n"),
             });
@@ -68,7 +71,7 @@ pub fn show(config: &Config, format: Format, role: Option<&str>, place: &Place) 
 }
 
 /// The same as JSON.
-pub fn show_json(config: &Config, format: Format, role: Option<&str>, place: &Place) -> anyhow::Result<Value> {
+pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
     let kafka = kafka_names(config);
     let topics = || Topic::ALL.map(|topic| topic_json(&topic.definition(&kafka, size(config))));
     Ok(match format {
@@ -76,14 +79,14 @@ pub fn show_json(config: &Config, format: Format, role: Option<&str>, place: &Pl
             json!({ "tables": Table::ALL.map(|table| table_json(&table.definition())), "topics": topics() })
         }
         Format::Kafka => json!({ "topics": topics() }),
-        Format::Cloudformation => serde_json::from_str(&show(config, format, role, place)?)?,
-        Format::Iam => {
-            let policy = |text: Option<String>| text.map(|text| serde_json::from_str(&text)).transpose();
-            let policies = policies(config, role, place)?.into_iter();
-            policies
-                .map(|(role, text)| Ok((role.name().to_owned(), policy(text)?.unwrap_or(Value::Null))))
-                .collect::<serde_json::Result<serde_json::Map<_, _>>>()?
-                .into()
+        Format::Cloudformation => serde_json::from_str(&show(config, format)?)?,
+        Format::Iam(which) => {
+            let mut by_role = Map::new();
+            for (role, policy) in policies(config, which)? {
+                let policy = policy.map(|text| serde_json::from_str(&text)).transpose()?;
+                by_role.insert(role.name().to_owned(), policy.unwrap_or(Value::Null));
+            }
+            by_role.into()
         }
     })
 }
@@ -147,25 +150,23 @@ fn kafka_names(config: &Config) -> tidings_kafka::Config {
 }
 
 fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
-    // As the adapter names groups to Kafka.
-    let group = |name: &str| format!("{}tidings.{name}", kafka.topic_prefix);
     LogNames {
         topics: [Topic::Messages, Topic::Members, Topic::Chats].map(|topic| kafka.topic(topic)).to_vec(),
         dead_letters: kafka.topic(Topic::DeadLetters),
         groups: vec![
-            (ProcessRole::Fanout, group(Fanout::GROUP)),
-            (ProcessRole::Api, group(Notifications::GROUP)),
-            (ProcessRole::Api, group(EventWebhook::GROUP)),
+            (ProcessRole::Fanout, kafka.group(Fanout::GROUP)),
+            (ProcessRole::Api, kafka.group(Notifications::GROUP)),
+            (ProcessRole::Api, kafka.group(EventWebhook::GROUP)),
         ],
     }
 }
 
-/// The policies of all roles, or of one.
-fn policies(config: &Config, role: Option<&str>, place: &Place) -> anyhow::Result<Vec<(ProcessRole, Option<String>)>> {
-    let roles: Vec<_> = match role {
+/// The policies that are asked for, each with its role.
+fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(ProcessRole, Option<String>)>> {
+    let roles = match &which.role {
         None => ProcessRole::ALL.to_vec(),
         Some(name) => {
-            let found = ProcessRole::ALL.into_iter().find(|role| role.name() == name);
+            let found = ProcessRole::ALL.into_iter().find(|role| role.name() == *name);
             vec![found.with_context(|| format!("`{name}` is none of the roles gateway, ingest, fanout, api"))?]
         }
     };
@@ -173,8 +174,8 @@ fn policies(config: &Config, role: Option<&str>, place: &Place) -> anyhow::Resul
     let site = Site {
         partition: "aws".to_owned(),
         region: if region.is_empty() { "*".to_owned() } else { region.clone() },
-        account_id: place.account_id.clone(),
-        msk_cluster: place.msk_cluster.clone(),
+        account_id: which.account_id.clone(),
+        msk_cluster: which.msk_cluster.clone(),
     };
     let (tables, log) = (engines::dynamodb(config), log_names(&kafka_names(config)));
     Ok(roles.into_iter().map(|role| (role, schema::iam(&tables, &site, &log, role))).collect())
@@ -197,7 +198,7 @@ fn table_json(definition: &Definition) -> Value {
 }
 
 fn topic_json(definition: &topics::Definition) -> Value {
-    let settings: serde_json::Map<_, _> =
+    let settings: Map<_, _> =
         definition.settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     json!({
         "name": definition.name,

@@ -3,7 +3,7 @@ use std::mem;
 use std::time::Duration;
 
 use domain::{ChatId, Event, EventBody, Message, MessageId, Sequence, Timestamp};
-use ports::{MessageReader, PageBounds, StoreError};
+use ports::{Clock, MessageReader, Page, PageBounds, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::{Finding, Report, Scope};
@@ -23,9 +23,9 @@ const HEADS: usize = 100;
 /// by the second one is missing, and an event that comes after all is late.
 pub(super) struct Comparison<'a> {
     messages: &'a dyn MessageReader,
+    clock: &'a dyn Clock,
     scope: Scope,
     since: Timestamp,
-    now: Timestamp,
     chats: HashMap<ChatId, Place>,
     waiting: HashMap<ChatId, BTreeMap<Sequence, Waiting>>,
     waiting_len: usize,
@@ -49,15 +49,15 @@ struct Waiting {
 }
 
 impl<'a> Comparison<'a> {
-    pub(super) fn new(messages: &'a dyn MessageReader, scope: Scope, since: Timestamp, now: Timestamp) -> Self {
+    pub(super) fn new(messages: &'a dyn MessageReader, clock: &'a dyn Clock, scope: Scope, since: Timestamp) -> Self {
         let mut pace = interval(Duration::from_secs(1) / scope.rate.max(1));
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let report = Report { since, ..Report::default() };
         Self {
             messages,
+            clock,
             scope,
             since,
-            now,
             chats: HashMap::new(),
             waiting: HashMap::new(),
             waiting_len: 0,
@@ -170,9 +170,10 @@ impl<'a> Comparison<'a> {
             }
             examined = page.examined;
         }
+        let now = self.clock.now();
         for (sequence, event) in events {
             // What has expired is gone from the store, and rightly so (G11).
-            if event.expires_at.is_none_or(|expires_at| expires_at > self.now) {
+            if event.expires_at.is_none_or(|expires_at| expires_at > now) {
                 self.report.orphaned.push(Finding { chat_id, sequence, message_id: event.message_id });
             }
         }
@@ -185,7 +186,7 @@ impl<'a> Comparison<'a> {
         let mut below = below;
         while below > Sequence(1) && !self.is_full() {
             self.pace.tick().await;
-            let messages = self.messages.before(chat_id, below, PAGE.count, self.now).await?;
+            let messages = self.messages.before(chat_id, below, PAGE.count, self.clock.now()).await?;
             for message in &messages {
                 if message.created_at < self.since {
                     return Ok(());
@@ -248,9 +249,9 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    async fn page(&mut self, chat_id: ChatId, after: Sequence) -> Result<ports::Page, StoreError> {
+    async fn page(&mut self, chat_id: ChatId, after: Sequence) -> Result<Page, StoreError> {
         self.pace.tick().await;
-        self.messages.after(chat_id, after, PAGE, self.now).await
+        self.messages.after(chat_id, after, PAGE, self.clock.now()).await
     }
 
     fn miss(&mut self, message: &Message) {
@@ -267,7 +268,7 @@ mod tests {
 
     use domain::{ContentType, UserId};
     use memory::MemoryStore;
-    use ports::{ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, RandomIds, SystemClock};
+    use ports::{ChatWriter, Ids, MessageWriter, NewGroup, NewMessage, RandomIds, SystemClock};
     use uuid::Uuid;
 
     use super::*;
@@ -306,8 +307,7 @@ mod tests {
     }
 
     fn since_an_hour(store: &MemoryStore, scope: Scope) -> Comparison<'_> {
-        let now = SystemClock.now();
-        Comparison::new(store, scope, now.minus(Duration::from_secs(3600)), now)
+        Comparison::new(store, &SystemClock, scope, SystemClock.now().minus(Duration::from_secs(3600)))
     }
 
     /// What is found of events that come in this order, where everything older than a minute counts.

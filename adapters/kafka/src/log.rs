@@ -64,6 +64,12 @@ impl KafkaLog {
         self.monitor.health.get()
     }
 
+    /// Waits until the consumers that were dropped have left their groups, as long as a call may take. A process that ends
+    /// before leaves their part of the log to nobody until the brokers miss them.
+    pub async fn left(&self) {
+        self.leaving.settled().await;
+    }
+
     /// Asks the brokers something, on a thread that may block.
     async fn ask<T: Send + 'static>(
         &self,

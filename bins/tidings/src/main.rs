@@ -4,6 +4,7 @@ mod admin;
 mod doctor;
 mod load;
 mod serve;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,21 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Checks the configuration and everything the service stands on, in plain words.
     Doctor(doctor::DoctorArgs),
+    /// Looks after the tables and topics of a fleet, from their one definition.
+    #[command(subcommand)]
+    Schema(tools::schema::SchemaCommand),
+    /// Reads the event log, and sends consumers of it to another place.
+    #[command(subcommand)]
+    Events(tools::events::EventsCommand),
+    /// Compares store and log, both ways, and publishes what is missing.
+    ///
+    /// It finds messages without an event, events without a message, and events that got into the log behind a later one
+    /// of their chat. It covers the chats that the log has events of, those that the store knows to have something
+    /// unpublished, and the one that --chat names. Messages of the last minute are left to those who publish them. An
+    /// event that was republished is late for as long as the log keeps it: look with --since from then on.
+    Reconcile(tools::reconcile::ReconcileArgs),
+    /// Restores the counter of a chat whose sends are refused because it was lost.
+    RecoverCounter(tools::recover_counter::RecoverCounterArgs),
     /// Puts a server under load and prints what it did, what it lost, and how fast it was.
     Load(load::LoadArgs),
     /// Looks after the webhook by which an application hears of every event.
@@ -48,6 +64,10 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Doctor(arguments) => block_on(doctor::run(arguments)),
+        Command::Schema(command) => block_on(tools::schema::run(command)),
+        Command::Events(command) => block_on(tools::events::run(command)),
+        Command::Reconcile(arguments) => block_on(tools::reconcile::run(arguments)),
+        Command::RecoverCounter(arguments) => block_on(tools::recover_counter::run(arguments)),
         Command::Load(arguments) => block_on(load::run(arguments)),
         Command::Webhook(command) => block_on(admin::webhook(command)),
         Command::Notifications(command) => block_on(admin::notifications(command)),

@@ -360,13 +360,18 @@ fn help_says_what_there_is() {
             Usage: tidings <COMMAND>
 
             Commands:
-              serve          Runs the service
-              doctor         Checks the configuration and everything the service stands on, in plain words
-              load           Puts a server under load and prints what it did, what it lost, and how fast it was
-              webhook        Looks after the webhook by which an application hears of every event
-              notifications  Looks after the notifications of people who are away
-              dead-letters   Shows what could not be delivered to others' servers, and delivers it again
-              help           Print this message or the help of the given subcommand(s)
+              serve            Runs the service
+              doctor           Checks the configuration and everything the service stands on, in plain words
+              schema           Looks after the tables and topics of a fleet, from their one definition
+              events           Reads the event log, and sends consumers of it to another place
+              reconcile        Compares store and log, both ways, and publishes what is missing
+              recover-counter  Restores the counter of a chat whose sends are refused because it was lost
+              load             Puts a server under load and prints what it did, what it lost, and how fast it
+                               was
+              webhook          Looks after the webhook by which an application hears of every event
+              notifications    Looks after the notifications of people who are away
+              dead-letters     Shows what could not be delivered to others' servers, and delivers it again
+              help             Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help

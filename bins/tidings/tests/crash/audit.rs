@@ -44,7 +44,9 @@ impl Audit {
             }
             connection.close().await;
         }
-        load.state().ledger.check_orders();
+        if load.keeps_orders() {
+            load.state().ledger.check_orders();
+        }
     }
 
     fn note(&mut self, ledger: &Ledger, message: &MessageBody<'_>) {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::audit::Audit;
 use crate::sender::{RECONNECT_PAUSE, SDK_WINDOW, Sender, new_message};
-use crate::world::{State, World};
+use crate::world::{Manners, Refusals, State, World};
 
 const USERS: usize = 8;
 /// Who is in which chat.
@@ -41,7 +41,7 @@ pub(crate) struct Load {
 impl Load {
     /// Signs everybody up, makes the chats, and connects. Nothing is sent yet but one message into each chat, which
     /// every listener has heard.
-    pub(crate) async fn start(base_url: &str, random: &mut StdRng) -> Self {
+    pub(crate) async fn start(base_url: &str, manners: Manners, random: &mut StdRng) -> Self {
         let (mut readers, mut users) = (Vec::new(), Vec::new());
         for user in 0..USERS {
             let reader = sign_in(base_url, user).await;
@@ -58,7 +58,7 @@ impl Load {
         }
 
         let listeners: Vec<usize> = (0..USERS).chain(TWO_DEVICES).collect();
-        let world = Arc::new(World::new(listeners.len()));
+        let world = Arc::new(World::new(listeners.len(), manners));
         let mut load = Self { world, chats, readers, listeners, tasks: JoinSet::new() };
         for (listener, user) in load.listeners.iter().copied().enumerate() {
             let (handle, events) = sign_in(base_url, user).await.connect().unwrap();
@@ -136,6 +136,11 @@ impl Load {
         }
     }
 
+    /// Whether the order of each sender's sends is kept. Where some are refused, those behind them may be taken first.
+    pub(crate) fn keeps_orders(&self) -> bool {
+        self.world.manners.refusals == Refusals::None
+    }
+
     /// The world as it is; nothing in it changes while this is held.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.world.lock()
@@ -167,10 +172,10 @@ async fn listen(world: Arc<World>, listener: usize, mut events: Events) {
     while let Some(event) = events.next().await {
         match event {
             ClientEvent::Message(message) => world.heard(listener, &message),
-            ClientEvent::Refused(_)
-            | ClientEvent::WatermarkReset { .. }
-            | ClientEvent::ChatGone { .. }
-            | ClientEvent::Stopped(_) => panic!("listener {listener} was told {event:?}"),
+            ClientEvent::Refused(error) => world.refused(&error),
+            ClientEvent::WatermarkReset { .. } | ClientEvent::ChatGone { .. } | ClientEvent::Stopped(_) => {
+                panic!("listener {listener} was told {event:?}")
+            }
             _ => {}
         }
     }

@@ -27,6 +27,7 @@ use tokio::time::sleep;
 use crate::audit::Audit;
 use crate::load::Load;
 use crate::server::TestServer;
+use crate::world::{Manners, Refusals};
 
 /// How long the load goes on before the next death, in milliseconds.
 const LIFE_MS: std::ops::RangeInclusive<u64> = 20..=400;
@@ -42,7 +43,8 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
     let crashes: usize = setting("TIDINGS_CRASHES").unwrap_or(50);
     let mut random = seeded();
     let mut server = TestServer::start().await;
-    let mut load = Load::start(&server.base_url(), &mut random).await;
+    let manners = Manners { refusals: Refusals::None, pause: Duration::ZERO };
+    let mut load = Load::start(&server.base_url(), manners, &mut random).await;
     let mut audit = Audit::default();
     let mut deaths_at_start = 0;
 

@@ -11,7 +11,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::ledger::content;
 use crate::world::World;
@@ -22,6 +22,8 @@ pub(crate) const SDK_WINDOW: usize = 8;
 /// Sends that one raw sender pipelines.
 const RAW_WINDOW: usize = 16;
 pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
+/// How long a raw sender waits after a refusal.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Somebody who sends, with an order among their sends.
 pub(crate) struct Sender {
@@ -42,12 +44,12 @@ impl Sender {
 
     /// Sends through the SDK, which reconnects, queues and retries by itself.
     pub(crate) async fn send_through(mut self, handle: ClientHandle) {
-        let mut sending = self.world.sending.subscribe();
+        let mut turn = Turn::of(&self.world);
         let mut acks: FuturesUnordered<Ack> = FuturesUnordered::new();
         loop {
             tokio::select! {
                 Some(ack) = acks.next(), if !acks.is_empty() => self.world.acked(&ack.expect("no send is refused")),
-                () = resumed(&mut sending), if acks.len() < SDK_WINDOW => {
+                () = turn.comes(), if acks.len() < SDK_WINDOW => {
                     acks.push(handle.submit(self.next_message()).await.expect("the session goes on"));
                 }
             }
@@ -71,7 +73,7 @@ impl Sender {
             Ok(first) => assert!(matches!(first.frame, ServerFrame::ConnectionEstablished(_)), "{first:?}"),
             Err(_) => return,
         }
-        let mut sending = self.world.sending.subscribe();
+        let mut turn = Turn::of(&self.world);
         for message in &*unanswered {
             transmit(&mut connection, message);
         }
@@ -82,11 +84,15 @@ impl Sender {
                         unanswered.retain(|message| message.client_message_id != ack.client_message_id);
                         self.world.acked(&ack);
                     }
-                    Ok(ServerFrame::Error(error)) => panic!("a send is refused: {error:?}"),
+                    Ok(ServerFrame::Error(error)) => {
+                        self.world.refused(&error);
+                        // The next connection sends all that is unanswered again, in order.
+                        return sleep(REFUSAL_PAUSE).await;
+                    }
                     Ok(_) => {}
                     Err(_) => return,
                 },
-                () = resumed(&mut sending), if unanswered.len() < RAW_WINDOW => {
+                () = turn.comes(), if unanswered.len() < RAW_WINDOW => {
                     let message = self.next_message();
                     transmit(&mut connection, &message);
                     unanswered.push_back(message);
@@ -96,9 +102,25 @@ impl Sender {
     }
 }
 
-/// Waits until new sends may be made.
-async fn resumed(sending: &mut watch::Receiver<bool>) {
-    sending.wait_for(|sending| *sending).await.map(drop).expect("the world outlives its tasks");
+/// When a sender may make its next send.
+struct Turn {
+    sending: watch::Receiver<bool>,
+    pause: Duration,
+    last: Instant,
+}
+
+impl Turn {
+    fn of(world: &World) -> Self {
+        Self { sending: world.sending.subscribe(), pause: world.manners.pause, last: Instant::now() }
+    }
+
+    /// Waits for it. Nothing is lost if this is dropped before.
+    async fn comes(&mut self) {
+        sleep_until(self.last + self.pause).await;
+        // Last, so that nobody sends any more once it is told so.
+        self.sending.wait_for(|sending| *sending).await.map(drop).expect("the world outlives its tasks");
+        self.last = Instant::now();
+    }
 }
 
 fn transmit(connection: &mut RawConnection, message: &SendMessage) {

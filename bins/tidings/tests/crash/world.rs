@@ -1,16 +1,36 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use domain::ChatId;
 use protocol::frame::{MessageBody, SendMessageAck};
+use protocol::{ErrorBody, Retry};
 use tokio::sync::watch;
 
 use crate::audit::Row;
 use crate::ledger::{Ledger, id_of};
 
+/// How a load behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    pub(crate) refusals: Refusals,
+    /// How long each sender waits from one send to the next.
+    pub(crate) pause: Duration,
+}
+
+/// What a server may do with a send besides answering it, or ending the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusals {
+    /// Nothing.
+    None,
+    /// Tell that it cannot take it now. What was sent behind it may be taken before the next try.
+    ForAWhile,
+}
+
 /// What all tasks share.
 pub(crate) struct World {
     state: Mutex<State>,
+    pub(crate) manners: Manners,
     /// Whether new sends are made. Those that are made go on until they are answered.
     pub(crate) sending: watch::Sender<bool>,
     /// Changes with every answer and every event.
@@ -25,8 +45,9 @@ pub(crate) struct State {
 
 impl World {
     /// A world in which nothing has been sent, with so many listeners.
-    pub(crate) fn new(listeners: usize) -> Self {
+    pub(crate) fn new(listeners: usize, manners: Manners) -> Self {
         Self {
+            manners,
             state: Mutex::new(State { ledger: Ledger::default(), heard: vec![BTreeMap::new(); listeners] }),
             sending: watch::channel(false).0,
             progress: watch::channel(()).0,
@@ -40,6 +61,13 @@ impl World {
     pub(crate) fn acked(&self, ack: &SendMessageAck) {
         self.lock().ledger.acked(ack);
         self.progress.send_replace(());
+    }
+
+    /// Checks that a refusal is one that passes, and says when.
+    pub(crate) fn refused(&self, error: &ErrorBody) {
+        let after = error.details.as_ref().map(|details| &details["retry_after_seconds"]);
+        let passes = error.code.retry() == Retry::Backoff && after.is_some_and(|seconds| seconds.is_u64());
+        assert!(self.manners.refusals == Refusals::ForAWhile && passes, "refused: {error:?}");
     }
 
     /// The next message of a chat comes next: none is left out, none comes twice.

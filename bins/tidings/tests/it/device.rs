@@ -23,7 +23,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(super) async fn sign_in(http: reqwest::Client, base_url: &str, phone_number: &str, display_name: &str) -> Self {
+    pub(crate) async fn sign_in(http: reqwest::Client, base_url: &str, phone_number: &str, display_name: &str) -> Self {
         let device_id = Uuid::new_v4();
         let post = |path: &str, body: Value| http.post(format!("{base_url}/api/v1{path}")).json(&body);
         Answer::of(post("/auth/request-otp", json!({ "phone_number": phone_number }))).await.data(200);

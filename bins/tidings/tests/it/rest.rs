@@ -290,7 +290,6 @@ async fn what_the_service_says_of_itself() {
     let mut tour = Tour::new([(&ann, "ann")]);
     for (method, path) in [
         (Method::GET, "/healthz"),
-        (Method::GET, "/readyz"),
         (Method::GET, "/api/v1"),
         (Method::GET, "/api/v1/nothing"),
         (Method::PUT, "/api/v1/chats"),
@@ -301,13 +300,17 @@ async fn what_the_service_says_of_itself() {
     }
     expect![[r#"
         GET /healthz 200 {"status":"ok"}
-        GET /readyz 200 {"dependencies":{"store":{"status":"ok"}},"status":"ready"}
         GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","protocol_version":1,"version":"0.1.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
         GET /api/v1/nothing 404 {"error":{"code":"NOT_FOUND","message":"there is nothing at `/api/v1/nothing`","request_id":"…"}}
         PUT /api/v1/chats 405 {"error":{"code":"METHOD_NOT_ALLOWED","message":"this route does not take `PUT`","request_id":"…"}}
         GET /api/v1/chats 401 {"error":{"code":"UNAUTHORIZED","message":"the request has no `Authorization: Bearer` header","request_id":"…"}}
     "#]].assert_eq(&tour.lines);
 
+    let ready = server.call(Method::GET, "/readyz", None).await;
+    assert_eq!((ready.status.as_u16(), &ready.body["status"]), (200, &json!("ready")));
+    let stands_on: serde_json::Map<_, _> =
+        TestServer::STANDS_ON.iter().map(|name| ((*name).to_owned(), json!({ "status": "ok" }))).collect();
+    assert_eq!(ready.body["dependencies"], Value::Object(stands_on));
     let jwks = server.call(Method::GET, "/.well-known/jwks.json", None).await.body;
     let key = &jwks["keys"][0];
     assert!(key["kid"].is_string() && key["kty"].is_string() && key.get("d").is_none(), "{jwks}");

@@ -3,6 +3,8 @@
 
 #[path = "device.rs"]
 mod device;
+#[path = "people.rs"]
+mod people;
 #[path = "socket.rs"]
 mod socket;
 
@@ -12,13 +14,11 @@ use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reqwest::Method;
-use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use device::{Answer, Device};
@@ -51,12 +51,17 @@ pub(crate) struct TestServer {
     /// Port 0 at the first start, the port it got ever after.
     address: SocketAddr,
     child: Child,
+    /// How long the log was at the last start.
+    log_len: usize,
     stdout: Option<BufReader<ChildStdout>>,
     http: reqwest::Client,
     signed_up: AtomicU32,
 }
 
 impl TestServer {
+    /// What `/readyz` names.
+    pub(crate) const STANDS_ON: &[&str] = &["store"];
+
     /// A server without limits.
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
@@ -64,9 +69,7 @@ impl TestServer {
 
     /// A server without limits, except for what `environment` sets.
     pub(crate) async fn start_with(environment: &[(&str, &str)]) -> Self {
-        let unlimited = LIMITS.iter().map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0".to_owned()));
-        let set = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self::start_in(unlimited.chain(set).collect()).await
+        Self::start_in(unlimited(environment)).await
     }
 
     /// A server with the limits it is shipped with.
@@ -74,13 +77,14 @@ impl TestServer {
         Self::start_in(Vec::new()).await
     }
 
-    async fn start_in(environment: Vec<(String, String)>) -> Self {
+    /// A server in exactly this environment.
+    pub(crate) async fn start_in(environment: Vec<(String, String)>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let child = spawn(&directory, &environment, address);
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
         let signed_up = AtomicU32::new(0);
-        let mut server = Self { directory, environment, address, child, stdout: None, http, signed_up };
+        let mut server = Self { directory, environment, address, child, log_len: 0, stdout: None, http, signed_up };
         server.ready().await;
         server
     }
@@ -95,6 +99,7 @@ impl TestServer {
     pub(crate) fn spawn(&mut self) {
         assert!(self.child.try_wait().unwrap().is_some(), "the process before has ended");
         self.stdout = None;
+        self.log_len = self.log().len();
         self.child = spawn(&self.directory, &self.environment, self.address);
     }
 
@@ -189,6 +194,11 @@ impl TestServer {
         String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
     }
 
+    /// What it has logged since its last start.
+    pub(crate) fn last_log(&self) -> String {
+        self.log().split_off(self.log_len)
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -207,46 +217,6 @@ impl TestServer {
     pub(crate) async fn metrics(&self) -> String {
         self.http.get(format!("{}/metrics", self.admin_url())).send().await.unwrap().text().await.unwrap()
     }
-
-    /// Waits until something is so that no frame tells of.
-    pub(crate) async fn until(&self, so: impl AsyncFn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !so().await {
-            assert!(Instant::now() < deadline, "it does not come to be");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// Makes a call without a token. The path begins at the root.
-    pub(crate) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
-        let request = self.http.request(method, format!("{}{path}", self.base_url()));
-        Answer::of(if let Some(body) = body { request.json(body) } else { request }).await
-    }
-
-    /// A new user, signed in on one device.
-    pub(crate) async fn sign_up(&self, display_name: &str) -> Device {
-        let n = self.signed_up.fetch_add(1, Ordering::Relaxed);
-        self.sign_in(&format!("+1415{:07}", 2_000_000 + n), display_name).await
-    }
-
-    /// So many new users.
-    pub(crate) async fn sign_up_all<const N: usize>(&self, display_names: [&str; N]) -> [Device; N] {
-        let mut devices = Vec::with_capacity(N);
-        for display_name in display_names {
-            devices.push(self.sign_up(display_name).await);
-        }
-        devices.try_into().unwrap_or_else(|_| unreachable!("there is one for each name"))
-    }
-
-    /// A new device of the user with that phone number.
-    pub(crate) async fn sign_in(&self, phone_number: &str, display_name: &str) -> Device {
-        Device::sign_in(self.http.clone(), &self.base_url(), phone_number, display_name).await
-    }
-
-    /// Another device of the same user.
-    pub(crate) async fn another_device(&self, device: &Device) -> Device {
-        self.sign_in(&device.phone_number, "").await
-    }
 }
 
 impl Drop for TestServer {
@@ -258,6 +228,13 @@ impl Drop for TestServer {
             eprintln!("the server at {} logged:\n{}", self.address, self.log());
         }
     }
+}
+
+/// An environment without limits, except for what `environment` sets.
+pub(crate) fn unlimited(environment: &[(&str, &str)]) -> Vec<(String, String)> {
+    let unlimited = LIMITS.iter().map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0".to_owned()));
+    let set = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    unlimited.chain(set).collect()
 }
 
 fn data_dir(directory: &TempDir) -> PathBuf {

@@ -10,6 +10,7 @@ use auth::KeyRing;
 use axum::Router;
 use dynamodb::DynamoStore;
 use fanout::{Fallback, Fanout, Receipts, Shared};
+use futures_util::future::join_all;
 use gateway::{Gateway, Hub};
 use ingest::{Ingester, Relay};
 use keyfile::MasterSecret;
@@ -25,7 +26,7 @@ use tidings_redis::{
     Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets,
 };
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
 use super::rest::{Keys, Rest, RestPorts, rest};
@@ -43,6 +44,8 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a start waits for pushes to find their way here before it takes connections without them: they come
 /// directly then (C8).
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long an end waits for its consumers to leave their groups, so that others take their parts of the log at once.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 /// Lanes of ingest. Each waits for one commit at a time, and a commit is a round trip over the network.
 const LANES: usize = 256;
 
@@ -59,6 +62,8 @@ struct Commons {
     limiter: Arc<dyn RateLimiter>,
     background: JoinSet<()>,
     probes: Vec<(&'static str, Probe)>,
+    /// The logs that this process consumes.
+    logs: Vec<Arc<KafkaLog>>,
 }
 
 pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
@@ -120,7 +125,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let Commons { me, peers, mut background, probes, .. } = commons;
+    let Commons { me, peers, mut background, probes, logs, .. } = commons;
     let readiness = Readiness::of(probes);
     let draining = readiness.draining.clone();
     app = app.merge(health::router(readiness));
@@ -129,8 +134,8 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     }
     let mut listeners = JoinSet::new();
     listeners.spawn(serve_calls(listener, services, security, stopped));
-    let membership = Membership { peers, me, roles, relay };
-    background.spawn(membership.announce());
+    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone()));
+    let membership = Membership { peers, me, roles, announcing, relay, logs };
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
     Ok(Service {
         app,
@@ -169,7 +174,7 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     let me = Peer { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
     let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
-    Ok(Commons { me, clock, ids, redis, peers, directory, fallback, limiter, background, probes })
+    Ok(Commons { me, clock, ids, redis, peers, directory, fallback, limiter, background, probes, logs: vec![] })
 }
 
 async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> {
@@ -217,6 +222,7 @@ fn fanout(config: &Config, chats: Arc<dyn ChatReader>, commons: &mut Commons) ->
     let log = Arc::new(log);
     let health = log.clone();
     commons.probes.push(("kafka consumer", Arc::new(move || health.health())));
+    commons.logs.push(log.clone());
     let fanout = Arc::new(Fanout {
         chats,
         cache: commons.fallback.clone(),
@@ -238,10 +244,12 @@ fn api(
     commons: &mut Commons,
 ) -> anyhow::Result<Rest> {
     let log = KafkaLog::burying(engines::kafka(config)?, commons.clock.clone(), store.clone());
+    let log = Arc::new(log.context("Kafka cannot be used")?);
+    commons.logs.push(log.clone());
     let redis = &commons.redis;
     let ports = RestPorts {
         stores: Stores::on(store),
-        log: Arc::new(log.context("Kafka cannot be used")?),
+        log,
         ingest,
         tickets: Arc::new(RedisTickets::new(redis.clone())),
         limiter: commons.limiter.clone(),
@@ -328,30 +336,31 @@ async fn serve_calls(
     }
 }
 
+/// Says that a process is there, for ever.
+async fn announce(peers: Arc<dyn Peers>, me: Peer, roles: Vec<ProcessRole>) {
+    loop {
+        if let Err(failure) = peers.announce(&me, &roles).await {
+            let error: &dyn std::error::Error = &failure;
+            warn!(error, "this process could not be announced; those who know it already go on");
+        }
+        tokio::time::sleep(ANNOUNCE_INTERVAL).await;
+    }
+}
+
 /// The place of this process in the fleet.
 pub(crate) struct Membership {
     peers: Arc<dyn Peers>,
     me: Peer,
     roles: Vec<ProcessRole>,
+    announcing: AbortHandle,
     relay: Option<RunningRelay>,
+    logs: Vec<Arc<KafkaLog>>,
 }
 
 impl Membership {
-    /// Says that the process is there, for ever.
-    fn announce(&self) -> impl Future<Output = ()> + use<> {
-        let (peers, me, roles) = (self.peers.clone(), self.me.clone(), self.roles.clone());
-        async move {
-            loop {
-                if let Err(failure) = peers.announce(&me, &roles).await {
-                    let error: &dyn std::error::Error = &failure;
-                    warn!(error, "this process could not be announced; those who know it already go on");
-                }
-                tokio::time::sleep(ANNOUNCE_INTERVAL).await;
-            }
-        }
-    }
-
     pub(crate) async fn leave(&self) {
+        // Or it would be announced again while it drains.
+        self.announcing.abort();
         if let Err(failure) = self.peers.leave(&self.me, &self.roles).await {
             warn!(error = &failure as &dyn std::error::Error, "the others find out by themselves that this one goes");
         }
@@ -369,8 +378,14 @@ impl Membership {
     }
 
     pub(crate) async fn close(self) {
-        if let Some(relay) = self.relay {
-            relay.finish().await;
+        let relayed = async {
+            if let Some(relay) = self.relay {
+                relay.finish().await;
+            }
+        };
+        let left = tokio::time::timeout(LEAVE_PATIENCE, join_all(self.logs.iter().map(|log| log.left())));
+        if let ((), Err(_)) = tokio::join!(relayed, left) {
+            warn!("the brokers find out by themselves that this process consumes no more");
         }
     }
 }

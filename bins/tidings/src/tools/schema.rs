@@ -1,0 +1,128 @@
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+use server::config::Config;
+use server::tools::schema::{self, Applied, Policies};
+
+use super::{ToolArgs, exit};
+
+#[derive(Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Prints the definition of tables and topics, from which everything else about them is made.
+    Show(ShowArgs),
+    /// Makes the tables and topics that are missing. It drops nothing and changes no item.
+    ///
+    /// Time to live and backups of tables are seen to as well. What it cannot change is printed, and exits 1. Without
+    /// `kafka.brokers` it leaves topics alone.
+    Apply(ToolArgs),
+    /// Says what of tables and topics is not as defined, and exits 1 if anything is.
+    Diff(ToolArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// In whose words.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// The policy of one role, with --format iam: gateway, ingest, fanout or api [default: all of them]
+    #[arg(long)]
+    role: Option<String>,
+    /// The AWS account of the policies, twelve digits [default: whichever they are used in]
+    #[arg(long, value_name = "DIGITS", default_value = "*", hide_default_value = true)]
+    account_id: String,
+    /// The MSK cluster whose clients sign in with IAM, as its ARN ends; without it policies say nothing of the log.
+    #[arg(long, value_name = "NAME/UUID")]
+    msk_cluster: Option<String>,
+    #[command(flatten)]
+    tool: ToolArgs,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// A template of AWS CloudFormation: tables, and the policies of roles.
+    Cloudformation,
+    /// The policies of roles.
+    Iam,
+    /// The commands that make the topics.
+    Kafka,
+}
+
+pub(crate) async fn run(command: SchemaCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SchemaCommand::Show(arguments) => show(arguments),
+        SchemaCommand::Apply(tool) => apply(tool).await,
+        SchemaCommand::Diff(tool) => diff(tool).await,
+    }
+}
+
+fn show(arguments: ShowArgs) -> anyhow::Result<ExitCode> {
+    let ShowArgs { format, role, account_id, msk_cluster, tool } = arguments;
+    let format = match format {
+        Format::Iam => schema::Format::Iam(Policies { role, account_id, msk_cluster }),
+        _ if role.is_some() => bail!("only policies are of a role; --role goes with --format iam"),
+        Format::Table => schema::Format::Table,
+        Format::Cloudformation => schema::Format::Cloudformation,
+        Format::Kafka => schema::Format::Kafka,
+    };
+    let json = tool.json;
+    let config = tool.load()?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&schema::show_json(&config, &format)?)?);
+    } else {
+        print!("{}", schema::show(&config, &format)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn apply(tool: ToolArgs) -> anyhow::Result<ExitCode> {
+    let json = tool.json;
+    let config = tool.load()?;
+    let Applied { changed, left } = schema::apply(&config, |step| eprintln!("{step}")).await?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "changed": changed, "left": left }))?);
+        return Ok(exit(!left.is_empty()));
+    }
+    for drift in &changed {
+        println!("no longer: {drift}");
+    }
+    for drift in &left {
+        println!("left: {drift}");
+    }
+    if !left.is_empty() {
+        println!("what is left takes a new table or topic, or a change by hand");
+    }
+    if changed.is_empty() && left.is_empty() {
+        println!("everything was as defined; nothing was changed");
+    }
+    note_log(&config);
+    Ok(exit(!left.is_empty()))
+}
+
+async fn diff(tool: ToolArgs) -> anyhow::Result<ExitCode> {
+    let json = tool.json;
+    let config = tool.load()?;
+    let drifts = schema::diff(&config).await?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "drift": drifts }))?);
+        return Ok(exit(!drifts.is_empty()));
+    }
+    for drift in &drifts {
+        println!("{drift}");
+    }
+    match drifts.len() {
+        0 => println!("everything is as defined"),
+        _ => println!("run `tidings schema apply` to make what is missing"),
+    }
+    note_log(&config);
+    Ok(exit(!drifts.is_empty()))
+}
+
+fn note_log(config: &Config) {
+    if !schema::has_log(config) {
+        println!("topics were left alone: `kafka.brokers` is not set");
+    }
+}

@@ -1,0 +1,76 @@
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// How a request for a WebSocket begins.
+const HANDSHAKE: &[u8] = b"GET /v1/ws";
+
+/// One address for the whole fleet: WebSockets go to the gateways in turn, everything else to the api. What a connection
+/// asks for first decides, so its later requests go the same way.
+pub(crate) struct Balancer {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+struct Backends {
+    gateways: Vec<SocketAddr>,
+    api: SocketAddr,
+    turn: AtomicUsize,
+}
+
+impl Balancer {
+    pub(crate) async fn start(gateways: Vec<SocketAddr>, api: SocketAddr) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let backends = Arc::new(Backends { gateways, api, turn: AtomicUsize::new(0) });
+        let accepting = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                connections.spawn(pass(client, backends.clone()));
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Self { address, accepting }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Backends {
+    /// A connection to whom a request is for. A gateway that is down is passed over.
+    async fn connect(&self, start: &[u8]) -> io::Result<TcpStream> {
+        if !start.starts_with(HANDSHAKE) {
+            return TcpStream::connect(self.api).await;
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let in_turn: Vec<_> =
+            (0..self.gateways.len()).map(|n| self.gateways[(turn + n) % self.gateways.len()]).collect();
+        TcpStream::connect(&*in_turn).await
+    }
+}
+
+/// Passes bytes on both ways until one of the ends is gone.
+async fn pass(mut client: TcpStream, backends: Arc<Backends>) -> io::Result<()> {
+    let mut start = Vec::with_capacity(1024);
+    while start.len() < HANDSHAKE.len() && client.read_buf(&mut start).await? > 0 {}
+    let mut backend = backends.connect(&start).await?;
+    client.set_nodelay(true)?;
+    backend.set_nodelay(true)?;
+    backend.write_all(&start).await?;
+    copy_bidirectional(&mut client, &mut backend).await?;
+    Ok(())
+}

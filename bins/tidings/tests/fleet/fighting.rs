@@ -1,0 +1,91 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use domain::{ChatId, ContentType, UserId};
+use futures_util::future::join_all;
+use memory::MemoryPeers;
+use ports::{Ingest, Peer, Peers, ProcessRole, SendRequest, Sent, SystemClock};
+use rpc::{Directory, RemoteIngest, Secret, Security};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::fleet::Fleet;
+use crate::server::{PATIENCE, TestServer};
+
+/// A caller that knows one ingest process of the fleet alone, and so takes it for the owner of every chat.
+async fn caller(fleet: &Fleet, number: usize, tasks: &mut JoinSet<()>) -> Arc<RemoteIngest> {
+    let log = fleet.process(ProcessRole::Ingest, number).log();
+    let (_, rest) = log.split_once(" address=\"").expect("it logs where others find it");
+    let address = rest.split_once('"').unwrap().0.into();
+    let peers = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
+    peers.announce(&Peer { id: "ingest".into(), address }, &[ProcessRole::Ingest]).await.unwrap();
+    let security = Security::Secret(Secret::try_from(fleet.base.secret("rpc")).unwrap());
+    let directory = Directory::new(peers, security, rpc::Config::new(vec![ProcessRole::Ingest])).unwrap();
+    let directory = Arc::new(directory);
+    let ingest = Arc::new(RemoteIngest::new(directory.clone(), None));
+    tasks.spawn(async move { match directory.run().await {} });
+    let carrying = ingest.clone();
+    tasks.spawn(async move { match carrying.run().await {} });
+    ingest
+}
+
+/// Sends until the process is known and takes it.
+async fn greet(ingest: &RemoteIngest, request: &SendRequest) -> u64 {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ingest.send(request.clone()).await {
+            Ok(sent) => return sent.receipt.sequence.0,
+            Err(refusal) => assert!(Instant::now() < deadline, "{refusal}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn send_all(ingest: &RemoteIngest, requests: &[SendRequest]) -> Vec<Sent> {
+    let sends: Vec<_> = requests.iter().map(|request| ingest.send(request.clone())).collect();
+    join_all(sends).await.into_iter().map(|sent| sent.expect("it is taken")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_share_its_keys() {
+    const SENDS: usize = 200;
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let (chat, sender_id): (ChatId, UserId) = (chat_id.parse().unwrap(), ann.user_id.parse().unwrap());
+    let requests = || -> Vec<SendRequest> {
+        let request = |n: usize| SendRequest {
+            chat_id: chat,
+            sender_id,
+            client_message_id: Uuid::new_v4().into(),
+            content: n.to_string().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            origin_connection_id: None,
+        };
+        (0..SENDS).map(request).collect()
+    };
+    let mut tasks = JoinSet::new();
+    let callers = [caller(&server.fleet, 0, &mut tasks).await, caller(&server.fleet, 1, &mut tasks).await];
+    let greetings = requests();
+    for (caller, sequence) in callers.iter().zip(1..) {
+        assert_eq!(greet(caller, &greetings[sequence as usize]).await, sequence);
+    }
+    // A third of the sends goes to both at once.
+    let [first, second, both] = [requests(), requests(), requests()];
+    let (to_first, to_second) = ([first, both.clone()].concat(), [second, both].concat());
+    let (at_first, at_second) = tokio::join!(send_all(&callers[0], &to_first), send_all(&callers[1], &to_second));
+    for (of_first, of_second) in at_first[SENDS..].iter().zip(&at_second[SENDS..]) {
+        assert_eq!(of_first.receipt, of_second.receipt, "one send is one message");
+        assert!(of_first.deduplicated != of_second.deduplicated, "one of them was first");
+    }
+    for sent in [&at_first, &at_second] {
+        let sequences: Vec<_> = sent[..SENDS].iter().map(|sent| sent.receipt.sequence).collect();
+        assert!(sequences.is_sorted(), "each caller's sends keep their order");
+    }
+    let mut all: Vec<u64> = at_first.iter().chain(&at_second).map(|sent| sent.receipt.sequence.0).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all, (3..=2 + 3 * SENDS as u64).collect::<Vec<_>>());
+    assert_eq!(ann.connect().await.sync_all(&chat_id).await.len(), 2 + 3 * SENDS);
+}

@@ -1,0 +1,63 @@
+//! The fleet: the real binary as seven processes, on real engines, behind one address.
+//!
+//! The contract with clients is the same as that of one process, so the same tests say so. Left out are `drain`, `floods`,
+//! `idle` and `slow_consumer`, which look at the memory, the signals and the socket buffers of one process; `kills`, which
+//! the drills do better; and `webhook_order`, because a log of many topics has no order between kinds of events.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+
+mod balancer;
+mod engine;
+mod fleet;
+#[path = "../it/server.rs"]
+mod process;
+mod server;
+
+mod crossing;
+mod drills;
+mod fighting;
+mod published;
+mod roles;
+mod webhooks;
+
+#[path = "../crash/audit.rs"]
+mod audit;
+#[path = "../crash/ledger.rs"]
+mod ledger;
+#[path = "../crash/load.rs"]
+mod load;
+#[path = "../crash/sender.rs"]
+mod sender;
+#[path = "../crash/world.rs"]
+mod world;
+
+#[path = "../it/receiver.rs"]
+mod receiver;
+
+#[path = "../it/delivery.rs"]
+mod delivery;
+#[path = "../it/expiry.rs"]
+mod expiry;
+#[path = "../it/frames.rs"]
+mod frames;
+#[path = "../it/handshake.rs"]
+mod handshake;
+#[path = "../it/limits.rs"]
+mod limits;
+#[path = "../it/rest.rs"]
+mod rest;
+#[path = "../it/restart.rs"]
+mod restart;
+#[path = "../it/revocation.rs"]
+mod revocation;
+#[path = "../it/sdk.rs"]
+mod sdk;
+#[path = "../it/sends.rs"]
+mod sends;
+#[path = "../it/syncs.rs"]
+mod syncs;
+#[path = "../it/use_cases.rs"]
+mod use_cases;
+#[path = "../it/web_push.rs"]
+mod web_push;
+#[path = "../it/webhook.rs"]
+mod webhook;

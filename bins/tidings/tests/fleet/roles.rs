@@ -1,0 +1,72 @@
+use std::fs;
+
+use ports::ProcessRole;
+use tempfile::NamedTempFile;
+
+use crate::fleet::SIZES;
+use crate::process::TestServer as Process;
+use crate::server::{Socket, TestServer};
+
+#[tokio::test]
+async fn each_role_answers_its_own_routes_alone() {
+    let server = TestServer::start().await;
+    let http = reqwest::Client::new();
+    for (role, _) in SIZES {
+        let process = server.fleet.process(role, 0);
+        let status = async |path: &str| {
+            http.get(format!("{}{path}", process.base_url())).send().await.unwrap().status().as_u16()
+        };
+        let answers = [status("/healthz").await, status("/api/v1").await, status("/v1/ws").await];
+        let expected = match role {
+            ProcessRole::Api => [200, 200, 404],
+            ProcessRole::Gateway => [200, 404, 400],
+            ProcessRole::Ingest | ProcessRole::Fanout => [200, 404, 404],
+        };
+        assert_eq!(answers, expected, "{role}");
+    }
+}
+
+/// A process with a secret that the others do not have.
+async fn stranger(server: &TestServer, role: ProcessRole, secret: &NamedTempFile) -> Process {
+    fs::write(secret.path(), "not the secret of the others").unwrap();
+    let mut environment = server.fleet.base.environment(role);
+    environment.retain(|(name, _)| name != "TIDINGS_RPC__SECRET_FILE");
+    environment.push(("TIDINGS_RPC__SECRET_FILE".to_owned(), secret.path().to_str().unwrap().to_owned()));
+    Process::start_in(environment).await
+}
+
+#[tokio::test]
+async fn a_gateway_without_the_secret_is_told_nothing() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let secret = NamedTempFile::new().unwrap();
+    let stranger = stranger(&server, ProcessRole::Gateway, &secret).await;
+    server.until(async || stranger.log().contains("role=api processes=1")).await;
+    let mut handshake = ann.handshake();
+    *handshake.uri_mut() = format!("ws://{}/v1/ws", stranger.address()).parse().unwrap();
+    let refusal = Socket::try_open(handshake).await.err().expect("nobody vouches for the token").to_string();
+    assert!(refusal.contains("503"), "{refusal}");
+    assert!(stranger.log().contains("does not take our secret"), "{}", stranger.log());
+}
+
+#[tokio::test]
+async fn an_ingest_process_without_the_secret_gets_no_send() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let secret = NamedTempFile::new().unwrap();
+    let stranger = stranger(&server, ProcessRole::Ingest, &secret).await;
+    let known = "role=ingest processes=3";
+    for (role, n) in [(ProcessRole::Api, 0), (ProcessRole::Gateway, 0), (ProcessRole::Gateway, 1)] {
+        server.until(async || server.fleet.process(role, n).log().contains(known)).await;
+    }
+    // Of so many chats some are the stranger's to commit, as everybody sees it.
+    let mut sockets = [ann.connect().await, server.another_device(&ann).await.connect().await];
+    for n in 0..20 {
+        let chat_id = ann.group(&n.to_string(), &[]).await;
+        for (socket, sequence) in sockets.iter_mut().zip(1..) {
+            assert_eq!(socket.send_message(&chat_id, "hello").await["sequence"], sequence);
+        }
+        assert_eq!(ann.send(&chat_id, "hello").await["sequence"], 3);
+    }
+    assert!(!stranger.metrics().await.contains("tidings_ingest_sends_total"), "it was given nothing");
+}

@@ -1,0 +1,127 @@
+//! A fleet that is a server to its clients, with the interface that tests know from one process.
+#![allow(dead_code, unused_imports, reason = "the interface is that of one process, of which a fleet needs a part")]
+
+#[path = "../it/people.rs"]
+#[expect(clippy::duplicate_mod, reason = "people do the same at a fleet as at one process")]
+mod people;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use ports::ProcessRole;
+
+use crate::fleet::Fleet;
+use crate::process::unlimited;
+pub(crate) use crate::process::{Answer, Closed, Device, PATIENCE, Socket, sequences};
+
+/// A fleet of its own, with its own engines. It ends with the test, and what its processes logged is printed if the test
+/// fails.
+pub(crate) struct TestServer {
+    pub(crate) fleet: Fleet,
+    killed_at: Option<Instant>,
+    http: reqwest::Client,
+    signed_up: AtomicU32,
+}
+
+/// After this much silence of a consumer of the log the broker gives its part to others. Those who join before are given
+/// nothing for a long time.
+pub(crate) const CONSUMER_GONE_AFTER: Duration = Duration::from_secs(11);
+
+impl TestServer {
+    /// What `/readyz` of the api names.
+    pub(crate) const STANDS_ON: &[&str] = &["dynamodb", "kafka", "redis"];
+
+    /// A fleet without limits.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// A fleet without limits, except for what `environment` sets.
+    pub(crate) async fn start_with(environment: &[(&str, &str)]) -> Self {
+        Self::start_in(unlimited(environment)).await
+    }
+
+    /// A fleet with the limits it is shipped with.
+    pub(crate) async fn start_with_limits() -> Self {
+        Self::start_in(Vec::new()).await
+    }
+
+    async fn start_in(environment: Vec<(String, String)>) -> Self {
+        let fleet = Fleet::start(environment).await;
+        // Each call has its own connection, by which the balancer decides where it goes.
+        let http = reqwest::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(0).build().unwrap();
+        Self { fleet, killed_at: None, http, signed_up: AtomicU32::new(0) }
+    }
+
+    /// Starts all processes again.
+    pub(crate) async fn restart(&mut self) {
+        if let Some(killed_at) = self.killed_at.take() {
+            tokio::time::sleep_until((killed_at + CONSUMER_GONE_AFTER).into()).await;
+        }
+        join_all(self.fleet.processes_mut().map(|process| process.restart())).await;
+        self.fleet.settled().await;
+    }
+
+    /// Asks all processes to end, and waits for them. Tells how the worst of them ended and how long it took.
+    pub(crate) async fn stop(&mut self) -> (ExitStatus, Duration) {
+        let start = Instant::now();
+        let stopped = join_all(self.fleet.processes_mut().map(|process| process.stop())).await;
+        let worst = stopped.into_iter().map(|(status, _)| status).max_by_key(|status| !status.success());
+        (worst.expect("a fleet has processes"), start.elapsed())
+    }
+
+    /// Ends all processes where they stand.
+    pub(crate) async fn kill(&mut self) {
+        join_all(self.fleet.processes_mut().map(|process| process.kill())).await;
+        self.killed_at = Some(Instant::now());
+    }
+
+    /// Sets an environment variable of all processes, from their next start on.
+    pub(crate) fn set_env(&mut self, name: &str, value: &str) {
+        self.fleet.processes_mut().for_each(|process| process.set_env(name, value));
+    }
+
+    /// Where the commands of operators find what they need.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.fleet.process(ProcessRole::Api, 0).data_dir()
+    }
+
+    /// Everything that all processes have logged.
+    pub(crate) fn log(&self) -> String {
+        self.fleet.processes().map(|process| process.log()).collect()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.fleet.address()
+    }
+
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    pub(crate) fn admin_url(&self) -> String {
+        self.fleet.process(ProcessRole::Api, 0).admin_url()
+    }
+
+    /// The metrics of all processes, those of the same name added up.
+    pub(crate) async fn metrics(&self) -> String {
+        let mut sums = BTreeMap::<String, f64>::new();
+        for metrics in join_all(self.fleet.processes().map(|process| process.metrics())).await {
+            for (series, value) in metrics.lines().filter_map(|line| line.rsplit_once(' ')) {
+                if let Ok(value) = value.parse::<f64>() {
+                    *sums.entry(series.to_owned()).or_default() += value;
+                }
+            }
+        }
+        sums.into_iter().fold(String::new(), |mut text, (series, sum)| {
+            writeln!(text, "{series} {sum}").unwrap();
+            text
+        })
+    }
+}

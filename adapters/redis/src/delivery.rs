@@ -1,10 +1,10 @@
 use async_trait::async_trait;
-use domain::SessionId;
-use ports::{Delivery, GatewayId, Push, StoreError};
+use domain::{ConnectionId, SessionId, UserId};
+use ports::{Delivery, Displacement, GatewayId, Push, StoreError};
 
 use crate::call::Call;
 use crate::client::Redis;
-use crate::envelope::{pack, pack_revocation};
+use crate::envelope::{pack, pack_displacement, pack_revocation};
 use crate::keys;
 
 /// Brings pushes to the gateways of a fleet, each of which listens with an [`Inbox`](crate::Inbox).
@@ -38,5 +38,17 @@ impl Delivery for RedisDelivery {
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
         self.publish(keys::REVOCATIONS, &pack_revocation(session_id)).await
+    }
+}
+
+#[async_trait]
+impl Displacement for RedisDelivery {
+    async fn displace(
+        &self,
+        gateway: &GatewayId,
+        user_id: UserId,
+        connection_id: ConnectionId,
+    ) -> Result<(), StoreError> {
+        self.publish(&keys::deliveries(gateway), &pack_displacement(user_id, connection_id)).await
     }
 }

@@ -17,6 +17,7 @@ const OVERHEAD_BYTES: usize = 64;
 pub(crate) enum Message {
     Pushes(Vec<Push>),
     Revoke(SessionId),
+    Displace(UserId, ConnectionId),
 }
 
 /// A frame that fits into no envelope.
@@ -45,6 +46,8 @@ enum Envelope<'a> {
     #[serde(borrow)]
     Pushes(Vec<PackedPush<'a>>),
     Revoke([u8; 16]),
+    /// A user and a connection.
+    Displace([u8; 16], [u8; 16]),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -87,6 +90,10 @@ pub(crate) fn pack_revocation(session_id: SessionId) -> Vec<u8> {
     encode(&Envelope::Revoke(session_id.to_bytes()))
 }
 
+pub(crate) fn pack_displacement(user_id: UserId, connection_id: ConnectionId) -> Vec<u8> {
+    encode(&Envelope::Displace(user_id.to_bytes(), connection_id.to_bytes()))
+}
+
 /// Reads what was packed.
 pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
     let bytes = payload.len();
@@ -108,6 +115,9 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
             Message::Pushes(unpacked.collect())
         }
         Envelope::Revoke(session_id) => Message::Revoke(SessionId::from_bytes(session_id)),
+        Envelope::Displace(user_id, connection_id) => {
+            Message::Displace(UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id))
+        }
     })
 }
 
@@ -167,7 +177,7 @@ mod tests {
         let received: Vec<Push> = unpacked
             .flat_map(|message| match message {
                 Message::Pushes(pushes) => pushes,
-                Message::Revoke(_) => panic!("nothing was revoked"),
+                other => panic!("nothing but pushes was packed: {other:?}"),
             })
             .collect();
         let each = |pushes: &[Push]| -> Vec<(UserId, usize)> {
@@ -197,6 +207,13 @@ mod tests {
             let mut envelopes = pack(&sent).unwrap();
             prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), Message::Pushes(sent));
             prop_assert!(envelopes.is_empty());
+        }
+
+        #[test]
+        fn a_displacement_round_trips(user_id in any::<[u8; 16]>(), connection_id in any::<[u8; 16]>()) {
+            let (user_id, connection_id) = (UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id));
+            let packed = pack_displacement(user_id, connection_id);
+            prop_assert_eq!(unpack(packed.into()).unwrap(), Message::Displace(user_id, connection_id));
         }
 
         #[test]

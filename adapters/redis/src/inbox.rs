@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ports::{BoxError, Delivery, GatewayId};
+use ports::{BoxError, Delivery, Displacement, GatewayId};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -31,6 +31,7 @@ pub struct Inbox {
     redis: Redis,
     gateway: GatewayId,
     into: Arc<dyn Delivery>,
+    displacement: Arc<dyn Displacement>,
     state: watch::Sender<InboxState>,
 }
 
@@ -46,8 +47,8 @@ pub struct InboxState {
 
 impl Inbox {
     /// An inbox that hands what `gateway` is sent to `into`.
-    pub fn new(redis: Redis, gateway: GatewayId, into: Arc<dyn Delivery>) -> Self {
-        Self { redis, gateway, into, state: watch::Sender::default() }
+    pub fn new<G: Delivery + Displacement + 'static>(redis: Redis, gateway: GatewayId, into: Arc<G>) -> Self {
+        Self { redis, gateway, displacement: into.clone(), into, state: watch::Sender::default() }
     }
 
     /// Follows the state of the inbox.
@@ -110,6 +111,9 @@ impl Inbox {
         let handed = match unpack(payload) {
             Ok(Message::Pushes(pushes)) => self.into.deliver(&self.gateway, pushes).await,
             Ok(Message::Revoke(session_id)) => self.into.revoke(session_id).await,
+            Ok(Message::Displace(user_id, connection_id)) => {
+                self.displacement.displace(&self.gateway, user_id, connection_id).await
+            }
             Err(error) => {
                 warn!(gateway = &*self.gateway.0, error = &error as &dyn std::error::Error, "an envelope is dropped");
                 self.state.send_modify(|state| state.gaps += 1);

@@ -126,6 +126,7 @@ mod tests {
         };
         Gateway {
             config,
+            displacement: hub.clone(),
             hub,
             identity: Arc::new(identity),
             ingest: Arc::new(Unasked),
@@ -143,7 +144,7 @@ mod tests {
         let device_id: DeviceId = "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap();
         let connect = |session_id| {
             let peer = hub.peer(ids.ulid().into(), ids.ulid().into(), device_id, session_id);
-            hub.admit(peer, None, usize::MAX).expect("there is room")
+            hub.admit(peer, None, usize::MAX, 0).expect("there is room")
         };
         sessions.into_iter().map(connect).collect()
     }

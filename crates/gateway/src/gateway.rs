@@ -4,7 +4,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::any;
 use domain::Quota;
-use ports::{Clock, Identity, Ids, Ingest, RateLimiter, Routes, Signals};
+use ports::{Clock, Displacement, Identity, Ids, Ingest, RateLimiter, Routes, Signals};
 use protocol::Timing;
 use tracing::warn;
 
@@ -43,6 +43,7 @@ pub struct Gateway {
     pub signals: Arc<dyn Signals>,
     pub limiter: Arc<dyn RateLimiter>,
     pub routes: Arc<dyn Routes>,
+    pub displacement: Arc<dyn Displacement>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }

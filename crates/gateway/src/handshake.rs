@@ -7,12 +7,12 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
-use domain::DeviceId;
 use domain::limits::FRAME_BYTES_MAX;
+use domain::{DeviceId, UserId};
 use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use metrics::counter;
-use ports::{IdentityError, LimitKey, Principal, StoreError};
+use ports::{IdentityError, LimitKey, Principal, Route, StoreError};
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
@@ -67,13 +67,15 @@ async fn admit(
             return Err(Refusal::rate_limited("connections_new", decision.retry_after));
         }
     }
+    let (older, others): (Vec<_>, Vec<_>) =
+        elsewhere(gateway, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
     let peer = gateway.hub.peer(gateway.ids.ulid().into(), principal.user_id, device_id, principal.session_id);
-    let admitted =
-        gateway.hub.admit(peer, limits.connections_live, gateway.config.connections_max).map_err(|refused| {
-            match refused {
-                Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
-                Refused::NoRoom => Refusal::unavailable(),
-            }
+    let admitted = gateway
+        .hub
+        .admit(peer, limits.connections_live, gateway.config.connections_max, others.len())
+        .map_err(|refused| match refused {
+            Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
+            Refused::NoRoom => Refusal::unavailable(),
         })?;
     // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
     // Who has no session here cannot lose it.
@@ -87,6 +89,15 @@ async fn admit(
     if let Err(failure) = gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await {
         warn!(error = &failure as &dyn std::error::Error, "a connection has no route yet");
     }
+    for route in &older {
+        let displaced = gateway.displacement.displace(&route.gateway, route.user_id, route.connection_id);
+        if let Err(failure) = displaced.await {
+            warn!(
+                error = &failure as &dyn std::error::Error,
+                "an older connection of a device stays until it is silent"
+            );
+        }
+    }
 
     let gateway = gateway.clone();
     Ok(upgrade
@@ -96,6 +107,17 @@ async fn admit(
         .max_message_size(FRAME_BYTES_MAX)
         // If the upgrade fails, the callback is dropped with the place it holds in the hub.
         .on_upgrade(move |socket| Driver::new(socket, gateway, admitted, principal.token_expires_at).run()))
+}
+
+/// The connections that a user has at other gateways. Where they cannot be looked up, there are none.
+async fn elsewhere(gateway: &Gateway, user_id: UserId) -> Vec<Route> {
+    match gateway.routes.routes(user_id).await {
+        Ok(routes) => routes.into_iter().filter(|route| route.gateway != *gateway.hub.id()).collect(),
+        Err(failure) => {
+            warn!(error = &failure as &dyn std::error::Error, "a user's other connections are unknown");
+            vec![]
+        }
+    }
 }
 
 fn device(parameters: &Parameters, headers: &HeaderMap) -> Result<DeviceId, Refusal> {

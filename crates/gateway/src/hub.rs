@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{ConnectionId, DeviceId, SessionId, UserId};
 use metrics::gauge;
-use ports::{Delivery, GatewayId, Push, Route, StoreError};
+use ports::{Delivery, Displacement, GatewayId, Push, Route, StoreError};
 use protocol::CloseReason;
 use tokio::sync::watch;
 
@@ -69,12 +69,14 @@ impl Hub {
         *self.connections.borrow()
     }
 
-    /// Takes a connection in. One of the same device before it is told to close: the newer wins.
+    /// Takes a connection in, of a user whose other devices have so many elsewhere. One of the same device before it is told
+    /// to close: the newer wins.
     pub(crate) fn admit(
         self: &Arc<Self>,
         peer: Peer,
         per_user_max: Option<usize>,
         connections_max: usize,
+        elsewhere: usize,
     ) -> Result<Admitted, Refused> {
         let peer = Arc::new(peer);
         let mut shard = self.shard(peer.user_id);
@@ -84,7 +86,7 @@ impl Hub {
         }
         let peers = shard.entry(peer.user_id).or_default();
         let others = peers.iter().filter(|other| other.device_id != peer.device_id).count();
-        if per_user_max.is_some_and(|max| others >= max) {
+        if per_user_max.is_some_and(|max| others + elsewhere >= max) {
             return Err(Refused::TooManyOfUser);
         }
         for other in peers.iter().filter(|other| other.device_id == peer.device_id) {
@@ -221,6 +223,23 @@ impl Delivery for Hub {
                     peer.mailbox.close(CloseReason::SessionRevoked);
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Displacement for Hub {
+    async fn displace(
+        &self,
+        _gateway: &GatewayId,
+        user_id: UserId,
+        connection_id: ConnectionId,
+    ) -> Result<(), StoreError> {
+        let shard = self.shard(user_id);
+        let peers = shard.get(&user_id).into_iter().flatten();
+        for peer in peers.filter(|peer| peer.connection_id == connection_id) {
+            peer.mailbox.close(CloseReason::DuplicateConnection);
         }
         Ok(())
     }

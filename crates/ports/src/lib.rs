@@ -46,7 +46,7 @@ pub use notify::{
 pub use peers::{Peer, Peers, ProcessRole};
 pub use publish::{Committed, EventProducer, Outbox, Waiting};
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
-pub use routing::{Delivery, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};
+pub use routing::{Delivery, Displacement, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};
 pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
 pub use users::{NewUser, UserKey, UserReader, UserWriter};
 pub use watermarks::WatermarkStore;

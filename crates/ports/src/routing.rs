@@ -64,6 +64,18 @@ pub trait Delivery: Send + Sync {
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError>;
 }
 
+/// Ends connections that another one has taken the place of. Best effort: who is not told ends when its client is silent.
+#[async_trait]
+pub trait Displacement: Send + Sync {
+    /// Has a gateway close a connection of a user, because the same device has a newer one.
+    async fn displace(
+        &self,
+        gateway: &GatewayId,
+        user_id: UserId,
+        connection_id: ConnectionId,
+    ) -> Result<(), StoreError>;
+}
+
 /// Remembers the members of chats for fanout. It is filled from the store only, and may forget at any moment.
 ///
 /// A cache that several processes share does not take a list that may be older than an invalidation: one process reads

@@ -1,4 +1,4 @@
-use ports::{Delivery, Ids, Push, RandomIds};
+use ports::{Delivery, Displacement, Ids, Push, RandomIds};
 use tidings_redis::{InboxState, RedisDelivery};
 
 use crate::engine::command;
@@ -10,6 +10,7 @@ on_one_and_on_a_cluster!(
     what_is_too_much_for_one_publish_arrives_in_order,
     a_message_is_one_publish_for_each_gateway,
     a_revocation_reaches_every_gateway_with_one_publish,
+    a_displacement_reaches_its_gateway_alone,
     bytes_that_are_no_envelope_are_told_as_a_gap,
 );
 
@@ -50,11 +51,22 @@ async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
     while received.len() < sent.len() {
         match listener.next().await {
             Delivered::Pushes(_, pushes) => received.extend(pushes),
-            Delivered::Revoked(session_id) => panic!("{session_id} was revoked"),
+            other => panic!("{other:?}"),
         }
     }
     assert_eq!(received, sent);
     assert_eq!(world.calls("publish"), 4, "3.5 MB are four times 1 MiB");
+}
+
+async fn a_displacement_reaches_its_gateway_alone(world: World) {
+    let mut a = Listener::start(&world.redis, "a").await;
+    let mut b = Listener::start(&world.redis, "b").await;
+    let delivery = RedisDelivery::new(world.redis.clone());
+    let (user_id, connection_id) = (user(), RandomIds.ulid().into());
+    delivery.displace(&gateway("a"), user_id, connection_id).await.unwrap();
+    delivery.deliver(&gateway("b"), vec![push(vec![user_id], "next")]).await.unwrap();
+    assert_eq!(a.next().await, Delivered::Displaced(gateway("a"), user_id, connection_id));
+    assert!(matches!(b.next().await, Delivered::Pushes(..)));
 }
 
 /// A group on two gateways, and on one of them the sender's other device, whose frame is another.

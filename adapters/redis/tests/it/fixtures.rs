@@ -3,10 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, SessionId, UserId};
+use domain::{ChatId, ConnectionId, SessionId, UserId};
 use futures_util::future::join_all;
 use memory::ManualClock;
-use ports::{Clock, Delivery, GatewayId, Ids, Peer, Push, RandomIds, Route, StoreError, SystemClock};
+use ports::{Clock, Delivery, Displacement, GatewayId, Ids, Peer, Push, RandomIds, Route, StoreError, SystemClock};
 use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -106,6 +106,7 @@ pub(crate) struct Recorder(mpsc::UnboundedSender<Delivered>);
 pub(crate) enum Delivered {
     Pushes(GatewayId, Vec<Push>),
     Revoked(SessionId),
+    Displaced(GatewayId, UserId, ConnectionId),
 }
 
 #[async_trait]
@@ -116,6 +117,18 @@ impl Delivery for Recorder {
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
         self.0.send(Delivered::Revoked(session_id)).map_err(StoreError::unavailable)
+    }
+}
+
+#[async_trait]
+impl Displacement for Recorder {
+    async fn displace(
+        &self,
+        gateway: &GatewayId,
+        user_id: UserId,
+        connection_id: ConnectionId,
+    ) -> Result<(), StoreError> {
+        self.0.send(Delivered::Displaced(gateway.clone(), user_id, connection_id)).map_err(StoreError::unavailable)
     }
 }
 

@@ -285,6 +285,7 @@ async fn gateway(
         signals,
         limiter: commons.limiter.clone(),
         routes: Arc::new(RedisRoutes::new(commons.redis.clone())),
+        displacement: Arc::new(RedisDelivery::new(commons.redis.clone())),
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),
     });

@@ -71,6 +71,8 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let gateway = Arc::new(Gateway {
         config: config.gateway(),
         hub: hub.clone(),
+        // All connections are here, so nobody elsewhere is ever displaced.
+        displacement: hub.clone(),
         identity: Arc::new(auth),
         ingest,
         signals: fanout,

@@ -3,7 +3,7 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Timestamp, UserId};
+use domain::{ConnectionId, Timestamp, UserId};
 use ports::{Clock, GatewayId, Route, Routes, StoreError};
 
 use crate::expiring::ExpiringMap;
@@ -39,19 +39,25 @@ impl MemoryRoutes {
 
 #[async_trait]
 impl Routes for MemoryRoutes {
-    async fn register(&self, routes: &[Route]) -> Result<(), StoreError> {
+    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
         let now = self.clock.now();
         let expires_at = now + LIFE;
+        let mut unknown = vec![];
         for routes in routes.chunks(REGISTER_LEN) {
             let mut users = self.users.write().expect("no holder of the lock panics");
             for route in routes {
                 let mut of_user = users.remove(&route.user_id, now).unwrap_or_default();
-                of_user.retain(|live| live.expires_at > now && live.route.connection_id != route.connection_id);
+                of_user.retain(|live| live.expires_at > now);
+                let before = of_user.len();
+                of_user.retain(|live| live.route.connection_id != route.connection_id);
+                if of_user.len() == before {
+                    unknown.push(route.connection_id);
+                }
                 of_user.push(LiveRoute { route: route.clone(), expires_at });
                 users.insert(route.user_id, of_user, expires_at, now);
             }
         }
-        Ok(())
+        Ok(unknown)
     }
 
     async fn unregister(&self, route: &Route) -> Result<(), StoreError> {

@@ -31,7 +31,7 @@ impl RedisRoutes {
         Self { redis }
     }
 
-    /// Everything that is written for some routes.
+    /// Everything that is written for some routes: two calls for each, then one for each gateway.
     fn registration(&self, routes: &[Route]) -> Vec<Call> {
         let now = self.redis.now();
         let (now_ms, expiry_ms, life_ms) = (now.as_millis(), (now + LIFE).as_millis(), LIFE.as_millis() as u64);
@@ -70,11 +70,15 @@ impl RedisRoutes {
 
 #[async_trait]
 impl Routes for RedisRoutes {
-    async fn register(&self, routes: &[Route]) -> Result<(), StoreError> {
+    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
+        let mut unknown = vec![];
         for routes in routes.chunks(REGISTER_LEN) {
-            self.redis.run::<()>(&self.registration(routes)).await?;
+            let answers: Vec<Option<u64>> = self.redis.run(&self.registration(routes)).await?;
+            // Two for each route, of which the first says whether it is new.
+            let added = answers.iter().step_by(2).map(|added| *added == Some(1));
+            unknown.extend(routes.iter().zip(added).filter(|(_, added)| *added).map(|(route, _)| route.connection_id));
         }
-        Ok(())
+        Ok(unknown)
     }
 
     async fn unregister(&self, route: &Route) -> Result<(), StoreError> {

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, SessionId, UserId};
+use domain::{ChatId, ConnectionId, SessionId, UserId};
 use metrics::counter;
 use ports::{Delivery, GatewayId, MemberCache, Peer, Peers, ProcessRole, Push, Route, Routes, StoreError};
 use tokio::time::{self, Instant};
@@ -133,7 +133,7 @@ impl Fallback {
 #[async_trait]
 impl Routes for Fallback {
     // Gateways register, and go on doing so through an outage.
-    async fn register(&self, routes: &[Route]) -> Result<(), StoreError> {
+    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
         self.shared.routes.register(routes).await
     }
 

@@ -1,5 +1,7 @@
+use std::collections::HashSet;
+
 use bytes::Bytes;
-use domain::SessionId;
+use domain::{ConnectionId, SessionId};
 use metrics::counter;
 use ports::Delivery;
 use protocol::frame::{Resync, ServerFrame};
@@ -11,6 +13,16 @@ use crate::Gateway;
 const SESSIONS_AT_ONCE: usize = 100;
 
 impl Gateway {
+    /// Registers all routes. A connection whose route was not known any more, because what keeps routes was wiped or did
+    /// not take it, was passed by: its client is told to sync.
+    pub(crate) async fn make_up_for_lost_routes(&self) {
+        let lost: HashSet<ConnectionId> = self.register_routes().await.into_iter().collect();
+        if !lost.is_empty() {
+            info!(connections = lost.len(), "routes were lost; their clients sync");
+            self.hub.push_to(&resync(), |connection_id| lost.contains(&connection_id));
+        }
+    }
+
     /// Makes up for pushes and orders that may have been lost on their way to this process: routes are registered anew,
     /// every client is told to sync, and the sockets of sessions that have ended meanwhile are closed.
     pub async fn make_up_for_gap(&self) {
@@ -19,7 +31,7 @@ impl Gateway {
         counter!("tidings_gateway_gaps_total").increment(1);
         // Routes first: what is not pushed to a client before its sync is in that sync.
         self.register_routes().await;
-        self.hub.push_to_all(&resync());
+        self.hub.push_to(&resync(), |_| true);
         let sessions: Vec<SessionId> = self.hub.sessions().into_iter().collect();
         for chunk in sessions.chunks(SESSIONS_AT_ONCE) {
             match self.identity.live(chunk).await {
@@ -183,6 +195,21 @@ mod tests {
             let expected = has_ended.then_some(CloseReason::SessionRevoked);
             assert_eq!(peer.mailbox.close_order(), expected, "{:?}", peer.session_id);
         }
+    }
+
+    #[tokio::test]
+    async fn a_client_whose_route_was_lost_is_told_to_sync_and_no_other() {
+        let hub = Arc::new(Hub::new(GatewayId("a".into())));
+        let connections = connect(&hub, sessions(3).into_iter().map(Some));
+        let gateway = gateway(hub.clone(), Authority(Ok(BTreeSet::new())));
+        gateway.register_routes().await;
+        gateway.routes.unregister(&hub.route(&connections[1].peer)).await.unwrap();
+
+        gateway.make_up_for_lost_routes().await;
+        let told = connections.iter().map(|connection| connection.peer.mailbox.pop());
+        assert_eq!(told.collect::<Vec<_>>(), [None, Some(resync()), None]);
+        gateway.make_up_for_lost_routes().await;
+        assert_eq!(connections[1].peer.mailbox.pop(), None);
     }
 
     #[tokio::test]

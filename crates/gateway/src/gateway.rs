@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::any;
-use domain::Quota;
+use domain::{ConnectionId, Quota};
 use ports::{Clock, Displacement, Identity, Ids, Ingest, RateLimiter, Routes, Signals};
 use protocol::Timing;
 use tracing::warn;
@@ -60,14 +60,16 @@ impl Gateway {
         let mut beat = tokio::time::interval(self.config.heartbeat_interval);
         loop {
             beat.tick().await;
-            self.register_routes().await;
+            self.make_up_for_lost_routes().await;
         }
     }
 
-    pub(crate) async fn register_routes(&self) {
+    /// Registers all routes, and says which were not known.
+    pub(crate) async fn register_routes(&self) -> Vec<ConnectionId> {
         let routes = self.hub.fresh_routes(self.config.unhealthy_after);
-        if let Err(failure) = self.routes.register(&routes).await {
+        self.routes.register(&routes).await.unwrap_or_else(|failure| {
             warn!(error = &failure as &dyn std::error::Error, "routes were not refreshed; the next beat tries again");
-        }
+            vec![]
+        })
     }
 }

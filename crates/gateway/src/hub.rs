@@ -134,10 +134,12 @@ impl Hub {
         (0..SHARDS).flat_map(sessions).collect()
     }
 
-    /// Puts one frame into the mailbox of every connection.
-    pub(crate) fn push_to_all(&self, frame: &Bytes) {
+    /// Puts one frame into the mailbox of every connection that is meant.
+    pub(crate) fn push_to(&self, frame: &Bytes, is_meant: impl Fn(ConnectionId) -> bool) {
         for index in 0..SHARDS {
-            self.lock(index).values().flatten().for_each(|peer| peer.mailbox.push(frame.clone()));
+            let shard = self.lock(index);
+            let meant = shard.values().flatten().filter(|peer| is_meant(peer.connection_id));
+            meant.for_each(|peer| peer.mailbox.push(frame.clone()));
         }
     }
 

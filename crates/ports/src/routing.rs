@@ -30,8 +30,9 @@ pub struct Route {
 /// and is rebuilt by registering again, which changes nothing for a route that is there.
 #[async_trait]
 pub trait Routes: Send + Sync {
-    /// Makes routes known, or keeps them alive.
-    async fn register(&self, routes: &[Route]) -> Result<(), StoreError>;
+    /// Makes routes known, or keeps them alive, and says which connections were not known. A gateway that had registered
+    /// one of them before learns by this that it was forgotten meanwhile, and that pushes have passed it by.
+    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError>;
 
     /// Forgets a route.
     async fn unregister(&self, route: &Route) -> Result<(), StoreError>;

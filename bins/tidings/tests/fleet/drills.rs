@@ -164,15 +164,40 @@ async fn while_kafka_is_away_sends_succeed_and_on_its_return_everything_is_publi
     drill.end(Instant::now()).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn after_redis_is_flushed_routes_are_rebuilt_and_nothing_is_lost() {
-    let mut drill = Drill::start(Refusals::None).await;
-    let mut witnesses = Witnesses::meet(&drill.server).await;
-    let mut redis = TcpStream::connect(("127.0.0.1", drill.server.fleet.base.engines.redis.port())).await.unwrap();
+/// Wipes Redis.
+async fn flush(server: &TestServer) {
+    let mut redis = TcpStream::connect(("127.0.0.1", server.fleet.base.engines.redis.port())).await.unwrap();
     redis.write_all(b"FLUSHALL\r\n").await.unwrap();
     let mut answer = [0; 5];
     redis.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"+OK\r\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_flushed_redis_keeps_from_a_client_is_synced_though_nothing_follows() {
+    let server = TestServer::start().await;
+    let mut witnesses = Witnesses::meet(&server).await;
+    flush(&server).await;
+    let sent = witnesses.ann.send(&witnesses.chat_id, "alone").await["message_id"].take();
+    let socket = &mut witnesses.sockets[1];
+    let start = Instant::now();
+    loop {
+        // A connection that says nothing would be closed.
+        socket.send(json!({ "type": "heartbeat" })).await;
+        let frame =
+            timeout_at((start + ROUTES_REBUILT).into(), socket.next()).await.expect("it is pushed or told to sync");
+        // A beat may have come between the two.
+        if frame["type"] == "resync" || frame["payload"]["message_id"] == sent {
+            break;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_redis_is_flushed_routes_are_rebuilt_and_nothing_is_lost() {
+    let mut drill = Drill::start(Refusals::None).await;
+    let mut witnesses = Witnesses::meet(&drill.server).await;
+    flush(&drill.server).await;
     let flushed = Instant::now();
     let rebuilt = witnesses.pushed().await;
     eprintln!("routes were rebuilt after {rebuilt:?}");

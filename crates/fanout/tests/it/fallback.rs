@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatCommand, ChatId, SessionId, UserId};
+use domain::{ChatCommand, ChatId, ConnectionId, SessionId, UserId};
 use memory::{MemoryMemberCache, MemoryPeers, MemoryRoutes};
 use ports::{
     Delivery, GatewayId, Ids, MemberCache, Peer, Peers, ProcessRole, Push, RandomIds, Route, Routes, StoreError,
@@ -307,7 +307,7 @@ struct Switched<P> {
 
 #[async_trait]
 impl<P: Routes> Routes for Switched<P> {
-    async fn register(&self, routes: &[Route]) -> Result<(), StoreError> {
+    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
         self.redis.check().await?;
         self.port.register(routes).await
     }

@@ -230,6 +230,7 @@ macro_rules! contract_tests {
     (routes: $routes:expr) => {
         $crate::contract_tests!(@ routes, $routes, [
             a_registered_route_is_found,
+            a_route_that_was_not_known_is_told,
             gateways_are_asked_once_for_each_user,
             an_unregistered_route_is_gone,
             a_route_expires_by_itself,

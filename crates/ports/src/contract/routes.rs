@@ -27,6 +27,31 @@ pub async fn a_registered_route_is_found(routes: Timed<dyn Routes>) {
     assert_eq!(routes_of(&routes, fresh()).await, []);
 }
 
+/// Who registers is told what was not known: at first, after it was forgotten, and when it has expired.
+pub async fn a_route_that_was_not_known_is_told(routes: Timed<dyn Routes>) {
+    let user_id = fresh();
+    let [phone, laptop] = [new_route(user_id, "a"), new_route(user_id, "b")];
+    let both = [phone.clone(), laptop.clone()];
+    let register = async |registered: &[Route]| {
+        let mut unknown = routes.port.register(registered).await.expect(WORKS);
+        unknown.sort();
+        unknown
+    };
+    let ids = |routes: &[&Route]| {
+        let mut ids: Vec<_> = routes.iter().map(|route| route.connection_id).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(register(&both).await, ids(&[&phone, &laptop]));
+    assert_eq!(register(&both).await, []);
+    routes.port.unregister(&phone).await.expect(WORKS);
+    assert_eq!(register(&both).await, ids(&[&phone]));
+    (routes.pass)(LIFE - MOMENT);
+    assert_eq!(register(slice::from_ref(&laptop)).await, []);
+    (routes.pass)(MOMENT);
+    assert_eq!(register(&both).await, ids(&[&phone]));
+}
+
 /// Each gateway is named with the users asked for who have a route on it, each once.
 pub async fn gateways_are_asked_once_for_each_user(routes: Timed<dyn Routes>) {
     let (one, other, offline, unasked) = (fresh(), fresh(), fresh(), fresh());

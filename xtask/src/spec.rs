@@ -9,17 +9,34 @@ use std::{fs, io};
 const GUARANTEES: u32 = 11;
 /// The test scenarios of ADR-004, 1 to this.
 const ADR_004_SCENARIOS: u32 = 7;
+/// The test vectors of ADR-010 Part 4, by their names.
+const ADR_010_VECTORS: [&str; 11] = [
+    "server_crash_causes_entries_to_expire_within_expiry_window",
+    "reconnect_updates_mapping_idempotently",
+    "multi_device_routing_delivers_to_all_servers",
+    "stale_routing_entry",
+    "first_connection_transitions_to_online",
+    "last_connection_transitions_to_offline",
+    "multi_device_keeps_user_online",
+    "presence_staleness_bounded_by_expiry_window",
+    "redis_unavailable_degrades_to_broadcast_routing",
+    "redis_recovery_rebuilds_state",
+    "split_brain_prevented_by_conn_id_uniqueness",
+];
 
-/// Something that the specification promises. A test names it by beginning with its id: `g2_…`.
+/// Something that the specification promises. A test names it by beginning with its id, `g2_…`, or with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Requirement {
     Guarantee(u32),
     Adr004Scenario(u32),
+    Adr010Vector(&'static str),
 }
 
 impl Requirement {
     fn all() -> impl Iterator<Item = Self> {
-        (1..=GUARANTEES).map(Self::Guarantee).chain((1..=ADR_004_SCENARIOS).map(Self::Adr004Scenario))
+        let guarantees = (1..=GUARANTEES).map(Self::Guarantee);
+        let scenarios = (1..=ADR_004_SCENARIOS).map(Self::Adr004Scenario);
+        guarantees.chain(scenarios).chain(ADR_010_VECTORS.map(Self::Adr010Vector))
     }
 
     /// What the name of a function begins with, if it is a requirement.
@@ -27,6 +44,8 @@ impl Requirement {
         let number = |rest: &str| rest.split('_').next().and_then(|digits| digits.parse().ok());
         if let Some(rest) = function.strip_prefix("adr_004_scenario_") {
             number(rest).map(Self::Adr004Scenario)
+        } else if let Some(vector) = ADR_010_VECTORS.iter().find(|vector| function.starts_with(**vector)) {
+            Some(Self::Adr010Vector(vector))
         } else {
             number(function.strip_prefix('g')?).map(Self::Guarantee)
         }
@@ -36,6 +55,7 @@ impl Requirement {
         match self {
             Self::Guarantee(number) => format!("G{number}"),
             Self::Adr004Scenario(number) => format!("ADR-004 scenario {number}"),
+            Self::Adr010Vector(name) => format!("ADR-010 {name}"),
         }
     }
 }
@@ -85,17 +105,24 @@ mod tests {
             pub async fn g2_a_retry(stores: Stores) {\n\
             fn g11_gone() {}\n\
             fn adr_004_scenario_7_counter_missing() {}\n\
+            async fn stale_routing_entry_is_harmless() {}\n\
             fn group() {}\n\
             // fn g3_is_only_spoken_of\n\
             g4_call();\n";
         let named: Vec<_> = functions(source).filter_map(Requirement::named_by).collect();
-        assert_eq!(named, [Requirement::Guarantee(2), Requirement::Guarantee(11), Requirement::Adr004Scenario(7)]);
+        let expected = [
+            Requirement::Guarantee(2),
+            Requirement::Guarantee(11),
+            Requirement::Adr004Scenario(7),
+            Requirement::Adr010Vector("stale_routing_entry"),
+        ];
+        assert_eq!(named, expected);
     }
 
     #[test]
     fn a_requirement_that_no_test_names_is_reported() {
         let table = table(&BTreeMap::from([(Requirement::Guarantee(2), 5)]));
-        assert_eq!(table.lines().count() as u32, GUARANTEES + ADR_004_SCENARIOS);
+        assert_eq!(table.lines().count(), Requirement::all().count());
         assert!(table.starts_with("G1                   named by no test\nG2                   named by 5\n"));
     }
 }

@@ -11,7 +11,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, CONCURRENCY_MAX, Consistency, Query, TRANSACTION_ITEMS_MAX};
+use crate::db::{self, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};
 use crate::item::{Item, Key, Row, item, number, seconds, text};
 use crate::messages::{counter_sequence, new_counter};
 use crate::outbox::change_write;
@@ -33,7 +33,7 @@ impl ChatReader for DynamoStore {
 
     async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
         let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::one(Table::Chats, chat_id)).collect();
-        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        let items = self.db().get_many(&keys).await?;
         items.into_iter().map(|item| item.map(|item| read_chat(&item)).transpose()).collect()
     }
 
@@ -62,7 +62,7 @@ impl ChatReader for DynamoStore {
         let chat_id = |item: &Item| Row { table: Table::DeliveryState, item }.parsed("chat_id");
         let chat_ids: Vec<ChatId> = items.iter().map(chat_id).collect::<Result<_, _>>()?;
         let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::of(Table::ChatMemberships, chat_id, user_id)).collect();
-        let places = self.db().get_many(&keys, Consistency::Strong).await?;
+        let places = self.db().get_many(&keys).await?;
         // Who has left between the two reads has no place.
         let found: Vec<_> = chat_ids.into_iter().zip(places).filter_map(|(id, place)| Some((id, place?))).collect();
 
@@ -153,7 +153,7 @@ impl ChatWriter for DynamoStore {
             };
             let place = |user_id| Key::of(Table::ChatMemberships, chat_id, user_id);
             let keys = [place(actor), place(command.target().unwrap_or(actor)), Key::one(Table::ChatCounters, chat_id)];
-            let items = self.db().get_many(&keys, Consistency::Strong).await?;
+            let items = self.db().get_many(&keys).await?;
             let [actor, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
             let actor = actor.map(|item| read_member(&item)).transpose()?;
             let target = target.filter(|_| command.target().is_some()).map(|item| read_member(&item)).transpose()?;

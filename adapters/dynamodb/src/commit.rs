@@ -13,7 +13,7 @@ use domain::{ChatId, ClientMessageId, Event, Message, Sequence, Ttl, UserId};
 use ports::{Appended, Committed, Head, NewMessage, Receipt, SendRefusal, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{Budget, Consistency, Reason, TRANSACTION_ITEMS_MAX, Transacted};
+use crate::db::{Budget, Reason, TRANSACTION_ITEMS_MAX, Transacted};
 use crate::expiry::expiration_write;
 use crate::item::{Item, Key, Row, bytes, item, number, seconds, text, ttl};
 use crate::messages::{head_changes, message_item, message_key};
@@ -124,7 +124,7 @@ impl DynamoStore {
             keys.push(Key::of(Table::ChatMemberships, chat_id, send.sender_id));
             keys.push(send_key(chat_id, send));
         }
-        let mut found = self.db().get_many(&keys, Consistency::Strong).await?.into_iter();
+        let mut found = self.db().get_many(&keys).await?.into_iter();
         let chat_exists = found.next().flatten().is_some();
         for index in doubtful {
             let (member, key) = (found.next().flatten(), found.next().flatten());

@@ -21,6 +21,8 @@ ports::contract_tests!(pages: stores().await);
 ports::contract_tests!(unread: stores().await);
 ports::contract_tests!(chats: stores().await);
 ports::contract_tests!(users: stores().await);
+ports::contract_tests!(contacts: stores().await);
+ports::contract_tests!(last_seen: stores().await);
 ports::contract_tests!(sessions: stores().await);
 ports::contract_tests!(codes: stores().await);
 ports::contract_tests!(watermarks: stores().await);
@@ -51,6 +53,8 @@ pub(crate) async fn guarded(done: &Done) -> WithOutbox {
         chat_reader: of(Port::ChatReader),
         user_writer: of(Port::UserWriter),
         user_reader: of(Port::UserReader),
+        contacts: of(Port::Contacts),
+        last_seen: of(Port::LastSeen),
         sessions: of(Port::Sessions),
         codes: of(Port::Codes),
         watermarks: of(Port::Watermarks),

@@ -49,14 +49,6 @@ pub(crate) struct Db {
     health: Arc<HealthCell>,
 }
 
-/// Whether a read must see what was written before it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Consistency {
-    Strong,
-    /// It may be some moments late, and costs half.
-    Eventual,
-}
-
 /// Items of one partition, in their order.
 #[derive(Clone)]
 pub(crate) struct Query {
@@ -175,33 +167,26 @@ impl Db {
         Ok(output.item)
     }
 
-    /// Many items of any tables, in the order of their keys.
-    pub(crate) async fn get_many(
-        &self,
-        keys: &[Key],
-        consistency: Consistency,
-    ) -> Result<Vec<Option<Item>>, StoreError> {
+    /// Many items of any tables, strongly consistent, in the order of their keys.
+    pub(crate) async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Item>>, StoreError> {
         // A request must not name a key twice.
         let distinct: Vec<Key> = keys.iter().cloned().collect::<HashSet<_>>().into_iter().collect();
         let chunks: Vec<Vec<Key>> = distinct.chunks(BATCH_GET_MAX).map(<[Key]>::to_vec).collect();
-        let chunks = chunks.into_iter().map(|chunk| self.get_chunk(chunk, consistency));
+        let chunks = chunks.into_iter().map(|chunk| self.get_chunk(chunk));
         let found: Vec<Vec<(Key, Item)>> = stream::iter(chunks).buffer_unordered(CONCURRENCY_MAX).try_collect().await?;
         let found: HashMap<Key, Item> = found.into_iter().flatten().collect();
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
-    async fn get_chunk(&self, keys: Vec<Key>, consistency: Consistency) -> Result<Vec<(Key, Item)>, StoreError> {
+    async fn get_chunk(&self, keys: Vec<Key>) -> Result<Vec<(Key, Item)>, StoreError> {
         let mut wanted: HashMap<Table, Vec<Item>> = HashMap::new();
         for key in &keys {
             wanted.entry(key.table).or_default().push(key.attributes());
         }
         let tables: Vec<Table> = wanted.keys().copied().collect();
         let ask = |(table, keys)| {
-            let asked = KeysAndAttributes::builder()
-                .set_keys(Some(keys))
-                .consistent_read(consistency == Consistency::Strong)
-                .build()
-                .expect("keys are given");
+            let asked = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+            let asked = asked.expect("keys are given");
             (self.name(table), asked)
         };
         let mut left: HashMap<String, KeysAndAttributes> = wanted.into_iter().map(ask).collect();

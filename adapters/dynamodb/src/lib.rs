@@ -1,9 +1,9 @@
 //! The store of a fleet: every durable port but the log, on DynamoDB.
 //!
 //! Each write is one transaction under conditions on what was read before it, with a request token, so that a try whose
-//! answer was lost counts once; only the place of the relay is moved without one. Reads go to base tables, strongly
-//! consistent but for the names of users; nothing ever scans. Items that have expired are in no answer, whenever the
-//! service deletes them.
+//! answer was lost counts once; only what moves forward alone, the place of the relay and last seen, is moved without
+//! one. Reads go to base tables, strongly consistent; nothing ever scans. Items that have expired are in no answer,
+//! whenever the service deletes them.
 //!
 //! What the log needs is written with each commit: messages mark their chat as dirty, other events go to the outbox.
 //! The log itself is another engine's, so there is no [`EventLog`](ports::EventLog) here; [`Outbox`](ports::Outbox) is
@@ -19,12 +19,14 @@ mod chats;
 mod codes;
 mod commit;
 mod config;
+mod contacts;
 mod db;
 mod dead_letters;
 mod devices;
 mod expiry;
 mod item;
 mod lane;
+mod last_seen;
 mod messages;
 mod meter;
 mod notices;

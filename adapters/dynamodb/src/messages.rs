@@ -5,7 +5,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{Head, LastMessage, MessageReader, Page, PageBounds, StoreError, UnreadQuery};
 
 use crate::DynamoStore;
-use crate::db::{Bound, CONCURRENCY_MAX, Consistency, Query};
+use crate::db::{Bound, CONCURRENCY_MAX, Query};
 use crate::item::{EXPIRES_AT, Item, Key, Row, end, item, number, seconds, text};
 use crate::outbox::PUBLISHED;
 use crate::schema::Table;
@@ -23,7 +23,7 @@ impl MessageReader for DynamoStore {
 
     async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
         let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::one(Table::ChatCounters, chat_id)).collect();
-        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        let items = self.db().get_many(&keys).await?;
         let now = self.clock().now();
         items.into_iter().map(|item| item.map(|item| read_head(&item, now)).transpose()).collect()
     }

@@ -55,6 +55,8 @@ pub enum Table {
     DeadLetters,
     /// REST requests with an idempotency key.
     Requests,
+    /// Whom each user has listed.
+    Contacts,
 }
 
 /// What a table is made of.
@@ -134,7 +136,7 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -152,6 +154,7 @@ impl Table {
         Self::Notices,
         Self::DeadLetters,
         Self::Requests,
+        Self::Contacts,
     ];
 
     /// What the table is made of.
@@ -213,6 +216,7 @@ impl Table {
                 Definition { expires: true, ..lasting("dead_letters", "shard", Some(Text("dead_letter_id"))) }
             }
             Self::Requests => passing("requests", "user_id", Some(Text("request_key"))),
+            Self::Contacts => lasting("contacts", "user_id", Some(Text("contact_id"))),
         }
     }
 

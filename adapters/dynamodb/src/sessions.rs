@@ -3,7 +3,7 @@ use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, SpentToken, Tim
 use ports::{SessionStore, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, Consistency, Query};
+use crate::db::{self, Query};
 use crate::devices::{device_key, prolong, session_of, sign_in, sign_out};
 use crate::item::{EXPIRES_AT, Item, Key, Row, bytes, end, item, text};
 use crate::schema::Table;
@@ -43,7 +43,7 @@ impl SessionStore for DynamoStore {
         for device in &devices {
             keys.extend(session_of(device)?.map(session_key));
         }
-        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        let items = self.db().get_many(&keys).await?;
         let sessions: Result<Vec<_>, _> = items.iter().flatten().map(read_session).collect();
         let mut sessions: Vec<_> = sessions?.into_iter().filter(|session| session.expires_at > now).collect();
         sessions.sort_by_key(|session| (session.created_at, session.session_id));

@@ -4,26 +4,31 @@ use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, User
 use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
 
 use crate::DynamoStore;
-use crate::db::{self, Consistency};
+use crate::db;
 use crate::item::{Item, Key, Row, hex, item, text};
 use crate::schema::Table;
 use crate::write::{Change, Write};
 
+/// When a user was last seen; absent while they never were.
+pub(crate) const LAST_SEEN_AT: &str = "last_seen_at";
+
 #[async_trait]
 impl UserReader for DynamoStore {
     async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
-        self.profiles(user_ids, Consistency::Eventual).await
+        let keys: Vec<_> = user_ids.iter().map(|user_id| user_row(*user_id)).collect();
+        let items = self.db().get_many(&keys).await?;
+        items.into_iter().map(|item| item.map(|item| read_user(&item)).transpose()).collect()
     }
 
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
         let key = |phone_number: &PhoneNumber| user_key(&UserKey::Phone(phone_number.clone()));
         let keys: Vec<_> = phone_numbers.iter().map(key).collect();
         let mut found = vec![];
-        for item in self.db().get_many(&keys, Consistency::Strong).await? {
+        for item in self.db().get_many(&keys).await? {
             found.push(item.map(|item| read_owner(&item)).transpose()?);
         }
         let user_ids: Vec<UserId> = found.iter().flatten().copied().collect();
-        let mut users = self.profiles(&user_ids, Consistency::Strong).await?.into_iter();
+        let mut users = self.users(&user_ids).await?.into_iter();
         Ok(found.into_iter().map(|user_id| user_id.and_then(|_| users.next().flatten())).collect())
     }
 }
@@ -43,11 +48,12 @@ impl UserWriter for DynamoStore {
             presence_visibility: PresenceVisibility::default(),
             created_at: new.created_at,
             updated_at: new.created_at,
+            last_seen_at: None,
         };
         db::undisturbed(|| async {
             if let Some(item) = self.db().get(&owner).await? {
                 let user_id = read_owner(&item)?;
-                let found = self.profiles(&[user_id], Consistency::Strong).await?.pop().flatten();
+                let found = self.users(&[user_id]).await?.pop().flatten();
                 let row = Row { table: Table::UserKeys, item: &item };
                 let found = found.ok_or_else(|| row.unreadable(format!("user `{user_id}` is not in `users`")))?;
                 return Ok(Some((found, false)));
@@ -55,7 +61,7 @@ impl UserWriter for DynamoStore {
             let writes = || {
                 vec![
                     Write::create(owner.clone(), item([("user_id", Some(text(user.user_id)))])),
-                    Write::create(Key::one(Table::Users, user.user_id), user_item(&user)),
+                    Write::create(user_row(user.user_id), user_item(&user)),
                 ]
             };
             Ok(self.db().transact(writes).await?.is_committed().then(|| (user.clone(), true)))
@@ -70,7 +76,7 @@ impl UserWriter for DynamoStore {
         presence_visibility: Option<PresenceVisibility>,
         now: Timestamp,
     ) -> Result<Option<User>, StoreError> {
-        let key = Key::one(Table::Users, user_id);
+        let key = user_row(user_id);
         let writes = || {
             let name = display_name.as_ref().map(|name| ("display_name", text(name.as_str())));
             let visibility = presence_visibility.map(|it| ("presence_visibility", text(visibility_text(it))));
@@ -81,16 +87,13 @@ impl UserWriter for DynamoStore {
         if !self.db().transact(writes).await?.is_committed() {
             return Ok(None);
         }
-        Ok(self.profiles(&[user_id], Consistency::Strong).await?.pop().flatten())
+        Ok(self.users(&[user_id]).await?.pop().flatten())
     }
 }
 
-impl DynamoStore {
-    async fn profiles(&self, user_ids: &[UserId], consistency: Consistency) -> Result<Vec<Option<User>>, StoreError> {
-        let keys: Vec<_> = user_ids.iter().map(|user_id| Key::one(Table::Users, user_id)).collect();
-        let items = self.db().get_many(&keys, consistency).await?;
-        items.into_iter().map(|item| item.map(|item| read_user(&item)).transpose()).collect()
-    }
+/// The item of a user.
+pub(crate) fn user_row(user_id: UserId) -> Key {
+    Key::one(Table::Users, user_id)
 }
 
 /// Where a key says whose it is: under a digest, because an issuer may be of any length and a phone number is nobody's
@@ -120,6 +123,7 @@ fn user_item(user: &User) -> Item {
         ("presence_visibility", Some(text(visibility_text(user.presence_visibility)))),
         ("created_at", Some(text(user.created_at))),
         ("updated_at", Some(text(user.updated_at))),
+        (LAST_SEEN_AT, user.last_seen_at.map(text)),
     ])
 }
 
@@ -137,6 +141,7 @@ fn read_user(item: &Item) -> Result<User, StoreError> {
         },
         created_at: row.parsed("created_at")?,
         updated_at: row.parsed("updated_at")?,
+        last_seen_at: row.maybe_parsed(LAST_SEEN_AT)?,
     })
 }
 

@@ -3,7 +3,7 @@ use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 use ports::{StoreError, WatermarkStore};
 
 use crate::DynamoStore;
-use crate::db::{self, Consistency};
+use crate::db;
 use crate::item::{Item, Key, Row, item, number};
 use crate::messages::counter_sequence;
 use crate::schema::Table;
@@ -25,7 +25,7 @@ impl WatermarkStore for DynamoStore {
             (Key::of(Table::DeliveryState, user_id, chat_id), Key::one(Table::ChatCounters, chat_id));
         let keys = &[state, counter];
         db::undisturbed(|| async move {
-            let items = self.db().get_many(keys, Consistency::Strong).await?;
+            let items = self.db().get_many(keys).await?;
             let [state, counter] = <[_; 2]>::try_from(items).expect("an answer for each key");
             if (state.is_none() || counter.is_none()) && self.versioned(chat_id).await?.is_none() {
                 return Ok(Some(Advance::ChatNotFound));
@@ -59,7 +59,7 @@ impl WatermarkStore for DynamoStore {
     async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
         let key = |(user_id, chat_id): &(UserId, ChatId)| Key::of(Table::DeliveryState, user_id, chat_id);
         let keys: Vec<_> = of.iter().map(key).collect();
-        let items = self.db().get_many(&keys, Consistency::Strong).await?;
+        let items = self.db().get_many(&keys).await?;
         items.iter().map(|item| item.as_ref().map_or(Ok(Watermarks::default()), read_watermarks)).collect()
     }
 }

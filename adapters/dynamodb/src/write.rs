@@ -45,6 +45,8 @@ pub(crate) enum Condition {
     Above(&'static str, AttributeValue),
     /// It is not there, or has the first attribute, no greater than this.
     AbsentOrAtMost(&'static str, AttributeValue),
+    /// It has no such attribute, or a lesser one than this.
+    UnsetOrBelow(&'static str, AttributeValue),
 }
 
 impl Condition {
@@ -220,6 +222,10 @@ impl Expression {
                 Condition::AbsentOrAtMost(attribute, value) => {
                     let (key, name, value) = (self.name(partition_key), self.name(attribute), self.value(value));
                     format!("(attribute_not_exists({key}) OR {name} <= {value})")
+                }
+                Condition::UnsetOrBelow(attribute, value) => {
+                    let (name, value) = (self.name(attribute), self.value(value));
+                    format!("(attribute_not_exists({name}) OR {name} < {value})")
                 }
             });
         }

@@ -33,6 +33,8 @@ fn stores(config: Config) -> Stores {
         chat_reader: store.clone(),
         user_writer: store.clone(),
         user_reader: store.clone(),
+        contacts: store.clone(),
+        last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
         watermarks: store.clone(),

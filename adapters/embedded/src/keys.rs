@@ -2,8 +2,8 @@
 //!
 //! A ulid begins with its time, and ids made at about the same time begin alike. Keys that begin with a chat or a user
 //! turn its id around and begin with its random part: the engine compares keys by their first four bytes as long as those
-//! differ, and only then follows a pointer to the rest. What is listed, the members of a chat and the chats of a user,
-//! stays in the order of ids.
+//! differ, and only then follows a pointer to the rest. What is listed, the members of a chat and the chats and contacts
+//! of a user, stays in the order of ids.
 
 use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, Sequence, SessionId, Timestamp, UserId};
 use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
@@ -49,6 +49,15 @@ pub(crate) fn membership(user_id: UserId, chat_id: ChatId) -> [u8; 32] {
 /// The chat of a [`membership`] key.
 pub(crate) fn parse_membership(key: &[u8]) -> Result<ChatId, BoxError> {
     split::<16, 16>(key).map(|(_, chat_id)| ChatId::from_bytes(chat_id))
+}
+
+pub(crate) fn contact(user_id: UserId, contact_id: UserId) -> [u8; 32] {
+    join(user(user_id), contact_id.to_bytes())
+}
+
+/// The contact of a [`contact`] key.
+pub(crate) fn parse_contact(key: &[u8]) -> Result<UserId, BoxError> {
+    split::<16, 16>(key).map(|(_, contact_id)| UserId::from_bytes(contact_id))
 }
 
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
@@ -207,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_chat_and_chats_of_a_user_are_in_the_order_of_ids() {
+    fn members_of_a_chat_and_chats_and_contacts_of_a_user_are_in_the_order_of_ids() {
         let ids = [[0, 9], [1, 5], [2, 1]].map(|[first, last]| {
             let mut id = [0; 16];
             (id[0], id[15]) = (first, last);
@@ -218,6 +227,9 @@ mod tests {
         let memberships = ids.map(|id| membership(user_id, ChatId::from_bytes(id)));
         assert!(memberships.is_sorted());
         assert_eq!(parse_membership(&memberships[1]).unwrap(), ChatId::from_bytes(ids[1]));
+        let contacts = ids.map(|id| contact(user_id, UserId::from_bytes(id)));
+        assert!(contacts.is_sorted());
+        assert_eq!(parse_contact(&contacts[1]).unwrap(), UserId::from_bytes(ids[1]));
     }
 
     #[test]
@@ -261,7 +273,7 @@ mod tests {
         #[test]
         fn any_bytes_parse_or_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             drop((parse_message(&bytes), parse_membership(&bytes), parse_offset(&bytes), parse_expiry(&bytes)));
-            drop(parse_notice_due(&bytes));
+            drop((parse_notice_due(&bytes), parse_contact(&bytes)));
         }
     }
 }

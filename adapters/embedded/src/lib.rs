@@ -12,10 +12,12 @@
 mod chats;
 mod committer;
 mod config;
+mod contacts;
 mod dead_letters;
 mod directory;
 mod error;
 mod keys;
+mod last_seen;
 mod limit;
 mod log;
 mod messages;

@@ -1,8 +1,9 @@
 //! What the rows of each table hold, and how domain values become rows and come back.
 //!
 //! Rows are encoded with postcard: fields in the order of declaration, variants by number, without names. A change to a
-//! struct or enum here changes the format on disk and raises [`FORMAT_VERSION`](crate::directory::FORMAT_VERSION). Rows
-//! are checked on their way back, because a disk may return what was never written.
+//! struct or enum here changes the format on disk and raises [`FORMAT_VERSION`](crate::directory::FORMAT_VERSION), unless
+//! what was written before still reads the same: a row may grow at its end, where one without the new part has a meaning.
+//! Rows are checked on their way back, because a disk may return what was never written.
 
 mod chat;
 mod event;
@@ -139,6 +140,18 @@ mod tests {
         }
     }
 
+    fn user() -> User {
+        User {
+            user_id: UserId::from_bytes([3; 16]),
+            phone_number: Some("+15551234567".parse().unwrap()),
+            display_name: "Ada".to_owned().try_into().unwrap(),
+            presence_visibility: PresenceVisibility::Nobody,
+            created_at: at(1),
+            updated_at: at(2),
+            last_seen_at: None,
+        }
+    }
+
     fn place() -> Place {
         Place { chat_id: ChatId::from_bytes([2; 16]), sequence: Sequence(300) }
     }
@@ -173,14 +186,7 @@ mod tests {
             member_count: 1000,
             message_ttl: Ttl::from_secs(31_536_000),
         });
-        check(User {
-            user_id,
-            phone_number: Some("+15551234567".parse().unwrap()),
-            display_name: "Ada".to_owned().try_into().unwrap(),
-            presence_visibility: PresenceVisibility::Nobody,
-            created_at: at(1),
-            updated_at: at(2),
-        });
+        check(User { last_seen_at: Some(at(1_000_000)), ..user() });
         check(Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id,
@@ -201,6 +207,15 @@ mod tests {
             begun_at: at(3),
             response: Some(StoredResponse { status: 201, body: vec![1, 2, 3] }),
         });
+    }
+
+    #[test]
+    fn a_user_from_before_last_seen_was_kept_is_read() {
+        let row = [&[3; 16][..], &[1, 12], b"+15551234567", &[3], b"Ada", &[2, 1, 2]].concat();
+        assert_eq!(User::decode(&row).unwrap(), user());
+        assert_eq!(user().encode(), row);
+        let seen = User { last_seen_at: Some(at(1_000_000)), ..user() };
+        assert_eq!(seen.encode(), [&row[..], &[0xc0, 0x84, 0x3d]].concat(), "nothing but its end has changed");
     }
 
     #[test]

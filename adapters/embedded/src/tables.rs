@@ -63,10 +63,12 @@ pub(crate) enum Table {
     NoticesDue,
     /// Dead letter -> dead letter.
     DeadLetters,
+    /// User, contact -> nothing: whom each user has listed.
+    Contacts,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -90,6 +92,7 @@ impl Table {
         Self::Notices,
         Self::NoticesDue,
         Self::DeadLetters,
+        Self::Contacts,
     ];
 
     /// The name on disk and in errors.
@@ -118,6 +121,7 @@ impl Table {
             Self::Notices => "notices",
             Self::NoticesDue => "notices_due",
             Self::DeadLetters => "dead_letters",
+            Self::Contacts => "contacts",
         }
     }
 

@@ -53,6 +53,7 @@ impl UserWriter for EmbeddedStore {
                 presence_visibility: PresenceVisibility::default(),
                 created_at: new.created_at,
                 updated_at: new.created_at,
+                last_seen_at: None,
             };
             tx.put(Table::UserKeys, &row_key, &user.user_id);
             tx.put(Table::Users, &keys::user(user.user_id), &user);

@@ -34,6 +34,11 @@ impl<K: Hash + Eq, V> ExpiringMap<K, V> {
         self.entries.get(key).filter(|entry| entry.expires_at > now).map(|entry| &entry.value)
     }
 
+    /// All values that are not past.
+    pub(crate) fn values(&self, now: Timestamp) -> impl Iterator<Item = &V> {
+        self.entries.values().filter(move |entry| entry.expires_at > now).map(|entry| &entry.value)
+    }
+
     /// Sets a key's value and the moment from which on it is void.
     pub(crate) fn insert(&mut self, key: K, value: V, expires_at: Timestamp, now: Timestamp) {
         self.sweep(now);

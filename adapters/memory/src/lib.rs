@@ -8,6 +8,7 @@
 //! Order that can be observed is the order of keys, so a run over [`ManualClock`] and [`SequentialIds`] repeats exactly.
 
 mod clock;
+mod due;
 mod expiring;
 mod limits;
 mod member_cache;

@@ -1,88 +1,163 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ConnectionId, Timestamp, UserId};
-use ports::{Clock, GatewayId, Route, Routes, StoreError};
+use domain::{Standing, Timestamp, UserId};
+use ports::{Clock, GatewayId, Refreshed, Route, RouteWriter, Routes, StoreError, Swept, Transition, Transitions};
 
+use crate::due::Due;
 use crate::expiring::ExpiringMap;
 
-/// How long a route lives unless it is registered again.
-const LIFE: Duration = Duration::from_secs(15);
+/// How long a route is kept unless it is written again, and that a user is gone is remembered.
+const LIFE: Duration = Duration::from_secs(300);
 /// Users with a route, at the most: many times what one process can hold connections of. Beyond that a new user's routes
 /// take the place of another's, which come back when they are refreshed.
 const USERS_MAX: usize = 1_000_000;
-/// How many routes are registered under one hold of the lock, so that a gateway that refreshes all of its connections
-/// does not stop the pushes meanwhile.
-const REGISTER_LEN: usize = 256;
+/// How many routes are written under one hold of the lock, so that a gateway that refreshes all of its connections does
+/// not stop the pushes meanwhile.
+const WRITE_LEN: usize = 256;
 
-/// The routes of one process.
+/// The routes of one process, and the comings and goings of its users.
 pub struct MemoryRoutes {
     clock: Arc<dyn Clock>,
-    /// The routes of each user, for as long as the longest-lived of them.
-    users: RwLock<ExpiringMap<UserId, Vec<LiveRoute>>>,
+    expiry: Duration,
+    state: RwLock<State>,
 }
 
-#[derive(Clone)]
-struct LiveRoute {
+struct State {
+    /// When each gateway has beaten last.
+    beats: BTreeMap<GatewayId, Timestamp>,
+    users: ExpiringMap<UserId, OfUser>,
+    due: Due,
+}
+
+/// What is known of a user: for as long as their longest-lived route, or the news that they are gone.
+#[derive(Default)]
+struct OfUser {
+    routes: Vec<Kept>,
+    /// Whether others were told that they are there; unknown at first.
+    announced: Option<bool>,
+    /// When the last route that ended did.
+    last_seen: Timestamp,
+}
+
+struct Kept {
     route: Route,
     expires_at: Timestamp,
 }
 
 impl MemoryRoutes {
-    /// No routes yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, users: RwLock::new(ExpiringMap::new(USERS_MAX)) }
+    /// No routes yet. A gateway is dead when it has not beaten for `expiry`.
+    pub fn new(clock: Arc<dyn Clock>, expiry: Duration) -> Self {
+        let state = State { beats: BTreeMap::new(), users: ExpiringMap::new(USERS_MAX), due: Due::default() };
+        Self { clock, expiry, state: RwLock::new(state) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        // Nothing that runs under the lock can leave the state half changed.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OfUser {
+    fn is_online(&self) -> bool {
+        !self.routes.is_empty()
+    }
+
+    fn is_announced(&self) -> bool {
+        self.announced == Some(self.is_online())
+    }
+
+    fn standing(&self) -> Standing {
+        if self.is_online() { Standing::Online } else { Standing::Offline { last_seen: self.last_seen } }
+    }
+
+    /// When there is nothing left to know, as of now.
+    fn expires_at(&self, now: Timestamp) -> Timestamp {
+        self.routes.iter().map(|kept| kept.expires_at).max().unwrap_or(now + LIFE)
+    }
+}
+
+impl State {
+    /// Changes what is known of a user, who is due if that is to be announced; one who is gone has `back_within` before.
+    fn change<T>(
+        &mut self,
+        user_id: UserId,
+        now: Timestamp,
+        back_within: Duration,
+        change: impl FnOnce(&mut OfUser, bool) -> T,
+    ) -> T {
+        let known = self.users.remove(&user_id, now);
+        let is_known = known.is_some();
+        let mut of_user = known.unwrap_or_default();
+        of_user.routes.retain(|kept| kept.expires_at > now);
+        let changed = change(&mut of_user, is_known);
+        match (of_user.is_announced(), of_user.is_online()) {
+            (true, _) => {}
+            (false, true) => self.due.come(user_id, now),
+            (false, false) => self.due.go(user_id, now + back_within),
+        }
+        let expires_at = of_user.expires_at(now);
+        self.users.insert(user_id, of_user, expires_at, now);
+        changed
+    }
+
+    fn keep(&mut self, route: &Route, now: Timestamp, is_new: bool) -> Refreshed {
+        self.change(route.user_id, now, Duration::ZERO, |of_user, is_known| {
+            let others = of_user.routes.len();
+            of_user.routes.retain(|kept| kept.route.connection_id != route.connection_id);
+            let was_known = of_user.routes.len() < others;
+            of_user.routes.push(Kept { route: route.clone(), expires_at: now + LIFE });
+            // Who was lost with everything that was known was announced before.
+            if !is_known && !is_new {
+                of_user.announced = Some(true);
+            }
+            Refreshed { was_known, connections: of_user.routes.len() }
+        })
+    }
+
+    fn forget(&mut self, route: &Route, gone_at: Timestamp, now: Timestamp, back_within: Duration) {
+        self.change(route.user_id, now, back_within, |of_user, _| {
+            of_user.routes.retain(|kept| kept.route.connection_id != route.connection_id);
+            of_user.last_seen = of_user.last_seen.max(gone_at);
+        });
+    }
+
+    fn live_routes(&self, user_id: UserId, now: Timestamp, expiry: Duration) -> impl Iterator<Item = &Route> {
+        let of_user = self.users.get(&user_id, now);
+        let kept = of_user.into_iter().flat_map(|of_user| &of_user.routes).filter(move |kept| kept.expires_at > now);
+        kept.map(|kept| &kept.route).filter(move |route| self.is_live(&route.gateway, now, expiry))
+    }
+
+    fn is_live(&self, gateway: &GatewayId, now: Timestamp, expiry: Duration) -> bool {
+        self.beats.get(gateway).is_some_and(|beat| *beat + expiry > now)
+    }
+
+    /// All routes of a gateway. It looks at every user: the one gateway of a process that serves alone dies with it, and
+    /// an index would cost every connection.
+    fn on_gateway(&self, gateway: &GatewayId, now: Timestamp) -> impl Iterator<Item = &Route> {
+        let routes = self.users.values(now).flat_map(|of_user| of_user.routes.iter().map(|kept| &kept.route));
+        routes.filter(move |route| route.gateway == *gateway)
     }
 }
 
 #[async_trait]
 impl Routes for MemoryRoutes {
-    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
-        let now = self.clock.now();
-        let expires_at = now + LIFE;
-        let mut unknown = vec![];
-        for routes in routes.chunks(REGISTER_LEN) {
-            let mut users = self.users.write().expect("no holder of the lock panics");
-            for route in routes {
-                let mut of_user = users.remove(&route.user_id, now).unwrap_or_default();
-                of_user.retain(|live| live.expires_at > now);
-                let before = of_user.len();
-                of_user.retain(|live| live.route.connection_id != route.connection_id);
-                if of_user.len() == before {
-                    unknown.push(route.connection_id);
-                }
-                of_user.push(LiveRoute { route: route.clone(), expires_at });
-                users.insert(route.user_id, of_user, expires_at, now);
-            }
-        }
-        Ok(unknown)
-    }
-
-    async fn unregister(&self, route: &Route) -> Result<(), StoreError> {
-        let now = self.clock.now();
-        let mut users = self.users.write().expect("no holder of the lock panics");
-        let mut of_user = users.remove(&route.user_id, now).unwrap_or_default();
-        of_user.retain(|live| live.route.connection_id != route.connection_id);
-        if let Some(expires_at) = of_user.iter().map(|live| live.expires_at).max() {
-            users.insert(route.user_id, of_user, expires_at, now);
-        }
-        Ok(())
-    }
-
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
-        let now = self.clock.now();
-        let users = self.users.read().expect("no holder of the lock panics");
-        Ok(live_routes(&users, user_id, now).cloned().collect())
+        Ok(self.read().live_routes(user_id, self.clock.now(), self.expiry).cloned().collect())
     }
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         let now = self.clock.now();
         let mut gateways: BTreeMap<GatewayId, Vec<UserId>> = BTreeMap::new();
-        let users = self.users.read().expect("no holder of the lock panics");
+        let state = self.read();
         for user_id in user_ids {
-            for route in live_routes(&users, *user_id, now) {
+            for route in state.live_routes(*user_id, now, self.expiry) {
                 match gateways.get_mut(&route.gateway) {
                     // A user with two connections on a gateway is named once: the gateway finds both.
                     Some(on_gateway) if on_gateway.last() == Some(user_id) => {}
@@ -95,15 +170,115 @@ impl Routes for MemoryRoutes {
         }
         Ok(gateways)
     }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        let now = self.clock.now();
+        let state = self.read();
+        Ok(state.beats.keys().filter(|gateway| state.is_live(gateway, now, self.expiry)).cloned().collect())
+    }
+
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
+        Ok(self.read().on_gateway(gateway, self.clock.now()).take(limit).cloned().collect())
+    }
 }
 
-fn live_routes(
-    users: &ExpiringMap<UserId, Vec<LiveRoute>>,
-    user_id: UserId,
-    now: Timestamp,
-) -> impl Iterator<Item = &Route> {
-    let of_user = users.get(&user_id, now).map(Vec::as_slice).unwrap_or_default();
-    of_user.iter().filter(move |live| live.expires_at > now).map(|live| &live.route)
+#[async_trait]
+impl RouteWriter for MemoryRoutes {
+    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.write();
+        let was_live = state.is_live(gateway, now, self.expiry);
+        state.beats.insert(gateway.clone(), now);
+        Ok(was_live)
+    }
+
+    async fn register(&self, route: &Route) -> Result<(), StoreError> {
+        self.write().keep(route, self.clock.now(), true);
+        Ok(())
+    }
+
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError> {
+        let now = self.clock.now();
+        let mut refreshed = Vec::with_capacity(routes.len());
+        for routes in routes.chunks(WRITE_LEN) {
+            let mut state = self.write();
+            refreshed.extend(routes.iter().map(|route| state.keep(route, now, false)));
+        }
+        Ok(refreshed)
+    }
+
+    async fn unregister(&self, routes: &[Route], back_within: Duration) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        for routes in routes.chunks(WRITE_LEN) {
+            let mut state = self.write();
+            routes.iter().for_each(|route| state.forget(route, now, now, back_within));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Transitions for MemoryRoutes {
+    async fn claim(&self, limit: usize) -> Result<Vec<Transition>, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.write();
+        let mut claimed = vec![];
+        while claimed.len() < limit
+            && let Some((user_id, claim)) = state.due.claim(now)
+        {
+            match state.users.get(&user_id, now) {
+                Some(of_user) => {
+                    let is_news = !of_user.is_announced();
+                    claimed.push(Transition { user_id, standing: of_user.standing(), is_news, claim });
+                }
+                None => state.due.settle(user_id, claim),
+            }
+        }
+        Ok(claimed)
+    }
+
+    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        let now = self.clock.now();
+        let state = self.read();
+        let gone_since = |user_id| match state.users.get(user_id, now)?.standing() {
+            Standing::Online => None,
+            Standing::Offline { last_seen } => Some(last_seen),
+        };
+        Ok(user_ids.iter().map(gone_since).collect())
+    }
+
+    async fn settle(&self, announced: &[Transition]) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let mut state = self.write();
+        for Transition { user_id, standing, claim, .. } in announced {
+            if let Some(mut of_user) = state.users.remove(user_id, now) {
+                of_user.announced = Some(*standing == Standing::Online);
+                let expires_at = of_user.expires_at(now);
+                state.users.insert(*user_id, of_user, expires_at, now);
+            }
+            state.due.settle(*user_id, *claim);
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.write();
+        let dead = state.beats.iter().filter(|(_, beat)| **beat + self.expiry <= now);
+        let dead: Vec<_> = dead.map(|(gateway, beat)| (gateway.clone(), *beat)).collect();
+        let mut swept = Swept::default();
+        for (gateway, beat) in dead {
+            let mut routes: Vec<Route> = state.on_gateway(&gateway, now).cloned().collect();
+            let left = routes.split_off((limit - swept.forgotten).min(routes.len()));
+            routes.iter().for_each(|route| state.forget(route, beat, now, Duration::ZERO));
+            swept.forgotten += routes.len();
+            swept.left += left.len();
+            if left.is_empty() {
+                state.beats.remove(&gateway);
+            }
+        }
+        Ok(swept)
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes() {
         let clock = Arc::new(ManualClock::default());
-        let routes = MemoryRoutes::new(clock.clone());
+        let routes = MemoryRoutes::new(clock.clone(), Duration::from_secs(15));
         let user_id = UserId::from_bytes([1; 16]);
         for n in 0..100 {
             let route = Route {
@@ -124,11 +299,12 @@ mod tests {
                 user_id,
                 device_id: DeviceId::from_bytes([1; 16]),
                 gateway: GatewayId("a".into()),
+                connected_at: clock.now(),
             };
-            routes.register(&[route]).await.unwrap();
+            routes.register(&route).await.unwrap();
             clock.advance(LIFE / 3);
         }
-        let users = routes.users.read().unwrap();
-        assert_eq!(users.get(&user_id, clock.now()).map(Vec::len), Some(3));
+        let state = routes.read();
+        assert_eq!(state.users.get(&user_id, clock.now()).map(|of_user| of_user.routes.len()), Some(3));
     }
 }

@@ -10,7 +10,9 @@ use tokio::sync::watch;
 
 mod chats;
 mod codes;
+mod contacts;
 mod dead_letters;
+mod last_seen;
 mod log;
 mod messages;
 mod notices;
@@ -44,6 +46,7 @@ struct State {
     places: BTreeMap<MessageId, (ChatId, Sequence)>,
     users: BTreeMap<UserId, User>,
     user_keys: HashMap<UserKey, UserId>,
+    contacts: BTreeMap<UserId, BTreeSet<UserId>>,
     sessions: BTreeMap<SessionId, Session>,
     codes: BTreeMap<PhoneKey, OneTimeCode>,
     requests: HashMap<RequestKey, requests::Request>,
@@ -79,6 +82,7 @@ impl MemoryStore {
             places: BTreeMap::new(),
             users: BTreeMap::new(),
             user_keys: HashMap::new(),
+            contacts: BTreeMap::new(),
             sessions: BTreeMap::new(),
             codes: BTreeMap::new(),
             requests: HashMap::new(),

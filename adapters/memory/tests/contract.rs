@@ -1,11 +1,12 @@
 //! The memory adapter keeps every promise of the ports.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::ChatId;
-use ports::contract::{Sabotage, Stores, Timed};
-use ports::{Clock, MemberCache, Peers, RateLimiter, Routes, SystemClock};
+use ports::contract::{Routing, Sabotage, Stores, Timed};
+use ports::{Clock, MemberCache, Peers, RateLimiter, SystemClock};
 use tidings_memory::{
     ManualClock, MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds,
 };
@@ -13,9 +14,13 @@ use tidings_memory::{
 ports::contract_tests!(durable: stores());
 ports::contract_tests!(tickets: Arc::new(MemoryTickets::new(Arc::new(SystemClock))));
 ports::contract_tests!(limits: timed(|clock| Arc::new(MemoryLimits::new(clock)) as Arc<dyn RateLimiter>));
-ports::contract_tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock)) as Arc<dyn Routes>));
+ports::contract_tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
+ports::contract_tests!(transitions: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
 ports::contract_tests!(member_cache: timed(|clock| Arc::new(MemoryMemberCache::new(clock)) as Arc<dyn MemberCache>));
 ports::contract_tests!(peers: timed(|clock| Arc::new(MemoryPeers::new(clock)) as Arc<dyn Peers>));
+
+/// How long a gateway lives after its last beat.
+const EXPIRY: Duration = Duration::from_secs(15);
 
 fn stores() -> Stores {
     let store = Arc::new(MemoryStore::new(Arc::new(SequentialIds::default())));
@@ -26,6 +31,8 @@ fn stores() -> Stores {
         chat_reader: store.clone(),
         user_writer: store.clone(),
         user_reader: store.clone(),
+        contacts: store.clone(),
+        last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
         watermarks: store.clone(),

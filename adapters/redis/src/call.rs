@@ -17,9 +17,18 @@ macro_rules! script {
 }
 
 script!(TOUCH_CONNECTION, "scripts/touch_connection.lua");
-script!(TOUCH_USER, "scripts/touch_user.lua");
 script!(TOUCH_MEMBERS, "scripts/touch_members.lua");
+script!(FORGET_CONNECTION, "scripts/forget_connection.lua");
+script!(FORGET_MEMBERS, "scripts/forget_members.lua");
+script!(REGISTER_ROUTE, "scripts/register_route.lua");
+script!(REFRESH_ROUTE, "scripts/refresh_route.lua");
 script!(FORGET_ROUTE, "scripts/forget_route.lua");
+script!(BEAT, "scripts/beat.lua");
+script!(FORGET_SERVER, "scripts/forget_server.lua");
+script!(DUE, "scripts/due.lua");
+script!(CLAIM, "scripts/claim.lua");
+script!(SETTLE, "scripts/settle.lua");
+script!(ANNOUNCED, "scripts/announced.lua");
 script!(FILL_MEMBERS, "scripts/fill_members.lua");
 script!(TAKE, "scripts/take.lua");
 
@@ -57,9 +66,9 @@ impl Call {
         Self::new("ZRANGEBYSCORE", key).arg(format!("({}", now.as_millis())).arg("+inf")
     }
 
-    /// A question to the node that has a slot, whether it is there.
-    pub(crate) fn ping(slot: Slot) -> Self {
-        Self { command: redis::cmd("PING"), script: None, slot }
+    /// A question to the node that has a slot.
+    pub(crate) fn to_node(name: &str, slot: Slot) -> Self {
+        Self { command: redis::cmd(name), script: None, slot }
     }
 
     pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {

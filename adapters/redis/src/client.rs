@@ -59,8 +59,13 @@ impl Redis {
 
     /// Asks Redis whether it is there: each master, if it is a cluster.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        let link = &self.0.link;
-        self.answer(async { link.run(&link.pings().await?).await }).await.map(drop)
+        self.answer(self.0.link.run_at_each("PING")).await.map(drop)
+    }
+
+    /// What each master says of itself. Health does not hang on it: a user may not be allowed to ask.
+    pub(crate) async fn infos(&self) -> Result<Vec<String>, BoxError> {
+        let values = self.within_bounds(self.0.link.run_at_each("INFO")).await?;
+        Ok(values.into_iter().map(String::from_redis_value).collect::<Result<_, _>>()?)
     }
 
     /// What the last command has met.

@@ -1,16 +1,16 @@
 use async_trait::async_trait;
 use domain::{ConnectionId, SessionId, UserId};
-use ports::{Delivery, Displacement, GatewayId, Push, StoreError};
+use ports::{Delivery, Displacement, GatewayId, PresenceNews, Push, StoreError, Watchers};
 
 use crate::call::Call;
 use crate::client::Redis;
-use crate::envelope::{pack, pack_displacement, pack_revocation};
+use crate::envelope::{pack, pack_displacement, pack_news, pack_revocation};
 use crate::keys;
 
-/// Brings pushes to the gateways of a fleet, each of which listens with an [`Inbox`](crate::Inbox).
+/// Brings pushes and news to the gateways of a fleet, each of which listens with an [`Inbox`](crate::Inbox).
 ///
-/// One publish carries all pushes of a call and all their recipients, and one tells every gateway of a revocation.
-/// Nobody says whether anybody listened.
+/// One publish carries all pushes or news of a call and all their recipients, and one tells every gateway of a
+/// revocation. Nobody says whether anybody listened.
 pub struct RedisDelivery {
     redis: Redis,
 }
@@ -50,5 +50,15 @@ impl Displacement for RedisDelivery {
         connection_id: ConnectionId,
     ) -> Result<(), StoreError> {
         self.publish(&keys::deliveries(gateway), &pack_displacement(user_id, connection_id)).await
+    }
+}
+
+#[async_trait]
+impl Watchers for RedisDelivery {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        for envelope in pack_news(&news) {
+            self.publish(&keys::deliveries(gateway), &envelope).await?;
+        }
+        Ok(())
     }
 }

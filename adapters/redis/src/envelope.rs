@@ -1,15 +1,15 @@
 use bytes::Bytes;
-use domain::{ConnectionId, SessionId, UserId};
-use ports::Push;
+use domain::{ConnectionId, PresenceView, SessionId, Timestamp, UserId};
+use ports::{PresenceNews, Push};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// What is published at once, at the most. More is split.
 pub(crate) const ENVELOPE_BYTES_MAX: usize = 1 << 20;
-/// Recipients of one push in an envelope; a push for more is several.
+/// Recipients of one push or news in an envelope; a push for more is several.
 const RECIPIENTS_MAX: usize = 16 * 1024;
 /// A frame that leaves room for that many recipients. Ours are far shorter.
 const FRAME_BYTES_MAX: usize = ENVELOPE_BYTES_MAX / 2;
-/// What a push takes besides its recipients and its frame, and an envelope besides its pushes, at the most.
+/// What a push or news takes besides its recipients and its frame, and an envelope besides those, at the most.
 const OVERHEAD_BYTES: usize = 64;
 
 /// What a gateway is told.
@@ -18,6 +18,7 @@ pub(crate) enum Message {
     Pushes(Vec<Push>),
     Revoke(SessionId),
     Displace(UserId, ConnectionId),
+    News(Vec<PresenceNews>),
 }
 
 /// A frame that fits into no envelope.
@@ -48,6 +49,7 @@ enum Envelope<'a> {
     Revoke([u8; 16]),
     /// A user and a connection.
     Displace([u8; 16], [u8; 16]),
+    News(Vec<PackedNews>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -58,32 +60,81 @@ struct PackedPush<'a> {
     frame: &'a [u8],
 }
 
+#[derive(Serialize, Deserialize)]
+struct PackedNews {
+    user_id: [u8; 16],
+    view: PackedView,
+    recipients: Vec<[u8; 16]>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum PackedView {
+    Online,
+    /// With the time they were last seen, in ms.
+    Offline(Option<u64>),
+    Unknown,
+}
+
 /// Packs pushes into as few envelopes as hold them, in order.
 pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, FrameTooLong> {
-    let mut envelopes = vec![];
-    let (mut packed, mut bytes) = (vec![], OVERHEAD_BYTES);
-    for push in pushes {
-        if push.frame.len() > FRAME_BYTES_MAX {
-            return Err(FrameTooLong { bytes: push.frame.len() });
-        }
-        for recipients in push.recipients.chunks(RECIPIENTS_MAX) {
-            let more = 16 * recipients.len() + push.frame.len() + OVERHEAD_BYTES;
-            if bytes + more > ENVELOPE_BYTES_MAX {
-                envelopes.push(encode(&Envelope::Pushes(std::mem::take(&mut packed))));
-                bytes = OVERHEAD_BYTES;
-            }
-            bytes += more;
-            packed.push(PackedPush {
-                recipients: recipients.iter().map(|user_id| user_id.to_bytes()).collect(),
+    if let Some(push) = pushes.iter().find(|push| push.frame.len() > FRAME_BYTES_MAX) {
+        return Err(FrameTooLong { bytes: push.frame.len() });
+    }
+    let packed = pushes.iter().flat_map(|push| {
+        push.recipients.chunks(RECIPIENTS_MAX).map(|recipients| {
+            let packed = PackedPush {
+                recipients: bytes_of(recipients),
                 except: push.except.map(ConnectionId::to_bytes),
                 frame: &push.frame,
-            });
+            };
+            (packed, 16 * recipients.len() + push.frame.len())
+        })
+    });
+    Ok(fill(packed, Envelope::Pushes))
+}
+
+/// Packs news into as few envelopes as hold them, in order. News without recipients is news too.
+pub(crate) fn pack_news(news: &[PresenceNews]) -> Vec<Vec<u8>> {
+    let packed = news.iter().flat_map(|news| {
+        let all_at_once = news.recipients.is_empty().then_some(&news.recipients[..]);
+        all_at_once.into_iter().chain(news.recipients.chunks(RECIPIENTS_MAX)).map(|recipients| {
+            let view = match news.view {
+                PresenceView::Online => PackedView::Online,
+                PresenceView::Offline { last_seen } => PackedView::Offline(last_seen.map(Timestamp::as_millis)),
+                PresenceView::Unknown => PackedView::Unknown,
+            };
+            let packed = PackedNews { user_id: news.user_id.to_bytes(), view, recipients: bytes_of(recipients) };
+            (packed, 16 * recipients.len())
+        })
+    });
+    fill(packed, Envelope::News)
+}
+
+/// Puts what is packed, each with its bytes, into as few envelopes as hold it.
+fn fill<'a, T>(items: impl Iterator<Item = (T, usize)>, envelope: fn(Vec<T>) -> Envelope<'a>) -> Vec<Vec<u8>> {
+    let mut envelopes = vec![];
+    let (mut packed, mut bytes) = (vec![], OVERHEAD_BYTES);
+    for (item, item_bytes) in items {
+        let more = item_bytes + OVERHEAD_BYTES;
+        if bytes + more > ENVELOPE_BYTES_MAX {
+            envelopes.push(encode(&envelope(std::mem::take(&mut packed))));
+            bytes = OVERHEAD_BYTES;
         }
+        bytes += more;
+        packed.push(item);
     }
     if !packed.is_empty() {
-        envelopes.push(encode(&Envelope::Pushes(packed)));
+        envelopes.push(encode(&envelope(packed)));
     }
-    Ok(envelopes)
+    envelopes
+}
+
+fn bytes_of(user_ids: &[UserId]) -> Vec<[u8; 16]> {
+    user_ids.iter().map(|user_id| user_id.to_bytes()).collect()
+}
+
+fn user_ids_of(bytes: Vec<[u8; 16]>) -> Vec<UserId> {
+    bytes.into_iter().map(UserId::from_bytes).collect()
 }
 
 pub(crate) fn pack_revocation(session_id: SessionId) -> Vec<u8> {
@@ -108,7 +159,7 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
     Ok(match envelope {
         Envelope::Pushes(pushes) => {
             let unpacked = pushes.into_iter().map(|push| Push {
-                recipients: push.recipients.into_iter().map(UserId::from_bytes).collect(),
+                recipients: user_ids_of(push.recipients),
                 except: push.except.map(ConnectionId::from_bytes),
                 frame: share(&payload, push.frame),
             });
@@ -117,6 +168,20 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
         Envelope::Revoke(session_id) => Message::Revoke(SessionId::from_bytes(session_id)),
         Envelope::Displace(user_id, connection_id) => {
             Message::Displace(UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id))
+        }
+        Envelope::News(news) => {
+            let unpacked = news.into_iter().map(|news| PresenceNews {
+                user_id: UserId::from_bytes(news.user_id),
+                view: match news.view {
+                    PackedView::Online => PresenceView::Online,
+                    PackedView::Offline(last_seen) => {
+                        PresenceView::Offline { last_seen: last_seen.map(Timestamp::from_millis) }
+                    }
+                    PackedView::Unknown => PresenceView::Unknown,
+                },
+                recipients: user_ids_of(news.recipients),
+            });
+            Message::News(unpacked.collect())
         }
     })
 }
@@ -161,6 +226,21 @@ mod tests {
         proptest::collection::vec(push, 1..5)
     }
 
+    fn news() -> impl Strategy<Value = PresenceNews> {
+        let last_seen = proptest::option::of((0u64..1 << 47).prop_map(Timestamp::from_millis));
+        let view = prop_oneof![
+            Just(PresenceView::Online),
+            last_seen.prop_map(|last_seen| PresenceView::Offline { last_seen }),
+            Just(PresenceView::Unknown),
+        ];
+        let ids = proptest::collection::vec(any::<[u8; 16]>(), 0..5);
+        (any::<[u8; 16]>(), view, ids).prop_map(|(user_id, view, ids)| PresenceNews {
+            user_id: UserId::from_bytes(user_id),
+            view,
+            recipients: user_ids_of(ids),
+        })
+    }
+
     #[test]
     fn a_thousand_recipients_are_one_envelope_with_one_frame() {
         let envelopes = pack(&[push(1000, 4096)]).unwrap();
@@ -185,6 +265,32 @@ mod tests {
             pairs.collect()
         };
         assert_eq!(each(&received), each(&sent));
+    }
+
+    #[test]
+    fn news_of_many_recipients_are_split_and_news_of_none_are_kept() {
+        let user = |n: u128| UserId::from_bytes(n.to_be_bytes());
+        let news = |n: u128, recipients: u128| PresenceNews {
+            user_id: user(n),
+            view: PresenceView::Online,
+            recipients: (0..recipients).map(user).collect(),
+        };
+        let sent = [news(1, 100_000), news(2, 0), news(3, 1)];
+        let envelopes = pack_news(&sent);
+        assert_eq!(envelopes.len(), 2, "1.6 MB are twice 1 MiB");
+        assert!(envelopes.iter().all(|envelope| envelope.len() <= ENVELOPE_BYTES_MAX));
+        let mut received: Vec<PresenceNews> = vec![];
+        for envelope in envelopes {
+            let Message::News(unpacked) = unpack(envelope.into()).unwrap() else { panic!("news were packed") };
+            for news in unpacked {
+                match received.last_mut() {
+                    Some(last) if last.user_id == news.user_id => last.recipients.extend(news.recipients),
+                    _ => received.push(news),
+                }
+            }
+        }
+        assert_eq!(received, sent);
+        assert_eq!(pack_news(&[]), Vec::<Vec<u8>>::new());
     }
 
     #[test]
@@ -214,6 +320,13 @@ mod tests {
             let (user_id, connection_id) = (UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id));
             let packed = pack_displacement(user_id, connection_id);
             prop_assert_eq!(unpack(packed.into()).unwrap(), Message::Displace(user_id, connection_id));
+        }
+
+        #[test]
+        fn news_round_trip(sent in proptest::collection::vec(news(), 1..9)) {
+            let mut envelopes = pack_news(&sent);
+            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), Message::News(sent));
+            prop_assert!(envelopes.is_empty());
         }
 
         #[test]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ports::{BoxError, Delivery, Displacement, GatewayId};
+use ports::{BoxError, Delivery, Displacement, GatewayId, Watchers};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, RedisResult, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -32,6 +32,7 @@ pub struct Inbox {
     gateway: GatewayId,
     into: Arc<dyn Delivery>,
     displacement: Arc<dyn Displacement>,
+    watchers: Arc<dyn Watchers>,
     state: watch::Sender<InboxState>,
 }
 
@@ -47,8 +48,12 @@ pub struct InboxState {
 
 impl Inbox {
     /// An inbox that hands what `gateway` is sent to `into`.
-    pub fn new<G: Delivery + Displacement + 'static>(redis: Redis, gateway: GatewayId, into: Arc<G>) -> Self {
-        Self { redis, gateway, displacement: into.clone(), into, state: watch::Sender::default() }
+    pub fn new<G>(redis: Redis, gateway: GatewayId, into: Arc<G>) -> Self
+    where
+        G: Delivery + Displacement + Watchers + 'static,
+    {
+        let (displacement, watchers, state) = (into.clone(), into.clone(), watch::Sender::default());
+        Self { redis, gateway, into, displacement, watchers, state }
     }
 
     /// Follows the state of the inbox.
@@ -114,6 +119,7 @@ impl Inbox {
             Ok(Message::Displace(user_id, connection_id)) => {
                 self.displacement.displace(&self.gateway, user_id, connection_id).await
             }
+            Ok(Message::News(news)) => self.watchers.tell(&self.gateway, news).await,
             Err(error) => {
                 warn!(gateway = &*self.gateway.0, error = &error as &dyn std::error::Error, "an envelope is dropped");
                 self.state.send_modify(|state| state.gaps += 1);

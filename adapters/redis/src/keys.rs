@@ -1,7 +1,8 @@
 //! The names of everything in Redis.
 //!
-//! Braces are written as they stand: what is between them decides the slot of a cluster. So `user_connections:{user}`
-//! and `user_servers:{user}` live together and one script may touch both; no other two keys do.
+//! Braces are written as they stand: what is between them decides the slot of a cluster. So `user_connections:{user}`,
+//! `user_servers:{user}` and `user_presence:{user}` live together and one script may touch them all, and so do the two
+//! keys of the queue of presence. No other two keys do.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,7 +12,16 @@ use ports::{GatewayId, LimitKey, ProcessRole};
 /// The channel on which every gateway hears.
 pub(crate) const REVOCATIONS: &str = "server:revoke";
 
-/// A connection's user, device and gateway.
+/// The gateways, each scored by when its last beat holds no more. One that is past stays until its routes are swept.
+pub(crate) const SERVERS: &str = "servers";
+
+/// The users who are to be announced, each scored by when.
+pub(crate) const PRESENCE_DUE: &str = "presence_due:{presence}";
+
+/// Who of them is claimed: the mark of the claim, and behind it when the user is due next, if they changed meanwhile.
+pub(crate) const PRESENCE_CLAIMS: &str = "presence_claims:{presence}";
+
+/// A connection's user, device and gateway, since when it is there and when that was last written.
 pub(crate) fn connection(connection_id: ConnectionId) -> String {
     format!("connection:{{{connection_id}}}")
 }
@@ -24,6 +34,11 @@ pub(crate) fn user_connections(user_id: UserId) -> String {
 /// The gateways of a user's connections, each scored by the expiry of the youngest.
 pub(crate) fn user_servers(user_id: UserId) -> String {
     format!("user_servers:{{{user_id}}}")
+}
+
+/// Whether a user is online, or since when not, how many connections they have, and what of it was announced last.
+pub(crate) fn user_presence(user_id: UserId) -> String {
+    format!("user_presence:{{{user_id}}}")
 }
 
 /// The connections of a gateway, each scored by its expiry.

@@ -82,11 +82,12 @@ impl Link {
         answers.ok_or_else(|| (ErrorKind::Client, "a command was left without an answer").into())
     }
 
-    /// A command for each master, to see whether it is there.
-    pub(crate) async fn pings(&self) -> RedisResult<Vec<Call>> {
+    /// Runs a command without a key at each master.
+    pub(crate) async fn run_at_each(&self, name: &str) -> RedisResult<Vec<Value>> {
         let slots = self.slots().await?;
         let one_of_each: BTreeMap<&Url, Slot> = slots.iter().map(|(slot, url)| (url, *slot)).collect();
-        Ok(one_of_each.into_values().map(Call::ping).collect())
+        let calls: Vec<Call> = one_of_each.into_values().map(|slot| Call::to_node(name, slot)).collect();
+        self.run(&calls).await
     }
 
     /// Has the next command ask anew who has which slot.

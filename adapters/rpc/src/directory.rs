@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ports::{Peer, Peers, ProcessRole};
+use rand::seq::SliceRandom;
 use tokio::sync::watch;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tonic::{Response, Status};
@@ -107,6 +108,14 @@ impl Directory {
     /// The links to the processes of a role.
     pub(crate) fn links(&self, role: ProcessRole) -> Links {
         self.roles.get(&role).map(|role| role.links.borrow().clone()).unwrap_or_default()
+    }
+
+    /// The links to the processes of a role in an order that differs from call to call, so that each has its share of the
+    /// calls that any of them can answer.
+    pub(crate) fn shuffled(&self, role: ProcessRole) -> Vec<Arc<Link>> {
+        let mut links = self.links(role).to_vec();
+        links.shuffle(&mut rand::rng());
+        links
     }
 
     /// Follows the links to the processes of a role.

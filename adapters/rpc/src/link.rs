@@ -20,6 +20,7 @@ use crate::proto;
 use crate::proto::gateway_client::GatewayClient;
 use crate::proto::identity_client::IdentityClient;
 use crate::proto::ingest_client::IngestClient;
+use crate::proto::presence_client::PresenceClient;
 use crate::proto::signals_client::SignalsClient;
 use crate::security::{Badge, Security};
 use crate::server::KEEP_ALIVE;
@@ -278,6 +279,10 @@ impl Link {
 
     pub(crate) fn signals(&self) -> SignalsClient<Caller> {
         bounded!(SignalsClient::new(self.caller.clone()))
+    }
+
+    pub(crate) fn presence(&self) -> PresenceClient<Caller> {
+        bounded!(PresenceClient::new(self.caller.clone()))
     }
 
     pub(crate) fn gateway(&self) -> GatewayClient<Caller> {

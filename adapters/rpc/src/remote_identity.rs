@@ -3,10 +3,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::{DeviceId, SessionId};
 use ports::{Identity, IdentityError, Principal, ProcessRole, StoreError};
-use rand::seq::SliceRandom;
 
 use crate::directory::Directory;
-use crate::link::{CallError, Link, timed};
+use crate::link::{CallError, timed};
 use crate::{proto, wire};
 
 /// Who is behind a token, as any API process says.
@@ -19,19 +18,13 @@ impl RemoteIdentity {
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
     }
-
-    /// The processes in an order that differs from call to call, so that each has its share of them.
-    fn links(&self) -> Vec<Arc<Link>> {
-        let mut links = self.directory.links(ProcessRole::Api).to_vec();
-        links.shuffle(&mut rand::rng());
-        links
-    }
 }
 
 #[async_trait]
 impl Identity for RemoteIdentity {
     async fn identify(&self, token: &str, device: DeviceId) -> Result<Principal, IdentityError> {
-        let reply = self.directory.ask(ProcessRole::Api, "identify", self.links(), 2, |link, timeout| {
+        let links = self.directory.shuffled(ProcessRole::Api);
+        let reply = self.directory.ask(ProcessRole::Api, "identify", links, 2, |link, timeout| {
             let body = proto::IdentifyRequest { token: token.to_owned(), device_id: device.to_bytes().into() };
             let mut client = link.identity();
             async move { client.identify(timed(timeout, body)).await }
@@ -40,8 +33,9 @@ impl Identity for RemoteIdentity {
     }
 
     async fn redeem(&self, ticket: &str, device: DeviceId) -> Result<Principal, IdentityError> {
+        let links = self.directory.shuffled(ProcessRole::Api);
         // Once: the ticket may be spent even though nobody has said so.
-        let reply = self.directory.ask(ProcessRole::Api, "redeem", self.links(), 1, |link, timeout| {
+        let reply = self.directory.ask(ProcessRole::Api, "redeem", links, 1, |link, timeout| {
             let body = proto::RedeemRequest { ticket: ticket.to_owned(), device_id: device.to_bytes().into() };
             let mut client = link.identity();
             async move { client.redeem(timed(timeout, body)).await }
@@ -52,7 +46,8 @@ impl Identity for RemoteIdentity {
     async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError> {
         let mut live = Vec::with_capacity(session_ids.len());
         for (count, body) in wire::live_chunks(session_ids) {
-            let reply = self.directory.ask(ProcessRole::Api, "live", self.links(), 2, |link, timeout| {
+            let links = self.directory.shuffled(ProcessRole::Api);
+            let reply = self.directory.ask(ProcessRole::Api, "live", links, 2, |link, timeout| {
                 let (mut client, body) = (link.identity(), body.clone());
                 async move { client.live(timed(timeout, body)).await }
             });

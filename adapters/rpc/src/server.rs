@@ -4,7 +4,7 @@ mod services;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::{Delivery, GatewayId, Identity, Ingest, Signals};
+use ports::{Delivery, GatewayId, Identity, Ingest, Presences, Signals};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::{select, time};
@@ -14,11 +14,12 @@ use tonic::transport::server::TcpIncoming;
 use tracing::warn;
 
 use self::ingest::IngestService;
-use self::services::{GatewayService, IdentityService, SignalsService};
+use self::services::{GatewayService, IdentityService, PresenceService, SignalsService};
 use crate::config::{DEADLINE, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::proto::gateway_server::GatewayServer;
 use crate::proto::identity_server::IdentityServer;
 use crate::proto::ingest_server::IngestServer;
+use crate::proto::presence_server::PresenceServer;
 use crate::proto::signals_server::SignalsServer;
 use crate::security::{Security, SecurityError};
 
@@ -40,6 +41,8 @@ pub struct Services {
     pub identity: Option<Arc<dyn Identity>>,
     /// The way of signals.
     pub signals: Option<Arc<dyn Signals>>,
+    /// What users may see of one another.
+    pub presences: Option<Arc<dyn Presences>>,
     /// The connections of this gateway, under its own name.
     pub delivery: Option<(GatewayId, Arc<dyn Delivery>)>,
 }
@@ -84,12 +87,14 @@ pub async fn serve(
     let ingest = services.ingest.map(|ingest| IngestService { ingest, leaving: leaving.clone() });
     let identity = services.identity.map(|identity| IdentityService { identity });
     let signals = services.signals.map(|signals| SignalsService { signals });
+    let presence = services.presences.map(|presences| PresenceService { presences });
     let gateway = services.delivery.map(|(id, delivery)| GatewayService { id, delivery });
     let served = server
         .layer(InterceptorLayer::new(security.door()))
         .add_optional_service(ingest.map(|service| bounded!(IngestServer::new(service))))
         .add_optional_service(identity.map(|service| bounded!(IdentityServer::new(service))))
         .add_optional_service(signals.map(|service| bounded!(SignalsServer::new(service))))
+        .add_optional_service(presence.map(|service| bounded!(PresenceServer::new(service))))
         .add_optional_service(gateway.map(|service| bounded!(GatewayServer::new(service))))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             shutdown.await;

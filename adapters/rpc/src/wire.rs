@@ -4,6 +4,7 @@
 
 mod identity;
 mod ingest;
+mod presence;
 mod routing;
 
 use std::error::Error;
@@ -18,6 +19,7 @@ pub(crate) use self::ingest::{
     read_advance, read_advance_reply, read_outcome, read_send, read_sync, read_sync_reply, to_advance,
     to_advance_reply, to_outcome, to_send, to_sync, to_sync_reply,
 };
+pub(crate) use self::presence::{look_chunks, read_look_reply, read_looks, to_look_reply};
 pub(crate) use self::routing::{
     read_pushes, read_session, read_signal, read_signal_reply, to_deliveries, to_signal, to_signal_reply,
 };

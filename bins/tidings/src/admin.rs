@@ -1,5 +1,7 @@
 //! Commands that ask a running service on its admin listener.
 
+pub(crate) mod routes;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;

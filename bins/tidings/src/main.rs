@@ -58,6 +58,9 @@ enum Command {
     /// Shows what could not be delivered to others' servers, and delivers it again.
     #[command(subcommand)]
     DeadLetters(admin::DeadLettersCommand),
+    /// Shows who is connected now, and to which gateway.
+    #[command(subcommand)]
+    Routes(admin::routes::RoutesCommand),
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Webhook(command) => block_on(admin::webhook(command)),
         Command::Notifications(command) => block_on(admin::notifications(command)),
         Command::DeadLetters(command) => block_on(admin::dead_letters(command)),
+        Command::Routes(command) => block_on(admin::routes::run(command)),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -371,6 +371,7 @@ fn help_says_what_there_is() {
               webhook          Looks after the webhook by which an application hears of every event
               notifications    Looks after the notifications of people who are away
               dead-letters     Shows what could not be delivered to others' servers, and delivers it again
+              routes           Shows who is connected now, and to which gateway
               help             Print this message or the help of the given subcommand(s)
 
             Options:
@@ -400,6 +401,23 @@ fn help_says_what_there_is() {
                   --roles <ROLES>        Which parts of the service this process is [default: all]
               -h, --help                 Print help
         "#]],
+    );
+    help(
+        &["routes", "--help"],
+        expect![[r#"
+        Shows who is connected now, and to which gateway
+
+        Usage: tidings routes <COMMAND>
+
+        Commands:
+          user      Lists the connections that a user has now
+          gateways  Lists the gateways that beat, and how many connections each has
+          gateway   Lists connections of one gateway
+          help      Print this message or the help of the given subcommand(s)
+
+        Options:
+          -h, --help  Print help
+    "#]],
     );
     help(
         &["doctor", "--help"],

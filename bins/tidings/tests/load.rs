@@ -1,8 +1,19 @@
-//! `tidings load` against a server that it starts itself: every workload runs to its end and finds nothing wrong.
+//! `tidings load` against a server that it starts itself: every workload runs to its end and finds nothing wrong. And
+//! against one that is there already, with a Redis that is asked what it was given to do.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
-use std::process::{Command, Output};
+#[path = "it/server.rs"]
+mod server;
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use engines::Redis;
 use serde_json::Value;
+
+use crate::server::TestServer;
 
 /// Runs a small load and returns its report.
 fn load(arguments: &[&str]) -> Value {
@@ -47,6 +58,94 @@ fn each_workload_measures_what_it_is_for() {
 #[test]
 fn idle_connections_are_weighed() {
     assert!(figure(&load(&["-w", "idle", "-n", "50"]), "server memory after") > 0.0);
+}
+
+#[test]
+fn connections_that_stay_are_weighed_without_a_redis() {
+    let report = load(&["-w", "connections", "-n", "50"]);
+    assert!(figure(&report, "server memory after") > 0.0);
+    assert!(
+        report["figures"].as_array().unwrap().iter().all(|figure| figure["name"] != "Redis commands while holding")
+    );
+}
+
+/// A server that wants to hear of its clients all the time.
+async fn attentive_server() -> TestServer {
+    TestServer::start_with(&[("TIDINGS_GATEWAY__HEARTBEAT_INTERVAL_MS", "100")]).await
+}
+
+/// Six connections, to two gateways that are the same one.
+fn six_connections(server: &TestServer, redis: &Redis, seconds: &str) -> Command {
+    let (url, redis) = (server.base_url(), redis.url());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    command
+        .args(["load", "--json", "-w", "connections", "-n", "6", "--warmup", "0", "--seconds", seconds])
+        .args(["--url", &url, "--gateway", &url, "--gateway", &url, "--redis", &redis])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+async fn report(mut command: Command) -> Value {
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn redis_counts_what_others_ask_of_it_and_not_the_questions_of_the_load() {
+    let (server, redis) = tokio::join!(attentive_server(), Redis::start());
+    let quiet = report(six_connections(&server, &redis, "1")).await;
+    for name in ["before connecting", "to connect one", "while holding", "per connection and beat"] {
+        assert_eq!(figure(&quiet, &format!("Redis commands {name}")), 0.0, "{name}");
+    }
+    assert_eq!((figure(&quiet, "Redis keys while holding"), figure(&quiet, "ADR-010: keys")), (0.0, 6.0));
+    assert_eq!(figure(&quiet, "ADR-010: beats x 5"), 300.0);
+    assert!(figure(&quiet, "beats answered") > 0.0);
+
+    let port = redis.port();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let asking = thread::spawn(move || {
+        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
+        let mut line = String::new();
+        while stopped.try_recv().is_err() {
+            stream.get_mut().write_all(b"SET key value\r\n").unwrap();
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            assert_eq!(line, "+OK\r\n");
+        }
+    });
+    let busy = report(six_connections(&server, &redis, "1")).await;
+    stop.send(()).unwrap();
+    asking.join().unwrap();
+    assert!(figure(&busy, "Redis commands per connection and beat") > 0.0);
+    assert_eq!(figure(&busy, "Redis keys while holding"), 1.0);
+    assert!(figure(&busy, "Redis memory while holding") > 0.0);
+}
+
+#[tokio::test]
+async fn a_load_whose_connections_do_not_stay_fails() {
+    let (mut server, redis) = tokio::join!(attentive_server(), Redis::start());
+    let load = six_connections(&server, &redis, "5").spawn().unwrap();
+    server.until(async || server.metrics().await.contains("tidings_gateway_connections 6\n")).await;
+    server.kill().await;
+    let output = tokio::task::spawn_blocking(move || load.wait_with_output().unwrap()).await.unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(1), vec![]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    // The last of them may not even have been greeted by then.
+    assert!(said.contains("a connection ended"), "{said}");
+}
+
+#[tokio::test]
+async fn a_service_that_runs_already_is_measured_by_its_redis_alone() {
+    let server = TestServer::start().await;
+    let output = Command::new(env!("CARGO_BIN_EXE_tidings"))
+        .args(["load", "-w", "connections", "--url", &server.base_url()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("name that with --redis"), "{said}");
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
-    ChatReader, ChatWriter, Clock, Ids, Ingest, MessageReader, Notifier, PushDeviceStore, RateLimiter, RequestStore,
-    UserReader, UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MessageReader, Notifier, PushDeviceStore, RateLimiter,
+    RequestStore, UserReader, UserWriter, WatermarkStore,
 };
+use presence::Presence;
 use protocol::ErrorCode;
 
 use crate::http::ApiError;
@@ -27,6 +28,10 @@ pub struct Api {
     pub users: Arc<dyn UserReader>,
     /// Changes users.
     pub user_writer: Arc<dyn UserWriter>,
+    /// Keeps whom users have listed.
+    pub contacts: Arc<dyn ContactStore>,
+    /// Says who sees whom, and tells them when that changes.
+    pub presence: Arc<Presence>,
     /// Reads watermarks.
     pub watermarks: Arc<dyn WatermarkStore>,
     /// Keeps which devices are told of messages.
@@ -50,7 +55,7 @@ pub struct Api {
 /// The limits of `[limits]` that are checked here; `None` is off.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// GET requests of a user.
+    /// GET requests of a user, and questions about presence.
     pub rest_read: Option<Quota>,
     /// All other requests of a user.
     pub rest_write: Option<Quota>,

@@ -1,4 +1,4 @@
-//! The REST API: users, chats, members, the inbox, history and receipts.
+//! The REST API: users, contacts, presence, chats, members, the inbox, history and receipts.
 //!
 //! [`router`] is the whole of it and [`openapi`] its document, made from the same routes. In reading order: [`Api`] is
 //! what the routes stand on; `http` is what they share (the envelope of an answer, errors, the extractors, the limits,

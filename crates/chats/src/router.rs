@@ -12,7 +12,9 @@ use utoipa_axum::routes;
 
 use crate::http::{ApiError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
-use crate::routes::{auth, chats, devices, history, inbox, members, messages, receipts, service, sessions, users};
+use crate::routes::{
+    auth, chats, contacts, devices, history, inbox, members, messages, presence, receipts, service, sessions, users,
+};
 use crate::{Api, openapi};
 
 /// The whole REST API, with `/openapi.json` and `/.well-known/jwks.json` at the root.
@@ -62,6 +64,10 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(users::me, users::update_me))
         .routes(routes!(users::lookup))
         .routes(routes!(users::user))
+        .routes(routes!(contacts::contacts))
+        .routes(routes!(contacts::add_contact, contacts::remove_contact))
+        .routes(routes!(presence::presence))
+        .routes(routes!(presence::query_presence))
         .routes(routes!(inbox::inbox, chats::create_chat))
         .routes(routes!(chats::chat, chats::update_chat))
         .routes(routes!(members::add_member))

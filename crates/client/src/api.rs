@@ -3,12 +3,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
-use protocol::frame::SendMessageAck;
+use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
-    AddMember, Around, ChangeRole, ChatDetails, CreateChat, Data, Failure, History, Inbox, Lookup, LookupResults,
-    MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PushRegistration, Receipts,
-    RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed, UpdateChat, UpdateMe, User,
-    VerifyOtp, WsTicket,
+    AddMember, Around, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, History, Inbox, Lookup,
+    LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PresenceQuery,
+    PushRegistration, Receipts, RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed,
+    UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -208,6 +208,38 @@ impl Api {
     /// Ends all of the user's sessions but this one.
     pub async fn revoke_other_sessions(&self) -> Result<Revoked, ApiError> {
         self.call(Method::DELETE, "/sessions", NO_BODY).await
+    }
+}
+
+/// Contacts and presence.
+impl Api {
+    /// A page of the user's contacts, by id, from the start or from the cursor of the page before.
+    pub async fn contacts(&self, cursor: Option<&str>) -> Result<Paged<Contacts>, ApiError> {
+        let path = match cursor {
+            None => "/contacts?limit=100".to_owned(),
+            Some(cursor) => format!("/contacts?limit=100&cursor={cursor}"),
+        };
+        self.read(Method::GET, &path, NO_BODY).await
+    }
+
+    /// Lists somebody as a contact. Two who have listed each other are mutual contacts.
+    pub async fn add_contact(&self, user_id: UserId) -> Result<User, ApiError> {
+        self.call(Method::PUT, &format!("/contacts/{user_id}"), NO_BODY).await
+    }
+
+    /// Takes somebody off the user's contacts, listed or not.
+    pub async fn remove_contact(&self, user_id: UserId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/contacts/{user_id}"), NO_BODY).await
+    }
+
+    /// What the user sees of somebody's presence now.
+    pub async fn presence(&self, user_id: UserId) -> Result<Presence, ApiError> {
+        self.get(&format!("/users/{user_id}/presence")).await
+    }
+
+    /// What the user sees of the presence of up to 100 others now, in their order.
+    pub async fn query_presence(&self, user_ids: Vec<UserId>) -> Result<PresenceSnapshot, ApiError> {
+        self.call(Method::POST, "/presence/query", Some(&PresenceQuery { user_ids })).await
     }
 }
 

@@ -34,6 +34,8 @@ pub const RECEIPT_MEMBERS_MAX: usize = 100;
 pub const PUSH_DEVICES_MAX: usize = 20;
 /// Phone numbers in one lookup, at the most.
 pub const LOOKUP_NUMBERS_MAX: usize = 100;
+/// Users in one question or subscription about presence, at the most.
+pub const PRESENCE_USERS_MAX: usize = 100;
 /// The longest life a message may be given.
 pub const TTL_MAX: Duration = Duration::from_secs(31_536_000);
 /// How long a send, its event and its idempotency key are kept for retries and replay.

@@ -1,9 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{DisplayName, Timestamp, UserId};
+use crate::{DisplayName, PresenceVisibility, Timestamp, UserId};
 
 /// A person who has signed in at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +13,8 @@ pub struct User {
     pub presence_visibility: PresenceVisibility,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// When they last came or went; absent for somebody who never connected.
+    pub last_seen_at: Option<Timestamp>,
 }
 
 /// A phone number in E.164, `+` and 7 to 15 digits. `Debug` masks all but its last two digits.
@@ -48,16 +48,6 @@ impl fmt::Debug for PhoneNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "+…{}", &self.0[self.0.len() - 2..])
     }
-}
-
-/// Who may see when a user is online.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PresenceVisibility {
-    Everyone,
-    #[default]
-    ContactsOnly,
-    Nobody,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, SessionId, UserId};
+use domain::{ChatId, SessionId, UserId};
 use metrics::counter;
 use ports::{Delivery, GatewayId, MemberCache, Peer, Peers, ProcessRole, Push, Route, Routes, StoreError};
 use tokio::time::{self, Instant};
@@ -132,15 +132,6 @@ impl Fallback {
 
 #[async_trait]
 impl Routes for Fallback {
-    // Gateways register, and go on doing so through an outage.
-    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
-        self.shared.routes.register(routes).await
-    }
-
-    async fn unregister(&self, route: &Route) -> Result<(), StoreError> {
-        self.shared.routes.unregister(route).await
-    }
-
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         let routes = self.ask(self.shared.routes.routes(user_id)).await;
         routes.ok_or_else(|| StoreError::unavailable("what processes share is away"))
@@ -154,6 +145,16 @@ impl Routes for Fallback {
             return Ok(BTreeMap::new());
         }
         Ok(self.lock().gateways.iter().map(|gateway| (gateway.clone(), user_ids.to_vec())).collect())
+    }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        let live = self.ask(self.shared.routes.live_gateways()).await;
+        Ok(live.unwrap_or_else(|| self.lock().gateways.iter().cloned().collect()))
+    }
+
+    // Who administers is told what is there and not what was last known.
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
+        self.shared.routes.on_gateway(gateway, limit).await
     }
 }
 

@@ -1,22 +1,23 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{Quota, Timestamp};
+use domain::{PresenceView, Quota, Timestamp, UserId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::counter;
-use ports::{IngestError, LimitKey, Page, SendRequest, Sent, Signal, StoreError, SyncRequest};
+use ports::{IngestError, LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest};
 use protocol::frame::{
-    MessageBody, Presence, PresenceSnapshot, PresenceStatus, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync,
-    SyncResponse,
+    MessageBody, PresenceSnapshot, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
 };
 use protocol::{Command, ErrorBody, ErrorCode};
 use serde_json::json;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::Gateway;
-use crate::hub::Peer;
+use crate::peer::Peer;
+use crate::watches::{TooMany, WATCHED_MAX};
 
 /// How a command ended: an answer for the client, or nothing, or an error.
 pub(crate) struct Finished {
@@ -88,16 +89,19 @@ impl Gateway {
                     Err(error) => finished(kind, None, Err(error)),
                 }
             }
-            Command::PresenceSubscribe { request_id, user_ids } => {
-                // Presence is not known yet, and `unknown` looks the same whatever the reason.
-                let presences = user_ids
-                    .into_iter()
-                    .map(|user_id| Presence { user_id, status: PresenceStatus::Unknown, last_seen: None })
-                    .collect();
-                let snapshot = ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(Some(&request_id));
-                finished(kind, Some(request_id), Ok(Some(snapshot)))
+            Command::PresenceSubscribe { request_id, mut user_ids } => {
+                let mut named = HashSet::new();
+                user_ids.retain(|user_id| named.insert(*user_id));
+                let allowed = self.take("rest_read", LimitKey::RestRead(user_id), limits.rest_read).await;
+                match allowed.and_then(|()| self.hub.watches.watch(peer, &user_ids).map_err(too_many)) {
+                    Ok(()) => self.snapshot(peer, request_id, user_ids),
+                    Err(error) => finished(kind, Some(request_id), Err(error)),
+                }
             }
-            Command::PresenceUnsubscribe { .. } => finished(kind, None, Ok(None)),
+            Command::PresenceUnsubscribe { user_ids } => {
+                self.hub.watches.unwatch(peer, &user_ids);
+                finished(kind, None, Ok(None))
+            }
             Command::CountUnknown => {
                 counter!("tidings_gateway_frames_unknown_total").increment(1);
                 finished(kind, None, Ok(None))
@@ -168,6 +172,30 @@ impl Gateway {
         .boxed()
     }
 
+    /// Looks at users who are watched from now on. What cannot be told is unknown, and shown as soon as it is known.
+    fn snapshot(self: &Arc<Self>, peer: &Arc<Peer>, request_id: RequestId, user_ids: Vec<UserId>) -> Pending {
+        let (gateway, peer) = (self.clone(), peer.clone());
+        async move {
+            let watches = &gateway.hub.watches;
+            let looks: Vec<Look> =
+                user_ids.iter().map(|user_id| Look { viewer: peer.user_id, user_id: *user_id }).collect();
+            let views = gateway.presences.look(&looks).await.unwrap_or_else(|failure| {
+                let error = &failure as &dyn std::error::Error;
+                warn!(error, "what users see of others is not known; it is asked again");
+                watches.doubt(user_ids.iter().copied());
+                vec![PresenceView::Unknown; user_ids.len()]
+            });
+            let shown = user_ids.into_iter().zip(views).map(|(user_id, view)| {
+                watches.handle_snapshot(&peer, user_id, view);
+                (user_id, view).into()
+            });
+            let snapshot = ServerFrame::PresenceSnapshot(PresenceSnapshot { presences: shown.collect() });
+            let answer = snapshot.encode(Some(&request_id));
+            Finished { kind: Kind::Small, request_id: Some(request_id), outcome: Ok(Some(answer)) }
+        }
+        .boxed()
+    }
+
     async fn take(&self, limit: &'static str, key: LimitKey, quota: Option<Quota>) -> Result<(), ErrorBody> {
         let Some(quota) = quota else { return Ok(()) };
         let decision = self.limiter.take(key, quota).await.map_err(unavailable)?;
@@ -206,6 +234,11 @@ fn ingest_error(failure: IngestError) -> ErrorBody {
         }
         _ => error,
     }
+}
+
+fn too_many(TooMany { watched }: TooMany) -> ErrorBody {
+    let message = format_args!("{watched} users would be watched on one connection, limit is {WATCHED_MAX}");
+    ErrorBody::new(ErrorCode::InvalidOperation, message)
 }
 
 fn unavailable(failure: StoreError) -> ErrorBody {

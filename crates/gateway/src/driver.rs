@@ -16,7 +16,6 @@ use protocol::frame::{ConnectionEstablished, ServerFrame};
 use protocol::{CloseReason, Connection, Output, PROTOCOL_VERSION, Pressure};
 use tokio::time::Sleep;
 use tokio_tungstenite::tungstenite;
-use tracing::debug;
 
 use crate::Gateway;
 use crate::commands::{Finished, Kind, Pending};
@@ -87,17 +86,19 @@ impl Driver {
     pub(crate) async fn run(mut self) {
         self.answers.push_back(self.established());
         let reason = self.converse().await;
-        if let Some(reason) = reason {
-            counter!("tidings_gateway_closes_total", "reason" => reason.as_str()).increment(1);
-            self.close(reason).await;
-        }
-        let route = self.gateway.hub.route(&self.admitted.peer);
-        if let Err(failure) = self.gateway.routes.unregister(&route).await {
-            debug!(error = &failure as &dyn std::error::Error, "a route was not taken back; it expires by itself");
-        }
+        self.admitted.handle_end();
+        self.stop_typing().await;
         // What the client said last is done before its own close is answered: who has closed in order knows that an ack
         // right before it counts. Each command has a deadline.
-        while self.commands.next().await.is_some() {}
+        let mut commands = std::mem::take(&mut self.commands);
+        let done = async { while commands.next().await.is_some() {} };
+        match reason {
+            Some(reason) => {
+                counter!("tidings_gateway_closes_total", "reason" => reason.as_str()).increment(1);
+                tokio::join!(self.close(reason), done);
+            }
+            None => done.await,
+        }
         drop(tokio::time::timeout(CLOSE_GRACE, self.socket.flush()).await);
     }
 
@@ -145,7 +146,10 @@ impl Driver {
                 }
                 Step::Ordered(reason) => self.connection.close(reason),
                 Step::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
-                Step::Missed => self.connection.handle_missed(),
+                Step::Missed => {
+                    self.connection.handle_missed();
+                    self.gateway.hub.watches.handle_missed(&self.admitted.peer);
+                }
                 Step::Timeout => {
                     self.connection.handle_timeout(now);
                     self.timer.as_mut().reset(self.connection.poll_timeout().into());
@@ -221,6 +225,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Has the others told that whoever was typing has stopped. Nobody is left to hear how that ends.
+    async fn stop_typing(&mut self) {
+        self.connection.handle_end();
+        while let Some(output) = self.connection.poll_output() {
+            if let Output::Command(command) = output {
+                let pending = self.gateway.begin(&self.admitted.peer, command).await;
+                self.commands.push(pending);
+            }
+        }
+    }
+
     /// Writes the last answers and the close frame, if the client still takes them, and waits for the client's own.
     async fn close(&mut self, reason: CloseReason) {
         let close = CloseFrame { code: reason.code(), reason: Utf8Bytes::from_static(reason.as_str()) };
@@ -250,7 +265,7 @@ impl Driver {
     }
 
     fn heard(&self) {
-        self.gateway.hub.heard(&self.admitted.peer);
+        self.gateway.hub.handle_frame(&self.admitted.peer);
     }
 
     fn established(&self) -> Bytes {
@@ -275,4 +290,104 @@ fn text(frame: Bytes) -> Message {
 fn is_too_large(error: &axum::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<tungstenite::Error>());
     matches!(cause, Some(tungstenite::Error::Capacity(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{ChatId, UserId};
+    use ports::Signal;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinSet;
+    use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+    use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+    use super::*;
+    use crate::world::World;
+
+    type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+    /// A gateway with a listener of its own.
+    struct Service {
+        world: World,
+        address: String,
+        _tasks: JoinSet<()>,
+    }
+
+    impl Service {
+        async fn start() -> Self {
+            let world = World::start().await;
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let app = crate::router(world.gateway.clone());
+            let mut tasks = JoinSet::new();
+            tasks.spawn(async move { axum::serve(listener, app).await.unwrap() });
+            Self { world, address, _tasks: tasks }
+        }
+
+        /// A client that was told that it is connected.
+        async fn connect(&self, user_id: UserId) -> Client {
+            let mut request = format!("ws://{}/v1/ws", self.address).into_client_request().unwrap();
+            let headers = request.headers_mut();
+            headers.insert("authorization", format!("Bearer {user_id}").parse().unwrap());
+            headers.insert("x-device-id", "67e55044-10b1-426f-9247-bb680e5fe0c8".parse().unwrap());
+            let (mut client, _) = connect_async(request).await.unwrap();
+            let first = soon(client.next()).await.unwrap().unwrap();
+            assert!(first.to_text().unwrap().contains("connection_established"), "{first}");
+            client
+        }
+
+        async fn signals(&self, count: usize) -> Vec<Signal> {
+            let mut signals = self.world.others.signals.subscribe();
+            soon(signals.wait_for(|signals| signals.len() >= count)).await.unwrap().clone()
+        }
+
+        async fn until_ended(&self) {
+            while self.world.gateway.hub.connections() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    async fn soon<T>(event: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
+    }
+
+    async fn type_in(client: &mut Client, frame_type: &str, chat_id: ChatId) {
+        let frame = format!(r#"{{"type":"{frame_type}","payload":{{"chat_id":"{chat_id}"}}}}"#);
+        client.send(tungstenite::Message::text(frame)).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn typing_ends_with_the_connection_in_each_chat_once_however_it_ends() {
+        let chats = [ChatId::from_bytes([1; 16]), ChatId::from_bytes([2; 16]), ChatId::from_bytes([3; 16])];
+        for closes_in_order in [true, false] {
+            let service = Service::start().await;
+            let user_id = service.world.user();
+            let mut client = service.connect(user_id).await;
+            for chat_id in chats {
+                type_in(&mut client, "typing_start", chat_id).await;
+            }
+            type_in(&mut client, "typing_stop", chats[1]).await;
+            service.signals(4).await;
+            if closes_in_order {
+                client.close(None).await.unwrap();
+            }
+            drop(client);
+            soon(service.until_ended()).await;
+            let stopped = [1, 0, 2].map(|n| Signal::Typing { chat_id: chats[n], user_id, is_typing: false });
+            assert_eq!(service.signals(6).await[3..], stopped, "closes in order: {closes_in_order}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_has_its_route_when_it_is_told_so_and_none_when_it_has_ended() {
+        let service = Service::start().await;
+        let user_id = service.world.user();
+        let client = service.connect(user_id).await;
+        assert_eq!(service.world.gateway.routes.routes(user_id).await.unwrap().len(), 1);
+        drop(client);
+        soon(service.until_ended()).await;
+        soon(service.world.gateway.hub.departures.none()).await;
+        assert_eq!(service.world.gateway.routes.routes(user_id).await.unwrap(), []);
+    }
 }

@@ -3,10 +3,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::any;
-use domain::{ConnectionId, Quota};
-use ports::{Clock, Displacement, Identity, Ids, Ingest, RateLimiter, Routes, Signals};
+use domain::Quota;
+use ports::{Clock, Displacement, Identity, Ids, Ingest, Presences, RateLimiter, RouteWriter, Routes, Signals};
 use protocol::Timing;
-use tracing::warn;
 
 use crate::Hub;
 
@@ -16,10 +15,10 @@ pub struct Config {
     pub heartbeat_interval: Duration,
     /// A connection silent for longer has its route no longer refreshed.
     pub unhealthy_after: Duration,
+    /// How long routes outlive the last beat of their gateway.
+    pub expiry: Duration,
     /// What ends a connection, and when.
     pub timing: Timing,
-    /// Connections this process holds, at the most.
-    pub connections_max: usize,
     pub limits: Limits,
 }
 
@@ -32,6 +31,8 @@ pub struct Limits {
     pub send_per_user: Option<Quota>,
     pub sync: Option<Quota>,
     pub typing: Option<Quota>,
+    /// One with the reads over REST: a subscription is a read of as many.
+    pub rest_read: Option<Quota>,
 }
 
 /// The connection plane in this process.
@@ -42,7 +43,9 @@ pub struct Gateway {
     pub ingest: Arc<dyn Ingest>,
     pub signals: Arc<dyn Signals>,
     pub limiter: Arc<dyn RateLimiter>,
+    pub presences: Arc<dyn Presences>,
     pub routes: Arc<dyn Routes>,
+    pub route_writer: Arc<dyn RouteWriter>,
     pub displacement: Arc<dyn Displacement>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
@@ -51,25 +54,4 @@ pub struct Gateway {
 /// The routes of the connection plane: `GET /v1/ws`.
 pub fn router(gateway: Arc<Gateway>) -> Router {
     Router::new().route("/v1/ws", any(crate::handshake::handle)).with_state(gateway)
-}
-
-impl Gateway {
-    /// Keeps the routes of live connections alive, for ever. One batch for all of them at every beat, however many beats
-    /// their clients send.
-    pub async fn refresh_routes(&self) {
-        let mut beat = tokio::time::interval(self.config.heartbeat_interval);
-        loop {
-            beat.tick().await;
-            self.make_up_for_lost_routes().await;
-        }
-    }
-
-    /// Registers all routes, and says which were not known.
-    pub(crate) async fn register_routes(&self) -> Vec<ConnectionId> {
-        let routes = self.hub.fresh_routes(self.config.unhealthy_after);
-        self.routes.register(&routes).await.unwrap_or_else(|failure| {
-            warn!(error = &failure as &dyn std::error::Error, "routes were not refreshed; the next beat tries again");
-            vec![]
-        })
-    }
 }

@@ -19,6 +19,7 @@ use tracing::{error, warn};
 use crate::Gateway;
 use crate::driver::Driver;
 use crate::hub::Refused;
+use crate::peer::Peer;
 
 /// What one read of a socket may bring. Every open connection holds a buffer of this size.
 const READ_BUFFER_BYTES: usize = 2048;
@@ -69,14 +70,12 @@ async fn admit(
     }
     let (older, others): (Vec<_>, Vec<_>) =
         elsewhere(gateway, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
-    let peer = gateway.hub.peer(gateway.ids.ulid().into(), principal.user_id, device_id, principal.session_id);
-    let admitted = gateway
-        .hub
-        .admit(peer, limits.connections_live, gateway.config.connections_max, others.len())
-        .map_err(|refused| match refused {
-            Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
-            Refused::NoRoom => Refusal::unavailable(),
-        })?;
+    let connection_id = gateway.ids.ulid().into();
+    let peer = Peer::new(connection_id, principal.user_id, device_id, principal.session_id, gateway.now());
+    let admitted = gateway.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
+        Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
+        Refused::NoRoom => Refusal::unavailable(),
+    })?;
     // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
     // Who has no session here cannot lose it.
     if let Some(session_id) = principal.session_id
@@ -85,10 +84,7 @@ async fn admit(
         return Err(IdentityError::TokenRevoked.into());
     }
     // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
-    // Where routes cannot be kept, everything is pushed to every gateway, and the next beat tries again (C8).
-    if let Err(failure) = gateway.routes.register(&[gateway.hub.route(&admitted.peer)]).await {
-        warn!(error = &failure as &dyn std::error::Error, "a connection has no route yet");
-    }
+    gateway.register_route(&admitted.peer).await;
     for route in &older {
         let displaced = gateway.displacement.displace(&route.gateway, route.user_id, route.connection_id);
         if let Err(failure) = displaced.await {

@@ -2,21 +2,30 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use domain::{ConnectionId, DeviceId, SessionId, UserId};
-use metrics::gauge;
-use ports::{Delivery, Displacement, GatewayId, Push, Route, StoreError};
+use domain::{ConnectionId, SessionId, UserId};
+use metrics::{counter, gauge};
+use ports::{Delivery, Displacement, GatewayId, PresenceNews, Push, Route, StoreError, Watchers};
 use protocol::CloseReason;
 use tokio::sync::watch;
+use tokio::time::{self, Instant};
+use tracing::warn;
 
-use crate::mailbox::Mailbox;
+use crate::beats::Orders;
+use crate::departures::{Departures, Ending};
+use crate::peer::Peer;
+use crate::watches::Watches;
+
+const SHARDS: usize = 64;
+/// How long a drain waits for the routes of the last connections to be taken back.
+const TAKE_BACK_MAX: Duration = Duration::from_secs(2);
 
 /// Every connection of this process, by user, and the way pushes come to them.
 pub struct Hub {
     id: GatewayId,
+    connections_max: usize,
     shards: Vec<Mutex<HashMap<UserId, Vec<Arc<Peer>>>>>,
     hasher: RandomState,
     /// How many there are; watched for the last one to go.
@@ -24,17 +33,11 @@ pub struct Hub {
     /// Whether no more connections are taken.
     draining: AtomicBool,
     started: Instant,
-}
-
-/// One connection, as others see it.
-pub(crate) struct Peer {
-    pub(crate) connection_id: ConnectionId,
-    pub(crate) user_id: UserId,
-    pub(crate) device_id: DeviceId,
-    pub(crate) session_id: Option<SessionId>,
-    pub(crate) mailbox: Mailbox,
-    /// Milliseconds from the hub's start to the last frame of the client.
-    last_heard_ms: AtomicU64,
+    /// Counts the beats of this gateway; never 0.
+    beat: AtomicU64,
+    pub(crate) orders: Orders,
+    pub(crate) departures: Departures,
+    pub(crate) watches: Watches,
 }
 
 /// Why a connection is not taken.
@@ -46,17 +49,21 @@ pub(crate) enum Refused {
     NoRoom,
 }
 
-const SHARDS: usize = 64;
-
 impl Hub {
-    pub fn new(id: GatewayId) -> Self {
+    /// A hub that holds up to `connections_max` connections.
+    pub fn new(id: GatewayId, connections_max: usize) -> Self {
         Self {
             id,
+            connections_max,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             connections: watch::Sender::new(0),
             draining: AtomicBool::new(false),
             started: Instant::now(),
+            beat: AtomicU64::new(1),
+            orders: Orders::default(),
+            departures: Departures::new(connections_max),
+            watches: Watches::default(),
         }
     }
 
@@ -75,72 +82,72 @@ impl Hub {
         self: &Arc<Self>,
         peer: Peer,
         per_user_max: Option<usize>,
-        connections_max: usize,
         elsewhere: usize,
     ) -> Result<Admitted, Refused> {
+        self.heard(&peer);
         let peer = Arc::new(peer);
         let mut shard = self.shard(peer.user_id);
         // Looked at under the lock, so that a drain sees every connection that was taken before it.
-        if self.draining.load(Ordering::SeqCst) || self.connections() >= connections_max {
+        if self.draining.load(Ordering::SeqCst) || self.connections() >= self.connections_max {
             return Err(Refused::NoRoom);
         }
-        let peers = shard.entry(peer.user_id).or_default();
-        let others = peers.iter().filter(|other| other.device_id != peer.device_id).count();
-        if per_user_max.is_some_and(|max| others + elsewhere >= max) {
+        let peers = shard.get(&peer.user_id).map(Vec::as_slice).unwrap_or_default();
+        let (older, others): (Vec<_>, Vec<_>) = peers.iter().partition(|other| other.device_id == peer.device_id);
+        if per_user_max.is_some_and(|max| others.len() + elsewhere >= max) {
             return Err(Refused::TooManyOfUser);
         }
-        for other in peers.iter().filter(|other| other.device_id == peer.device_id) {
+        for other in older {
             other.mailbox.close(CloseReason::DuplicateConnection);
         }
-        peers.push(peer.clone());
+        shard.entry(peer.user_id).or_default().push(peer.clone());
         self.connections.send_modify(|connections| *connections += 1);
         drop(shard);
         gauge!("tidings_gateway_connections").increment(1);
         Ok(Admitted { peer, hub: self.clone() })
     }
 
-    /// A peer that was heard just now.
-    pub(crate) fn peer(
-        &self,
-        connection_id: ConnectionId,
-        user_id: UserId,
-        device_id: DeviceId,
-        session_id: Option<SessionId>,
-    ) -> Peer {
-        let last_heard_ms = AtomicU64::new(self.started.elapsed().as_millis() as u64);
-        Peer { connection_id, user_id, device_id, session_id, mailbox: Mailbox::default(), last_heard_ms }
+    /// Takes note of a frame of a client, which counts as its beat whatever it is (C11).
+    pub(crate) fn handle_frame(&self, peer: &Peer) {
+        counter!("tidings_heartbeats_total").increment(1);
+        self.heard(peer);
     }
 
-    pub(crate) fn heard(&self, peer: &Peer) {
+    fn heard(&self, peer: &Peer) {
         peer.last_heard_ms.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// The routes of all connections heard from within `within`.
-    pub(crate) fn fresh_routes(&self, within: Duration) -> Vec<Route> {
+    /// The connections heard from within `within` whose handshake is done with their route.
+    pub(crate) fn fresh(&self, within: Duration) -> Vec<Arc<Peer>> {
         let oldest_ms = (self.started.elapsed().saturating_sub(within)).as_millis() as u64;
-        let mut routes = Vec::with_capacity(self.connections());
+        let is_fresh = |peer: &Peer| peer.is_kept() && peer.last_heard_ms.load(Ordering::Relaxed) >= oldest_ms;
+        let mut fresh = Vec::with_capacity(self.connections());
         for index in 0..SHARDS {
-            let shard = self.lock(index);
-            let fresh = shard.values().flatten().filter(|peer| peer.last_heard_ms.load(Ordering::Relaxed) >= oldest_ms);
-            routes.extend(fresh.map(|peer| self.route(peer)));
+            fresh.extend(self.lock(index).values().flatten().filter(|peer| is_fresh(peer)).cloned());
         }
-        routes
+        fresh
+    }
+
+    pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Peer)) {
+        for index in 0..SHARDS {
+            self.lock(index).values().flatten().for_each(|peer| look_at(peer));
+        }
+    }
+
+    /// The beat that was last begun.
+    pub(crate) fn beat(&self) -> u64 {
+        self.beat.load(Ordering::SeqCst)
+    }
+
+    /// Begins the next beat.
+    pub(crate) fn begin_beat(&self) -> u64 {
+        self.beat.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// The sessions of all connections, each once.
     pub(crate) fn sessions(&self) -> BTreeSet<SessionId> {
-        let sessions =
-            |index| self.lock(index).values().flatten().filter_map(|peer| peer.session_id).collect::<Vec<_>>();
-        (0..SHARDS).flat_map(sessions).collect()
-    }
-
-    /// Puts one frame into the mailbox of every connection that is meant.
-    pub(crate) fn push_to(&self, frame: &Bytes, is_meant: impl Fn(ConnectionId) -> bool) {
-        for index in 0..SHARDS {
-            let shard = self.lock(index);
-            let meant = shard.values().flatten().filter(|peer| is_meant(peer.connection_id));
-            meant.for_each(|peer| peer.mailbox.push(frame.clone()));
-        }
+        let mut sessions = BTreeSet::new();
+        self.for_each(|peer| sessions.extend(peer.session_id));
+        sessions
     }
 
     pub(crate) fn route(&self, peer: &Peer) -> Route {
@@ -149,33 +156,42 @@ impl Hub {
             user_id: peer.user_id,
             device_id: peer.device_id,
             gateway: self.id.clone(),
+            connected_at: peer.connected_at,
         }
     }
 
-    /// Takes no more connections, closes those there are, and waits until the last one is gone.
+    /// Takes no more connections, closes those there are, and waits until the last one is gone and its route taken back.
     pub async fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
-        for index in 0..SHARDS {
-            for peer in self.lock(index).values().flatten() {
-                peer.mailbox.close(CloseReason::ServerShutdown);
-            }
-        }
+        self.for_each(|peer| peer.mailbox.close(CloseReason::ServerShutdown));
         let mut connections = self.connections.subscribe();
         // The sender lives as long as the hub does, so the wait ends with the last connection.
         drop(connections.wait_for(|connections| *connections == 0).await);
+        if time::timeout(TAKE_BACK_MAX, self.departures.none()).await.is_err() {
+            warn!("routes were not taken back; they expire with this gateway");
+        }
     }
 
-    fn remove(&self, peer: &Peer) {
+    /// Forgets a connection that is not open any more: nothing is pushed to it, it watches nobody, and its route is taken
+    /// back.
+    fn forget(&self, peer: &Peer) {
         let mut shard = self.shard(peer.user_id);
-        if let Some(peers) = shard.get_mut(&peer.user_id) {
-            peers.retain(|other| other.connection_id != peer.connection_id);
-            if peers.is_empty() {
-                shard.remove(&peer.user_id);
-            }
+        let Some(peers) = shard.get_mut(&peer.user_id) else { return };
+        let before = peers.len();
+        peers.retain(|other| other.connection_id != peer.connection_id);
+        let was_known = peers.len() < before;
+        if peers.is_empty() {
+            shard.remove(&peer.user_id);
         }
         drop(shard);
-        self.connections.send_modify(|connections| *connections -= 1);
-        gauge!("tidings_gateway_connections").decrement(1);
+        if !was_known {
+            return;
+        }
+        self.watches.end(peer);
+        if peer.may_be_routed() {
+            let ending = if self.draining.load(Ordering::SeqCst) { Ending::Drained } else { Ending::Left };
+            self.departures.push(self.route(peer), ending);
+        }
     }
 
     fn shard(&self, user_id: UserId) -> MutexGuard<'_, HashMap<UserId, Vec<Arc<Peer>>>> {
@@ -194,9 +210,18 @@ pub(crate) struct Admitted {
     hub: Arc<Hub>,
 }
 
+impl Admitted {
+    /// Takes note that the connection is not open any more, though it still has something to say: it keeps its place.
+    pub(crate) fn handle_end(&self) {
+        self.hub.forget(&self.peer);
+    }
+}
+
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.hub.remove(&self.peer);
+        self.hub.forget(&self.peer);
+        self.hub.connections.send_modify(|connections| *connections -= 1);
+        gauge!("tidings_gateway_connections").decrement(1);
     }
 }
 
@@ -219,13 +244,11 @@ impl Delivery for Hub {
 
     /// Looks at every connection: revocations are rare, and an index of sessions would cost every connection memory.
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        for index in 0..SHARDS {
-            for peer in self.lock(index).values().flatten() {
-                if peer.session_id == Some(session_id) {
-                    peer.mailbox.close(CloseReason::SessionRevoked);
-                }
+        self.for_each(|peer| {
+            if peer.session_id == Some(session_id) {
+                peer.mailbox.close(CloseReason::SessionRevoked);
             }
-        }
+        });
         Ok(())
     }
 }
@@ -242,6 +265,19 @@ impl Displacement for Hub {
         let peers = shard.get(&user_id).into_iter().flatten();
         for peer in peers.filter(|peer| peer.connection_id == connection_id) {
             peer.mailbox.close(CloseReason::DuplicateConnection);
+        }
+        Ok(())
+    }
+}
+
+/// The receiving end of news, likewise. It waits for nobody: whoever watches is pushed theirs by another task.
+#[async_trait]
+impl Watchers for Hub {
+    async fn tell(&self, _gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        for PresenceNews { user_id, view, recipients } in news {
+            let peers = |user_id| self.shard(user_id).get(&user_id).cloned().unwrap_or_default();
+            let peers: Vec<Arc<Peer>> = recipients.into_iter().flat_map(peers).collect();
+            self.watches.tell(user_id, view, &peers);
         }
         Ok(())
     }

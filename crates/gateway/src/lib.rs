@@ -4,16 +4,23 @@
 //! nothing: what a client asks for goes to the port `Ingest`, and what others did comes in through [`Hub`], its half of
 //! the port `Delivery`. It is handed no store and no log.
 //!
-//! In reading order: `handshake` admits a socket, `hub` knows all of them, `mailbox` is where pushes for one wait,
-//! `driver` runs one, `commands` does what its client asks for, `gap` makes up for what was lost on its way to all.
+//! In reading order: `handshake` admits a socket, `hub` knows all of them, `peer` is one as others see it, `mailbox` where
+//! pushes for it wait. `driver` runs one, `commands` does what its client asks for, `watches` knows whose presence it is
+//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all.
 
+mod beats;
 mod commands;
+mod departures;
 mod driver;
 mod gap;
 mod gateway;
 mod handshake;
 mod hub;
 mod mailbox;
+mod peer;
+mod watches;
+#[cfg(test)]
+mod world;
 
 pub use gateway::{Config, Gateway, Limits, router};
 pub use hub::Hub;

@@ -18,8 +18,9 @@ use async_trait::async_trait;
 use domain::ChatId;
 
 use crate::{
-    ChatReader, ChatWriter, CodeStore, DeadLetterStore, EventLog, MessageReader, MessageWriter, NoticeStore, Outbox,
-    PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, EventLog, LastSeenStore, MessageReader,
+    MessageWriter, NoticeStore, Outbox, PushDeviceStore, RequestStore, RouteWriter, Routes, SessionStore, Transitions,
+    UserReader, UserWriter, WatermarkStore,
 };
 
 mod fixtures;
@@ -27,7 +28,9 @@ mod list;
 
 pub mod chats;
 pub mod codes;
+pub mod contacts;
 pub mod dead_letters;
+pub mod last_seen;
 pub mod limits;
 pub mod log;
 pub mod member_cache;
@@ -41,6 +44,7 @@ pub mod requests;
 pub mod routes;
 pub mod sessions;
 pub mod tickets;
+pub mod transitions;
 pub mod unread;
 pub mod users;
 pub mod watermarks;
@@ -60,6 +64,10 @@ pub struct Stores {
     pub user_writer: Arc<dyn UserWriter>,
     /// Reads users.
     pub user_reader: Arc<dyn UserReader>,
+    /// Keeps who has listed whom.
+    pub contacts: Arc<dyn ContactStore>,
+    /// Keeps when users were last seen.
+    pub last_seen: Arc<dyn LastSeenStore>,
     /// Keeps logins.
     pub sessions: Arc<dyn SessionStore>,
     /// Keeps one-time codes.
@@ -101,6 +109,11 @@ pub trait Sabotage: Send + Sync {
     /// Waits until the log has everything that was committed. Where it is part of the store, it has.
     async fn published(&self) {}
 }
+
+/// What keeps routes: its three sides on one state.
+pub trait Routing: Routes + RouteWriter + Transitions {}
+
+impl<T: Routes + RouteWriter + Transitions> Routing for T {}
 
 /// A port that forgets with time, and the hand on its clock.
 pub struct Timed<P: ?Sized> {

@@ -10,6 +10,7 @@
 
 mod chats;
 mod clock;
+mod contacts;
 pub mod contract;
 mod error;
 mod health;
@@ -20,6 +21,7 @@ mod log;
 mod messages;
 mod notify;
 mod peers;
+mod presence;
 mod publish;
 mod requests;
 mod routing;
@@ -29,6 +31,7 @@ mod watermarks;
 
 pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
+pub use contacts::ContactStore;
 pub use error::{BoxError, StoreError};
 pub use health::{Health, HealthCell};
 pub use identity::{Identity, IdentityError, Principal};
@@ -44,9 +47,12 @@ pub use notify::{
     PushDeviceStore, Settled, Undelivered, UnusableTarget,
 };
 pub use peers::{Peer, Peers, ProcessRole};
+pub use presence::{LastSeenStore, Look, PresenceNews, Presences, Swept, Transition, Transitions, Watchers};
 pub use publish::{Committed, EventProducer, Outbox, Waiting};
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
-pub use routing::{Delivery, Displacement, GatewayId, MemberCache, Push, Route, Routes, Signal, Signals};
+pub use routing::{
+    Delivery, Displacement, GatewayId, MemberCache, Push, Refreshed, Route, RouteWriter, Routes, Signal, Signals,
+};
 pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
 pub use users::{NewUser, UserKey, UserReader, UserWriter};
 pub use watermarks::WatermarkStore;

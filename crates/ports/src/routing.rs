@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, DeviceId, SessionId, UserId, Watermarks};
+use domain::{ChatId, ConnectionId, DeviceId, SessionId, Timestamp, UserId, Watermarks};
 
 use crate::StoreError;
 
@@ -22,26 +23,62 @@ pub struct Route {
     pub device_id: DeviceId,
     /// The gateway that holds its socket.
     pub gateway: GatewayId,
+    /// Since when.
+    pub connected_at: Timestamp,
 }
 
 /// Knows which gateways hold connections of which users.
 ///
-/// A route lives 15 s unless it is refreshed; expired routes are in no answer. The whole of it may be lost at any moment
-/// and is rebuilt by registering again, which changes nothing for a route that is there.
+/// A route is live while its gateway beats: for 15 s (`gateway.expiry_ms`) from each [`RouteWriter::beat`]. Others are in
+/// no answer. The whole of it may be lost at any moment, and is rebuilt by the gateways.
 #[async_trait]
 pub trait Routes: Send + Sync {
-    /// Makes routes known, or keeps them alive, and says which connections were not known. A gateway that had registered
-    /// one of them before learns by this that it was forgotten meanwhile, and that pushes have passed it by.
-    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError>;
-
-    /// Forgets a route.
-    async fn unregister(&self, route: &Route) -> Result<(), StoreError>;
-
     /// The live routes of a user.
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError>;
 
-    /// The users with a live route on each gateway, of those asked for.
+    /// The users with a live route on each gateway, of those asked for, in one round.
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError>;
+
+    /// The gateways that beat, by name.
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError>;
+
+    /// Up to `limit` routes of a gateway, live or not: for administration.
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError>;
+}
+
+/// Keeps the routes of gateways, each of which writes its own.
+///
+/// One beat holds up all routes of its gateway, so that a beat costs the same for one connection and for a hundred
+/// thousand. A route itself is kept for 300 s after it was last written; so a gateway that forgets to unregister one
+/// leaves nothing behind for ever, and refreshes each now and then.
+///
+/// Users come and go by this: the first route of a user makes them online, and when none is left they are offline. What
+/// comes of it is in [`Transitions`](crate::Transitions).
+#[async_trait]
+pub trait RouteWriter: Send + Sync {
+    /// Says that a gateway is there. `false` if it was not known any more, at first or because it was silent for too long
+    /// or everything was lost: its routes may be gone, and all of them are to be refreshed.
+    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError>;
+
+    /// Makes the route of a new connection known.
+    async fn register(&self, route: &Route) -> Result<(), StoreError>;
+
+    /// Writes routes of open connections once more, and says in their order how it stood with each. One that was lost is
+    /// there again; its user is not announced for it, unless they were announced to be gone.
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError>;
+
+    /// Forgets routes of connections that have ended, whether they are known or not. A user who has none left is gone from
+    /// now on, and announced to be so if they have not come back after `back_within`.
+    async fn unregister(&self, routes: &[Route], back_within: Duration) -> Result<(), StoreError>;
+}
+
+/// How it stood with a route when it was refreshed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refreshed {
+    /// Whether it was there. If not, pushes have passed its connection by.
+    pub was_known: bool,
+    /// How many connections its user has, over all gateways.
+    pub connections: usize,
 }
 
 /// One frame for all connections of some users.

@@ -28,7 +28,7 @@ pub struct NewUser {
     pub created_at: Timestamp,
 }
 
-/// Reads users.
+/// Reads users. What is read is what was written last: whether somebody may be seen is judged by it.
 #[async_trait]
 pub trait UserReader: Send + Sync {
     /// Users by id, in the order asked.

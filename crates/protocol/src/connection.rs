@@ -19,7 +19,8 @@ use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
 ///
 /// The driver feeds it what happens (`handle_*`, [`close`](Self::close)), and does what
 /// [`poll_output`](Self::poll_output) says until it says nothing more. Once closed it takes no input and gives no output, except for the
-/// answers to commands that were under way: [`drained`](Self::drained) tells when the socket may be closed.
+/// answers to commands that were under way: [`drained`](Self::drained) tells when the socket may be closed. The last call
+/// is [`handle_end`](Self::handle_end).
 #[derive(Debug)]
 pub struct Connection {
     timing: Timing,
@@ -274,6 +275,15 @@ impl Connection {
         }
     }
 
+    /// Takes note that nothing more will come of the connection, whether it was closed or its socket is gone: whoever was
+    /// typing on it has stopped.
+    pub fn handle_end(&mut self) {
+        self.state = State::Closed;
+        for (chat_id, _) in std::mem::take(&mut self.typing) {
+            self.command(Command::Typing { chat_id, is_typing: false });
+        }
+    }
+
     /// The next thing to do, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -432,6 +442,16 @@ mod tests {
         assert_eq!(driver.connection.poll_timeout(), driver.at(10));
         assert_eq!(driver.timeout(10), ["typing false"]);
         assert_eq!(driver.connection.poll_timeout(), driver.at(15), "once");
+    }
+
+    #[test]
+    fn typing_stops_with_the_connection_and_once() {
+        let mut driver = Driver::new();
+        assert_eq!(driver.text(0, TYPING), ["typing true"]);
+        driver.connection.handle_end();
+        assert_eq!(driver.outputs(), ["typing false"]);
+        driver.connection.handle_end();
+        assert_eq!((driver.outputs(), driver.timeout(10)), (vec![], vec![]));
     }
 
     #[test]

@@ -14,8 +14,8 @@ use axum::Router;
 use fanout::Fanout;
 use gateway::{Gateway, Hub};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, DeadLetterStore, EventLog, MessageReader, NoticeStore, OtpSender,
-    PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, DeadLetterStore, EventLog, LastSeenStore, MessageReader,
+    NoticeStore, OtpSender, PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ pub(crate) struct Service {
 
 /// What a service stands on and closes last.
 pub(crate) enum RunningEngine {
-    Embedded(embedded::EmbeddedStore),
+    Embedded(single::Alone),
     Fleet(fleet::Membership),
 }
 
@@ -55,25 +55,26 @@ impl RunningEngine {
     /// Ready when the service cannot go on.
     pub(crate) async fn failed(&mut self) -> anyhow::Error {
         match self {
-            Self::Embedded(store) => {
-                store.closed().await;
+            Self::Embedded(alone) => {
+                alone.closed().await;
                 anyhow::anyhow!("the store's committer has ended")
             }
             Self::Fleet(membership) => membership.failed().await,
         }
     }
 
-    /// Says goodbye to the other processes: they call this one no more.
+    /// Says goodbye: other processes call this one no more.
     pub(crate) async fn leave(&self) {
-        if let Self::Fleet(membership) = self {
-            membership.leave().await;
+        match self {
+            Self::Embedded(alone) => alone.leave().await,
+            Self::Fleet(membership) => membership.leave().await,
         }
     }
 
     /// Brings what was committed where it belongs, once nothing can commit any more.
     pub(crate) async fn close(self) {
         match self {
-            Self::Embedded(store) => store.close().await,
+            Self::Embedded(alone) => alone.close().await,
             Self::Fleet(membership) => membership.close().await,
         }
     }
@@ -98,6 +99,8 @@ struct Stores {
     sessions: Arc<dyn SessionStore>,
     codes: Arc<dyn CodeStore>,
     watermarks: Arc<dyn WatermarkStore>,
+    contacts: Arc<dyn ContactStore>,
+    last_seen: Arc<dyn LastSeenStore>,
     push_devices: Arc<dyn PushDeviceStore>,
     notices: Arc<dyn NoticeStore>,
     dead_letters: Arc<dyn DeadLetterStore>,
@@ -108,7 +111,8 @@ impl Stores {
     fn on<S>(store: &Arc<S>) -> Self
     where
         S: MessageReader + ChatReader + ChatWriter + UserReader + UserWriter + SessionStore + CodeStore,
-        S: WatermarkStore + PushDeviceStore + NoticeStore + DeadLetterStore + RequestStore + 'static,
+        S: WatermarkStore + ContactStore + LastSeenStore + PushDeviceStore + NoticeStore + DeadLetterStore,
+        S: RequestStore + 'static,
     {
         Self {
             messages: store.clone(),
@@ -119,6 +123,8 @@ impl Stores {
             sessions: store.clone(),
             codes: store.clone(),
             watermarks: store.clone(),
+            contacts: store.clone(),
+            last_seen: store.clone(),
             push_devices: store.clone(),
             notices: store.clone(),
             dead_letters: store.clone(),
@@ -135,10 +141,12 @@ fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut J
     background.spawn(async move { telling.tell_receipts().await });
 }
 
-/// Has a gateway keep its routes for ever.
+/// Has a gateway keep its routes, and show its clients whom they watch, for ever.
 fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
-    let gateway = gateway.clone();
-    background.spawn(async move { gateway.refresh_routes().await });
+    let keeping = gateway.clone();
+    background.spawn(async move { keeping.keep_routes().await });
+    let showing = gateway.clone();
+    background.spawn(async move { showing.watch_presence().await });
 }
 
 fn auth_config(config: &Config) -> anyhow::Result<auth::Config> {

@@ -112,6 +112,8 @@ pub struct External {
 pub struct Gateway {
     pub heartbeat_interval_ms: u64,
     pub unhealthy_after_ms: u64,
+    /// How long a gateway's connections count after its last beat.
+    pub expiry_ms: u64,
     pub idle_timeout_ms: u64,
     pub connections_max: usize,
 }
@@ -290,6 +292,7 @@ impl Default for Config {
             gateway: Gateway {
                 heartbeat_interval_ms: 5000,
                 unhealthy_after_ms: 10_000,
+                expiry_ms: 15_000,
                 idle_timeout_ms: 15_000,
                 connections_max: 100_000,
             },

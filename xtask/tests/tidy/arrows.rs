@@ -15,7 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ingest", &["domain", "ports"]),
     ("fanout", &["domain", "ports", "protocol"]),
     ("notify", &["domain", "keyfile", "ports", "protocol", "webhook"]),
-    ("chats", &["auth", "domain", "ports", "protocol"]),
+    ("presence", &["domain", "ports"]),
+    ("chats", &["auth", "domain", "ports", "presence", "protocol"]),
     ("client", &["domain", "protocol"]),
     ("memory", &["domain", "ports"]),
     ("embedded", &["domain", "ports"]),
@@ -27,7 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka", "keyfile",
-            "memory", "notify", "ports", "protocol", "redis", "rpc", "webhook",
+            "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "webhook",
         ],
     ),
     ("tidings", &["client", "domain", "embedded", "ports", "protocol", "server"]),

@@ -1,5 +1,6 @@
 //! Facts about the tree that a compiler does not know. `cargo xtask tidy` runs them.
 
+mod alerts;
 mod arrows;
 mod links;
 mod modules;

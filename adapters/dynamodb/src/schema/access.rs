@@ -66,6 +66,8 @@ pub(crate) enum Port {
     ChatReader,
     UserWriter,
     UserReader,
+    Contacts,
+    LastSeen,
     Sessions,
     Codes,
     Watermarks,
@@ -93,6 +95,8 @@ fn ports_of(role: ProcessRole) -> &'static [Port] {
             Port::ChatReader,
             Port::UserWriter,
             Port::UserReader,
+            Port::Contacts,
+            Port::LastSeen,
             Port::Sessions,
             Port::Codes,
             Port::Watermarks,
@@ -137,6 +141,8 @@ impl Port {
             ],
             Self::UserWriter => &[(Table::Users, &[BatchGet, Put, Update]), (Table::UserKeys, &[Get, Put])],
             Self::UserReader => &[(Table::Users, &[BatchGet]), (Table::UserKeys, &[BatchGet])],
+            Self::Contacts => &[(Table::Contacts, &[BatchGet, Query, Put, Delete])],
+            Self::LastSeen => &[(Table::Users, &[Update])],
             Self::Sessions => {
                 &[(Table::Sessions, &[Get, BatchGet, Put, Delete]), (Table::PushDevices, &[Get, Query, Update, Delete])]
             }
@@ -218,6 +224,7 @@ mod tests {
               notices {QueryIndex, Put, Update, Delete}
               dead_letters {Get, Query, Put, Delete}
               requests {Get, Put, Update}
+              contacts {BatchGet, Query, Put, Delete}
         "#]]
         .assert_eq(&said);
     }
@@ -244,6 +251,8 @@ mod tests {
             chats::a_message_ttl_brings_no_lost_head_back,
             chats::a_group_never_grows_beyond_its_bound,
             users::an_update_sets_what_is_given,
+            contacts::a_contact_is_listed_until_it_is_removed,
+            last_seen::last_seen_only_moves_forward,
             sessions::sessions_are_oldest_first,
             sessions::a_user_revokes_only_their_own_sessions,
             codes::a_code_is_spent_by_its_use,

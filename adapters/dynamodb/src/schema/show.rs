@@ -63,6 +63,7 @@ fn holds(table: Table) -> &'static str {
         Table::Notices => "notifications that are owed",
         Table::DeadLetters => "what could not be delivered, for 7 days",
         Table::Requests => "answers to REST requests with an idempotency key, for a day",
+        Table::Contacts => "whom each user has listed as a contact",
     }
 }
 
@@ -93,6 +94,7 @@ mod tests {
             notices           user_id, chat_device        due-index (due_shard, due_at (number); all)   ttl   yes     notifications that are owed
             dead_letters      shard, dead_letter_id       -                                             ttl   yes     what could not be delivered, for 7 days
             requests          user_id, request_key        -                                             ttl   no      answers to REST requests with an idempotency key, for a day
+            contacts          user_id, contact_id         -                                             -     yes     whom each user has listed as a contact
         "#]].assert_eq(&show());
     }
 }

@@ -24,18 +24,24 @@ struct UserRow<'a> {
 
 impl Stored for User {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&UserRow {
+        let row = UserRow {
             user_id: self.user_id.to_bytes(),
             phone_number: self.phone_number.as_ref().map(|number| Cow::Borrowed(number.as_str())),
             display_name: Cow::Borrowed(self.display_name.as_str()),
             presence_visibility: self.presence_visibility.into(),
             created_at: self.created_at.as_millis(),
             updated_at: self.updated_at.as_millis(),
-        })
+        };
+        match self.last_seen_at {
+            None => to_bytes(&row),
+            Some(at) => to_bytes(&(row, at.as_millis())),
+        }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: UserRow<'static> = from_bytes(bytes)?;
+        // The row of somebody who was never seen ends here, as all rows did before last seen was kept.
+        let (row, rest): (UserRow<'static>, _) = postcard::take_from_bytes(bytes)?;
+        let last_seen_at = if rest.is_empty() { None } else { Some(from_bytes(rest)?) };
         Ok(Self {
             user_id: UserId::from_bytes(row.user_id),
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
@@ -43,6 +49,7 @@ impl Stored for User {
             presence_visibility: row.presence_visibility.into(),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
+            last_seen_at: last_seen_at.map(Timestamp::from_millis),
         })
     }
 }

@@ -11,9 +11,9 @@ use domain::{
 };
 use memory::{ManualClock, MemoryStore, SequentialIds};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, EventLog, MessageReader, MessageWriter, NewDirectChat, NewGroup,
-    NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey, RequestStore, SessionStore,
-    Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
+    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, EventLog, MessageReader, MessageWriter, NewDirectChat,
+    NewGroup, NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey, RequestStore,
+    SessionStore, Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
 };
 use proptest::prelude::*;
 use ulid::Ulid;
@@ -41,6 +41,8 @@ enum Operation {
     Finish { user: u8, key: u8 },
     Register { user: u8, device: u8 },
     Unregister { user: u8, device: u8 },
+    List { user: u8, contact: u8 },
+    Unlist { user: u8, contact: u8 },
     Owe { user: u8, device: u8, from: u64, due_in: u64 },
     TakeDue { count: usize },
     Settle { user: u8, device: u8, from: u64, how: u8 },
@@ -68,6 +70,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (few(), few()).prop_map(|(user, key)| Finish { user, key }),
         1 => (few(), few()).prop_map(|(user, device)| Register { user, device }),
         1 => (few(), few()).prop_map(|(user, device)| Unregister { user, device }),
+        2 => (few(), few()).prop_map(|(user, contact)| List { user, contact }),
+        1 => (few(), few()).prop_map(|(user, contact)| Unlist { user, contact }),
         2 => (few(), few(), 0u64..3, 0u64..4)
             .prop_map(|(user, device, from, due_in)| Owe { user, device, from, due_in }),
         2 => (0usize..3).prop_map(|count| TakeDue { count }),
@@ -118,7 +122,8 @@ where
         + CodeStore
         + RequestStore
         + PushDeviceStore
-        + NoticeStore,
+        + NoticeStore
+        + ContactStore,
 {
     match operation.clone() {
         Operation::CreateGroup { chat: chat_id, owner, member } => {
@@ -219,7 +224,13 @@ where
             format!("{:?}", store.put(device).await.unwrap())
         }
         Operation::Unregister { user: user_id, device: device_id } => {
-            format!("{:?}", store.remove(user(user_id), device(device_id)).await.unwrap())
+            format!("{:?}", PushDeviceStore::remove(store, user(user_id), device(device_id)).await.unwrap())
+        }
+        Operation::List { user: user_id, contact } => {
+            format!("{:?}", store.add(user(user_id), user(contact)).await.unwrap())
+        }
+        Operation::Unlist { user: user_id, contact } => {
+            format!("{:?}", ContactStore::remove(store, user(user_id), user(contact)).await.unwrap())
         }
         Operation::Owe { user, device, from, due_in } => {
             let notice = notice(user, device, from, now + Duration::from_secs(due_in));
@@ -273,10 +284,14 @@ where
 }
 
 /// Everything that can be read of users, in words.
-async fn read_users<S: SessionStore + PushDeviceStore>(store: &S, now: Timestamp) -> Vec<String> {
+async fn read_users<S: SessionStore + PushDeviceStore + ContactStore>(store: &S, now: Timestamp) -> Vec<String> {
     let mut read = vec![format!("{:?}", store.devices(&[user(2), user(0), user(1)]).await.unwrap())];
     for n in 0..3 {
         read.push(format!("{:?}", store.sessions(user(n), now).await.unwrap()));
+        read.push(format!("{:?}", store.contacts(user(n), None, 2).await.unwrap()));
+        read.push(format!("{:?}", store.contacts(user(n), Some(user(0)), 2).await.unwrap()));
+        let pairs: Vec<_> = (0..3).map(|contact| (user(n), user(contact))).collect();
+        read.push(format!("{:?}", store.listed(&pairs).await.unwrap()));
     }
     read
 }

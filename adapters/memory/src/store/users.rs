@@ -39,6 +39,7 @@ impl UserWriter for MemoryStore {
                 presence_visibility: PresenceVisibility::default(),
                 created_at: new.created_at,
                 updated_at: new.created_at,
+                last_seen_at: None,
             };
             state.user_keys.insert(key, user.user_id);
             state.users.insert(user.user_id, user.clone());

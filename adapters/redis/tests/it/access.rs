@@ -5,22 +5,21 @@ use std::time::Duration;
 
 use domain::Quota;
 use ports::{
-    Clock, Delivery, Ids, LimitKey, MemberCache, Peers, ProcessRole, RandomIds, RateLimiter, Routes, SystemClock,
-    TicketStore,
+    Clock, Delivery, Ids, LimitKey, MemberCache, Peers, ProcessRole, RandomIds, RateLimiter, RouteWriter, Routes,
+    SystemClock, TicketStore, Transitions,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tidings_redis::{
-    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes,
-    RedisTickets,
+    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisTickets,
 };
 
 use crate::engine::{command, start_cluster};
-use crate::fixtures::{Delivered, Listener, World, chat, gateway, peer, push, route, user};
+use crate::fixtures::{Delivered, EXPIRY, Listener, World, chat, gateway, peer, push, register, route, user};
 
 /// What the documentation of the crate says that a user needs.
-const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~server_connections:* ~peers:* \
-                   ~chat_members:* ~ws_ticket:* ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub \
-                   +@connection";
+const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~user_presence:* ~servers \
+                   ~server_connections:* ~presence_due:* ~presence_claims:* ~peers:* ~chat_members:* ~ws_ticket:* \
+                   ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub +@connection +info";
 
 #[tokio::test]
 async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
@@ -68,11 +67,17 @@ fn as_acl_user(nodes: Nodes) -> Config {
 async fn everything_works(world: World) {
     let redis = &world.redis;
     let mut listener = Listener::start(redis, "a").await;
-    let routes = RedisRoutes::new(redis.clone());
-    let route = route(user(), "a");
-    routes.register(slice::from_ref(&route)).await.unwrap();
+    let routes = world.routes();
+    let [route, swept] = [route(user(), "a"), route(user(), "b")];
+    register(&routes, &[route.clone(), swept]).await;
     assert_eq!(routes.routes(route.user_id).await.unwrap(), slice::from_ref(&route));
-    routes.unregister(&route).await.unwrap();
+    assert!(routes.refresh(slice::from_ref(&route)).await.unwrap()[0].was_known);
+    routes.unregister(slice::from_ref(&route), Duration::ZERO).await.unwrap();
+    world.clock.advance(EXPIRY);
+    assert_eq!(routes.sweep(10).await.unwrap().forgotten, 1);
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(gone.len(), 2);
+    routes.settle(&gone).await.unwrap();
     let (peers, peer) = (RedisPeers::new(redis.clone()), peer("a"));
     peers.announce(&peer, &ProcessRole::ALL).await.unwrap();
     assert_eq!(peers.peers(ProcessRole::Gateway).await.unwrap(), slice::from_ref(&peer));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::Timestamp;
-use ports::contract::Timed;
-use ports::{MemberCache, Peers, RateLimiter, Routes, StoreError, Ticket, TicketStore};
+use ports::contract::{Routing, Timed};
+use ports::{MemberCache, Peers, RateLimiter, StoreError, Ticket, TicketStore};
 use tidings_redis::{Redis, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets};
 
-use crate::fixtures::World;
+use crate::fixtures::{EXPIRY, World};
 
 mod one {
     use super::*;
@@ -16,6 +16,7 @@ mod one {
     ports::contract_tests!(tickets: tickets(World::one().await));
     ports::contract_tests!(limits: limits(World::one().await));
     ports::contract_tests!(routes: routes(World::one().await));
+    ports::contract_tests!(transitions: routes(World::one().await));
     ports::contract_tests!(member_cache: member_cache(World::one().await));
     ports::contract_tests!(peers: peers(World::one().await));
 }
@@ -26,6 +27,7 @@ mod cluster {
     ports::contract_tests!(tickets: tickets(World::cluster().await));
     ports::contract_tests!(limits: limits(World::cluster().await));
     ports::contract_tests!(routes: routes(World::cluster().await));
+    ports::contract_tests!(transitions: routes(World::cluster().await));
     ports::contract_tests!(member_cache: member_cache(World::cluster().await));
     ports::contract_tests!(peers: peers(World::cluster().await));
 }
@@ -34,8 +36,8 @@ fn limits(world: World) -> Timed<dyn RateLimiter> {
     timed(world, |redis| Arc::new(RedisLimits::new(redis)) as Arc<dyn RateLimiter>)
 }
 
-fn routes(world: World) -> Timed<dyn Routes> {
-    timed(world, |redis| Arc::new(RedisRoutes::new(redis)) as Arc<dyn Routes>)
+fn routes(world: World) -> Timed<dyn Routing> {
+    timed(world, |redis| Arc::new(RedisRoutes::new(redis, EXPIRY)) as Arc<dyn Routing>)
 }
 
 fn member_cache(world: World) -> Timed<dyn MemberCache> {

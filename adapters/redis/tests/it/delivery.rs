@@ -1,4 +1,5 @@
-use ports::{Delivery, Displacement, Ids, Push, RandomIds};
+use domain::{PresenceView, Timestamp};
+use ports::{Delivery, Displacement, Ids, PresenceNews, Push, RandomIds, Watchers};
 use tidings_redis::{InboxState, RedisDelivery};
 
 use crate::engine::command;
@@ -11,6 +12,7 @@ on_one_and_on_a_cluster!(
     a_message_is_one_publish_for_each_gateway,
     a_revocation_reaches_every_gateway_with_one_publish,
     a_displacement_reaches_its_gateway_alone,
+    news_of_a_thousand_users_are_one_publish_for_each_gateway,
     bytes_that_are_no_envelope_are_told_as_a_gap,
 );
 
@@ -67,6 +69,26 @@ async fn a_displacement_reaches_its_gateway_alone(world: World) {
     delivery.deliver(&gateway("b"), vec![push(vec![user_id], "next")]).await.unwrap();
     assert_eq!(a.next().await, Delivered::Displaced(gateway("a"), user_id, connection_id));
     assert!(matches!(b.next().await, Delivered::Pushes(..)));
+}
+
+async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World) {
+    let mut a = Listener::start(&world.redis, "a").await;
+    let mut b = Listener::start(&world.redis, "b").await;
+    let delivery = RedisDelivery::new(world.redis.clone());
+    let views = [
+        PresenceView::Online,
+        PresenceView::Offline { last_seen: Some(Timestamp::from_millis(1_700_000_000_123)) },
+        PresenceView::Offline { last_seen: None },
+        PresenceView::Unknown,
+    ];
+    let told: Vec<PresenceNews> = (0..1000)
+        .map(|n| PresenceNews { user_id: user(), view: views[n % 4], recipients: (0..n % 3).map(|_| user()).collect() })
+        .collect();
+    for (name, listener) in [("a", &mut a), ("b", &mut b)] {
+        delivery.tell(&gateway(name), told.clone()).await.unwrap();
+        assert_eq!(listener.next().await, Delivered::Told(gateway(name), told.clone()));
+    }
+    assert_eq!(world.calls("publish"), 2);
 }
 
 /// A group on two gateways, and on one of them the sender's other device, whose frame is another.

@@ -3,11 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, SessionId, UserId};
+use domain::{ChatId, ConnectionId, SessionId, Timestamp, UserId};
 use futures_util::future::join_all;
 use memory::ManualClock;
-use ports::{Clock, Delivery, Displacement, GatewayId, Ids, Peer, Push, RandomIds, Route, StoreError, SystemClock};
-use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis};
+use ports::{
+    Clock, Delivery, Displacement, GatewayId, Ids, Peer, PresenceNews, Push, RandomIds, Route, RouteWriter, StoreError,
+    SystemClock, Watchers,
+};
+use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis, RedisRoutes};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time;
@@ -38,6 +41,9 @@ macro_rules! on_one_and_on_a_cluster {
 }
 pub(crate) use on_one_and_on_a_cluster;
 
+/// How long a beat of a gateway holds.
+pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
+
 /// Servers, and a way to them on a clock that the test moves.
 pub(crate) struct World {
     pub(crate) engines: Vec<engines::Redis>,
@@ -65,6 +71,11 @@ impl World {
         Self { engines, config, clock, redis }
     }
 
+    /// The routes as one process sees them.
+    pub(crate) fn routes(&self) -> RedisRoutes {
+        RedisRoutes::new(self.redis.clone(), EXPIRY)
+    }
+
     /// Ends all servers at the same moment, so that no client that has lost one finds another.
     pub(crate) async fn stop(&mut self) {
         join_all(self.engines.iter_mut().map(engines::Redis::stop)).await;
@@ -85,6 +96,16 @@ impl World {
         self.all_calls().get(command).copied().unwrap_or(0)
     }
 
+    /// How many commands the servers have run by their own count, those within scripts too.
+    pub(crate) fn commands_processed(&self) -> usize {
+        let stats = self.engines.iter().map(|engine| command::<String>(engine, "INFO stats"));
+        let counts = stats.map(|stats| {
+            let count = stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:")).unwrap();
+            count.parse::<usize>().unwrap()
+        });
+        counts.sum()
+    }
+
     /// The same for everything they were asked to do, by scripts too.
     pub(crate) fn all_calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
@@ -99,6 +120,13 @@ impl World {
     }
 }
 
+/// The value of a field, in the hash under the one key that matches.
+pub(crate) fn field(world: &World, pattern: &str, name: &str) -> Option<String> {
+    let keys = world.keys(pattern);
+    let [(engine, key)] = &keys[..] else { panic!("{} keys match {pattern}", keys.len()) };
+    command(engine, &format!("HGET {key} {name}"))
+}
+
 /// Keeps what a gateway was sent.
 pub(crate) struct Recorder(mpsc::UnboundedSender<Delivered>);
 
@@ -107,6 +135,7 @@ pub(crate) enum Delivered {
     Pushes(GatewayId, Vec<Push>),
     Revoked(SessionId),
     Displaced(GatewayId, UserId, ConnectionId),
+    Told(GatewayId, Vec<PresenceNews>),
 }
 
 #[async_trait]
@@ -129,6 +158,13 @@ impl Displacement for Recorder {
         connection_id: ConnectionId,
     ) -> Result<(), StoreError> {
         self.0.send(Delivered::Displaced(gateway.clone(), user_id, connection_id)).map_err(StoreError::unavailable)
+    }
+}
+
+#[async_trait]
+impl Watchers for Recorder {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        self.0.send(Delivered::Told(gateway.clone(), news)).map_err(StoreError::unavailable)
     }
 }
 
@@ -180,7 +216,15 @@ pub(crate) fn chat() -> ChatId {
 
 pub(crate) fn route(user_id: UserId, on: &str) -> Route {
     let (connection_id, device_id) = (RandomIds.ulid().into(), Uuid::new_v4().into());
-    Route { connection_id, user_id, device_id, gateway: gateway(on) }
+    Route { connection_id, user_id, device_id, gateway: gateway(on), connected_at: Timestamp::from_millis(1) }
+}
+
+/// Registers routes at gateways that beat.
+pub(crate) async fn register(routes: &RedisRoutes, registered: &[Route]) {
+    for route in registered {
+        routes.beat(&route.gateway).await.unwrap();
+        routes.register(route).await.unwrap();
+    }
 }
 
 pub(crate) fn peer(id: &str) -> Peer {

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ports::{Clock, Delivery, Routes, StoreError};
-use tidings_redis::{Config, Health, InboxState, Nodes, Redis, RedisDelivery, RedisRoutes};
+use ports::{Clock, Delivery, RouteWriter, Routes, StoreError};
+use tidings_redis::{Config, Health, InboxState, Nodes, Redis, RedisDelivery};
 
 use crate::engine::{command, wait_for_cluster};
 use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, soon, user};
@@ -15,17 +15,17 @@ on_one_and_on_a_cluster!(
     a_hanging_redis_fails_within_the_timeout,
 );
 
-/// The routes are registered again as a gateway does it, and the gateway is told that pushes may be missing.
+/// The routes are refreshed as a gateway does it, and the gateway is told that pushes may be missing.
 async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+    let routes = world.routes();
     let mut listener = Listener::start(&world.redis, "a").await;
     let registered = [route(user(), "a")];
     let user_id = registered[0].user_id;
-    routes.register(&registered).await.unwrap();
+    routes.refresh(&registered).await.unwrap();
 
     world.stop().await;
     assert_eq!(listener.until(|state| !state.listening).await.gaps, 0);
-    assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(routes.refresh(&registered).await, Err(StoreError::Unavailable(_))));
 
     for engine in &mut world.engines {
         engine.start_again().await;
@@ -34,7 +34,8 @@ async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
         wait_for_cluster(&world.engines).await;
     }
     assert_eq!(listener.until(|state| state.listening).await, InboxState { listening: true, gaps: 1 });
-    soon(async { while routes.register(&registered).await.is_err() {} }).await;
+    soon(async { while routes.beat(&gateway("a")).await.is_err() {} }).await;
+    soon(async { while routes.refresh(&registered).await.is_err() {} }).await;
     let found = routes.gateways(&[user_id]).await.unwrap();
     assert_eq!(found, BTreeMap::from([(gateway("a"), vec![user_id])]));
     let pushes = vec![push(vec![user_id], "hello")];
@@ -43,14 +44,14 @@ async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
 }
 
 async fn a_connection_that_is_lost_is_not_noticed(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+    let routes = world.routes();
     let registered: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
     for _ in 0..3 {
-        routes.register(&registered).await.unwrap();
+        routes.refresh(&registered).await.unwrap();
         let lost = world.engines.iter().map(|engine| command::<usize>(engine, "CLIENT KILL TYPE normal"));
         assert!(lost.sum::<usize>() >= world.engines.len());
     }
-    routes.register(&registered).await.unwrap();
+    routes.refresh(&registered).await.unwrap();
 }
 
 async fn a_dead_redis_fails_at_once(mut world: World) {
@@ -66,18 +67,18 @@ async fn a_dead_redis_fails_at_once(mut world: World) {
 }
 
 async fn a_hanging_redis_fails_within_the_timeout(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+    let routes = world.routes();
     let registered = [route(user(), "a")];
-    routes.register(&registered).await.unwrap();
+    routes.refresh(&registered).await.unwrap();
     world.engines.iter().for_each(engines::Redis::pause);
     let began = Instant::now();
-    assert!(matches!(routes.register(&registered).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(routes.refresh(&registered).await, Err(StoreError::Unavailable(_))));
     let took = began.elapsed();
     let timeout = world.config.command_timeout;
     assert!((timeout..timeout + Duration::from_secs(2)).contains(&took), "{took:?}");
 
     world.engines.iter().for_each(engines::Redis::resume);
-    soon(async { while routes.register(&registered).await.is_err() {} }).await;
+    soon(async { while routes.refresh(&registered).await.is_err() {} }).await;
     assert_eq!(world.redis.health(), Health::Ok);
 }
 

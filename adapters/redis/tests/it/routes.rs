@@ -4,93 +4,158 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Quota;
-use ports::{Clock, LimitKey, MemberCache, Peers, ProcessRole, RateLimiter, Routes, Ticket, TicketStore};
-use tidings_redis::{RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets};
+use ports::{
+    Clock, LimitKey, MemberCache, Peers, ProcessRole, RateLimiter, Refreshed, RouteWriter, Routes, Ticket, TicketStore,
+    Transitions,
+};
+use tidings_redis::{RedisLimits, RedisMemberCache, RedisPeers, RedisTickets};
 
 use crate::engine::command;
-use crate::fixtures::{World, chat, gateway, on_one_and_on_a_cluster, peer, route, user};
+use crate::fixtures::{EXPIRY, World, chat, gateway, on_one_and_on_a_cluster, peer, register, route, user};
 
 on_one_and_on_a_cluster!(
-    a_flush_heals_with_the_next_refresh,
-    a_whole_gateway_is_registered_in_batches,
-    a_beat_of_a_thousand_connections_is_two_commands_for_each,
+    redis_recovery_rebuilds_state,
+    a_whole_gateway_is_refreshed_in_batches,
+    a_refresh_of_known_routes_is_eight_commands_for_each,
+    a_beat_is_one_script_however_many_connections,
     all_users_are_asked_for_in_one_read_each,
+    a_gateway_of_another_process_is_found_and_missed,
     a_gateway_is_forgotten_with_its_last_connection,
-    a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes,
+    a_user_who_reconnects_for_ever_costs_no_more_than_their_routes,
     nothing_is_left_behind_without_an_expiry,
 );
 
-async fn a_flush_heals_with_the_next_refresh(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
-    let registered = [route(user(), "a"), route(user(), "b")];
-    let [one, other] = [registered[0].user_id, registered[1].user_id];
-    routes.register(&registered).await.unwrap();
+/// The gateways hear that they are not known any more, refresh everything, and all is as before.
+async fn redis_recovery_rebuilds_state(world: World) {
+    let routes = world.routes();
+    let registered = [route(user(), "a"), route(user(), "b"), route(user(), "b")];
+    register(&routes, &registered).await;
+    let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
+    routes.settle(&routes.claim(10).await.unwrap()).await.unwrap();
     world.flush();
-    assert_eq!(routes.gateways(&[one, other]).await.unwrap(), BTreeMap::new());
+    assert_eq!(routes.gateways(&users).await.unwrap(), BTreeMap::new());
+    assert_eq!(routes.routes(users[0]).await.unwrap(), []);
 
-    routes.register(&registered).await.unwrap();
-    let expected = BTreeMap::from([(gateway("a"), vec![one]), (gateway("b"), vec![other])]);
-    assert_eq!(routes.gateways(&[one, other]).await.unwrap(), expected);
-    assert_eq!(routes.routes(one).await.unwrap(), registered[..1]);
+    for name in ["a", "b"] {
+        assert!(!routes.beat(&gateway(name)).await.unwrap());
+        let own: Vec<_> = registered.iter().filter(|route| route.gateway == gateway(name)).cloned().collect();
+        let lost = vec![Refreshed { was_known: false, connections: 1 }; own.len()];
+        assert_eq!(routes.refresh(&own).await.unwrap(), lost);
+    }
+    let expected = BTreeMap::from([(gateway("a"), users[..1].to_vec()), (gateway("b"), users[1..].to_vec())]);
+    assert_eq!(routes.gateways(&users).await.unwrap(), expected);
+    assert_eq!(routes.routes(users[0]).await.unwrap(), registered[..1]);
+    assert_eq!(routes.on_gateway(&gateway("a"), 10).await.unwrap(), registered[..1]);
+    assert_eq!(routes.claim(10).await.unwrap(), [], "nobody has gone, so nobody is announced");
 }
 
-async fn a_whole_gateway_is_registered_in_batches(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+async fn a_whole_gateway_is_refreshed_in_batches(world: World) {
+    let routes = world.routes();
     let registered: Vec<_> = (0..1000).map(|_| route(user(), "a")).collect();
-    routes.register(&registered).await.unwrap();
+    routes.beat(&gateway("a")).await.unwrap();
+    assert!(routes.refresh(&registered).await.unwrap().iter().all(|refreshed| !refreshed.was_known));
+    assert!(routes.refresh(&registered).await.unwrap().iter().all(|refreshed| refreshed.was_known));
     let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
     assert_eq!(routes.gateways(&users).await.unwrap(), BTreeMap::from([(gateway("a"), users)]));
 }
 
-async fn a_beat_of_a_thousand_connections_is_two_commands_for_each(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
-    let registered: Vec<_> = (0..1000).map(|_| route(user(), "a")).collect();
-    // The first one brings the scripts.
-    routes.register(&registered).await.unwrap();
+/// A gateway refreshes a twentieth of its routes with each beat, so this is 0.4 for each connection and beat.
+async fn a_refresh_of_known_routes_is_eight_commands_for_each(world: World) {
+    let routes = world.routes();
+    let registered: Vec<_> = (0..256).map(|_| route(user(), "a")).collect();
+    // The first ones bring the routes and the scripts.
+    for _ in 0..2 {
+        routes.refresh(&registered).await.unwrap();
+    }
+    let before = world.commands_processed();
+    routes.refresh(&registered).await.unwrap();
+    let processed = world.commands_processed() - before;
+    println!("a refresh of 256 routes: {processed} commands");
+    assert!(processed <= 8 * 256 + 10 * world.engines.len(), "{processed} commands");
+    assert!(processed >= 8 * 256, "{processed} commands are fewer than a refresh is made of");
+}
+
+async fn a_beat_is_one_script_however_many_connections(world: World) {
+    let routes = world.routes();
+    register(&routes, &(0..50).map(|_| route(user(), "a")).collect::<Vec<_>>()).await;
     let before = world.all_calls();
-    routes.register(&registered).await.unwrap();
+    assert!(routes.beat(&gateway("a")).await.unwrap());
     let mut calls = world.all_calls();
     calls.iter_mut().for_each(|(command, count)| *count -= before.get(command).unwrap_or(&0));
-    calls.retain(|command, count| *count > 0 && command != "info");
-    println!("a beat of 1000 connections: {calls:?}");
-    let sent = calls.remove("evalsha").unwrap();
-    assert!(sent <= 2 * 1000 + 4, "{sent} scripts, two for each connection and one for each batch");
-    let by_scripts: usize = calls.into_values().sum();
-    assert!(by_scripts <= 8 * 1000 + 3 * 4, "{by_scripts} commands within scripts");
+    calls.retain(|command, count| *count > 0 && command != "info" && !command.starts_with("client"));
+    let expected = ["evalsha", "pexpire", "zadd", "zscore"].map(|command| (command.to_owned(), 1));
+    assert_eq!(calls, expected.into());
 }
 
 async fn all_users_are_asked_for_in_one_read_each(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
-    let users: Vec<_> = (0..100).map(|_| user()).collect();
-    assert_eq!(routes.gateways(&users).await.unwrap(), BTreeMap::new());
-    assert_eq!(world.calls("zrangebyscore"), 100);
+    let routes = world.routes();
+    let registered: Vec<_> = (0..100).map(|n| route(user(), &(n % 3).to_string())).collect();
+    register(&routes, &registered).await;
+    let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
+    // The gateways were not read yet; beats of this process are known.
+    for expected in [101, 100, 100] {
+        let before = world.calls("zrangebyscore");
+        assert_eq!(routes.gateways(&users).await.unwrap().len(), 3);
+        assert_eq!(world.calls("zrangebyscore") - before, expected);
+    }
 }
 
-/// Two connections of one user on one gateway, one of which was not heard of for a while.
+/// One process beats and another looks: a beat is seen as soon as a route names its gateway, and its end at its moment.
+async fn a_gateway_of_another_process_is_found_and_missed(world: World) {
+    let [gateways, reader] = [world.routes(), world.routes()];
+    let [early, late] = [route(user(), "a"), route(user(), "b")];
+    register(&gateways, slice::from_ref(&early)).await;
+    assert_eq!(reader.routes(early.user_id).await.unwrap(), slice::from_ref(&early));
+    world.clock.advance(Duration::from_millis(100));
+    register(&gateways, slice::from_ref(&late)).await;
+    assert_eq!(reader.routes(late.user_id).await.unwrap(), slice::from_ref(&late));
+
+    world.clock.advance(EXPIRY - Duration::from_millis(100));
+    assert_eq!(reader.routes(early.user_id).await.unwrap(), []);
+    assert_eq!(reader.gateways(&[early.user_id, late.user_id]).await.unwrap().len(), 1);
+    gateways.beat(&gateway("a")).await.unwrap();
+    world.clock.advance(Duration::from_millis(100));
+    assert_eq!(reader.gateways(&[early.user_id, late.user_id]).await.unwrap().len(), 1);
+    assert_eq!(reader.routes(early.user_id).await.unwrap(), slice::from_ref(&early));
+
+    // A dead gateway is asked for again now and then, not with every lookup.
+    let before = world.calls("zrangebyscore");
+    for _ in 0..50 {
+        assert_eq!(reader.gateways(&[late.user_id]).await.unwrap(), BTreeMap::new());
+    }
+    assert!(world.calls("zrangebyscore") - before <= 52);
+}
+
+/// Two connections of one user on one gateway, one of which was written later.
 async fn a_gateway_is_forgotten_with_its_last_connection(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+    let routes = world.routes();
     let user_id = user();
-    let [silent, beating, elsewhere] = [route(user_id, "a"), route(user_id, "a"), route(user_id, "b")];
-    routes.register(slice::from_ref(&silent)).await.unwrap();
+    let [early, late, elsewhere] = [route(user_id, "a"), route(user_id, "a"), route(user_id, "b")];
+    register(&routes, slice::from_ref(&early)).await;
     world.clock.advance(Duration::from_secs(10));
-    routes.register(&[beating.clone(), elsewhere]).await.unwrap();
+    register(&routes, &[late.clone(), elsewhere]).await;
     let on_both = BTreeMap::from([(gateway("a"), vec![user_id]), (gateway("b"), vec![user_id])]);
 
-    routes.unregister(&silent).await.unwrap();
+    routes.unregister(slice::from_ref(&late), Duration::ZERO).await.unwrap();
     assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_both);
-    routes.register(slice::from_ref(&silent)).await.unwrap();
-    routes.unregister(&beating).await.unwrap();
+    world.clock.advance(Duration::from_secs(290));
+    routes.beat(&gateway("a")).await.unwrap();
+    routes.beat(&gateway("b")).await.unwrap();
+    let on_b = BTreeMap::from([(gateway("b"), vec![user_id])]);
+    assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_b, "its youngest connection there has ended");
+    routes.refresh(&[early.clone(), late.clone()]).await.unwrap();
+    routes.unregister(slice::from_ref(&early), Duration::ZERO).await.unwrap();
     assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_both);
-    routes.unregister(&silent).await.unwrap();
-    assert_eq!(routes.gateways(&[user_id]).await.unwrap(), BTreeMap::from([(gateway("b"), vec![user_id])]));
+    routes.unregister(slice::from_ref(&late), Duration::ZERO).await.unwrap();
+    assert_eq!(routes.gateways(&[user_id]).await.unwrap(), on_b);
 }
 
-async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes(world: World) {
-    let routes = RedisRoutes::new(world.redis.clone());
+async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_routes(world: World) {
+    let routes = world.routes();
     let user_id = user();
     for n in 0..20 {
-        routes.register(&[route(user_id, "a"), route(user_id, &n.to_string())]).await.unwrap();
-        world.clock.advance(Duration::from_secs(5));
+        register(&routes, &[route(user_id, "a"), route(user_id, &n.to_string())]).await;
+        world.clock.advance(Duration::from_secs(100));
     }
     let sizes = ["user_connections:*", "user_servers:*", "server_connections:{a}"].map(|pattern| {
         let sizes = world.keys(pattern).into_iter().map(|(engine, key)| command(engine, &format!("ZCARD {key}")));
@@ -101,16 +166,20 @@ async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes(wor
 
 async fn nothing_is_left_behind_without_an_expiry(world: World) {
     let (redis, now) = (&world.redis, world.clock.now());
-    let routes = RedisRoutes::new(redis.clone());
+    let routes = world.routes();
     let user_id = user();
     let [kept, forgotten] = [route(user_id, "a"), route(user_id, "a")];
-    routes.register(&[kept, forgotten.clone()]).await.unwrap();
+    register(&routes, &[kept, forgotten.clone()]).await;
     // Forgetting one of them must not bring a part of the other back that was lost.
     for (engine, key) in world.keys("user_servers:*") {
         command::<()>(engine, &format!("DEL {key}"));
     }
-    routes.unregister(&forgotten).await.unwrap();
-    routes.register(&[route(user(), "a")]).await.unwrap();
+    routes.unregister(slice::from_ref(&forgotten), Duration::ZERO).await.unwrap();
+    let [refreshed, gone] = [route(user(), "a"), route(user(), "a")];
+    routes.refresh(slice::from_ref(&refreshed)).await.unwrap();
+    routes.unregister(slice::from_ref(&gone), Duration::ZERO).await.unwrap();
+    let transitions = routes.claim(10).await.unwrap();
+    routes.settle(&transitions[..1]).await.unwrap();
     let cache = RedisMemberCache::new(redis.clone());
     cache.fill(chat(), [user()].into()).await.unwrap();
     cache.invalidate(chat()).await.unwrap();
@@ -138,7 +207,9 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
             "chat_members" => 300_000,
             "ws_ticket" => 30_000,
             "ratelimit" => 20_000,
-            _ => 15_000,
+            "peers" => 15_000,
+            "presence_claims" | "presence_due" | "servers" => 3_600_000,
+            _ => 300_000,
         };
         assert!((1..=life_ms_max).contains(&life_ms), "{key} lives {life_ms} ms");
         families.insert(family);
@@ -147,9 +218,13 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
         "chat_members",
         "connection",
         "peers",
+        "presence_claims",
+        "presence_due",
         "ratelimit",
         "server_connections",
+        "servers",
         "user_connections",
+        "user_presence",
         "user_servers",
         "ws_ticket",
     ];

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ports::{Delivery, GatewayId, Identity, Signals};
+use ports::{Delivery, GatewayId, Identity, Presences, Signals};
 use tonic::{Request, Response, Status};
 
 use crate::{proto, wire};
@@ -43,6 +43,19 @@ impl proto::signals_server::Signals for SignalsService {
     async fn signal(&self, request: Request<proto::SignalRequest>) -> Result<Response<proto::SignalReply>, Status> {
         let signal = wire::read_signal(request.into_inner())?;
         Ok(Response::new(wire::to_signal_reply(self.signals.signal(signal).await)))
+    }
+}
+
+/// What users may see of one another, for processes without tables.
+pub(super) struct PresenceService {
+    pub(super) presences: Arc<dyn Presences>,
+}
+
+#[tonic::async_trait]
+impl proto::presence_server::Presence for PresenceService {
+    async fn look(&self, request: Request<proto::LookRequest>) -> Result<Response<proto::LookReply>, Status> {
+        let looks = wire::read_looks(request.get_ref())?;
+        Ok(Response::new(wire::to_look_reply(self.presences.look(&looks).await)))
     }
 }
 

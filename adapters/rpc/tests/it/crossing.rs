@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, DeviceId, Sequence, SessionId, Timestamp, UserId, WatermarkKind, Watermarks};
+use domain::{
+    ChatId, ConnectionId, DeviceId, PresenceView, Sequence, SessionId, Timestamp, UserId, WatermarkKind, Watermarks,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    Delivery, GatewayId, Identity, IdentityError, Ingest, IngestError, Page, Principal, ProcessRole, Push, SendRequest,
-    Sent, Signal, Signals, StoreError, SyncRequest,
+    Delivery, GatewayId, Identity, IdentityError, Ingest, IngestError, Look, Page, Presences, Principal, ProcessRole,
+    Push, SendRequest, Sent, Signal, Signals, StoreError, SyncRequest,
 };
-use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemoteSignals, Services};
+use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, Services};
 
 use crate::world::{Caller, Process, World, request, secret, soon};
 
@@ -86,6 +88,24 @@ impl Signals for Says {
 }
 
 #[async_trait]
+impl Presences for Says {
+    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+        self.taken()?;
+        Ok(looks.iter().map(view).collect())
+    }
+}
+
+/// What is seen of a user: it depends on their id.
+fn view(look: &Look) -> PresenceView {
+    match look.user_id.to_bytes()[15] % 4 {
+        0 => PresenceView::Online,
+        1 => PresenceView::Offline { last_seen: None },
+        2 => PresenceView::Offline { last_seen: Some(Timestamp::from_millis(1_769_783_400_007)) },
+        _ => PresenceView::Unknown,
+    }
+}
+
+#[async_trait]
 impl Delivery for Says {
     async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
         self.taken()?;
@@ -107,6 +127,7 @@ async fn meet(says: Says) -> (Process, Arc<Says>, Caller) {
         ingest: Some(says.clone()),
         identity: Some(says.clone()),
         signals: Some(says.clone()),
+        presences: Some(says.clone()),
         delivery: Some((GatewayId("a".into()), says.clone())),
     };
     let process = Process::start("a", secret(), || services);
@@ -215,6 +236,17 @@ async fn signals_cross_unchanged() {
 }
 
 #[tokio::test]
+async fn looks_are_answered_in_the_order_asked_however_many_there_are() {
+    let (_process, _says, caller) = meet(Says::default()).await;
+    let presences = RemotePresences::new(caller.directory.clone());
+    let looks: Vec<_> =
+        (0..2_500u32).map(|n| Look { viewer: user(), user_id: UserId::from_bytes([(n % 251) as u8; 16]) }).collect();
+    let expected: Vec<_> = looks.iter().map(view).collect();
+    assert_eq!(soon(presences.look(&looks)).await.unwrap(), expected);
+    assert_eq!(soon(presences.look(&[])).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
     let (_process, says, caller) = meet(Says::default()).await;
     let delivery = RemoteDelivery::new(caller.directory.clone());
@@ -254,11 +286,13 @@ async fn an_error_of_a_store_elsewhere_is_one_here() {
     let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
     let delivery = RemoteDelivery::new(caller.directory.clone());
     let typing = Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true };
+    let look = Look { viewer: user(), user_id: user() };
     for error in [
         soon(delivery.deliver(&GatewayId("a".into()), vec![push])).await.unwrap_err(),
         soon(delivery.revoke(session(4))).await.unwrap_err(),
         soon(RemoteSignals::new(caller.directory.clone()).signal(typing)).await.unwrap_err(),
         soon(RemoteIdentity::new(caller.directory.clone()).live(&[session(4)])).await.unwrap_err(),
+        soon(RemotePresences::new(caller.directory.clone()).look(&[look])).await.unwrap_err(),
     ] {
         assert!(matches!(&error, StoreError::Unavailable(said) if said.to_string() == "the disk is full"), "{error:?}");
     }

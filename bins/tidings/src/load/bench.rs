@@ -56,6 +56,11 @@ impl Bench {
         Arc::clone(&self.done)
     }
 
+    /// How long is measured.
+    pub(super) fn time(&self) -> Duration {
+        self.time
+    }
+
     /// The window that begins now, with its warm-up.
     pub(super) fn window(&self) -> Window {
         let from = Instant::now() + self.warmup;

@@ -9,6 +9,8 @@ mod html;
 mod measure;
 mod order;
 mod peer;
+mod redis;
+mod redis_cost;
 mod report;
 mod stamp;
 mod target;
@@ -39,15 +41,21 @@ pub(crate) struct LoadArgs {
     /// Allows a server that is not on this machine.
     #[arg(long, requires = "url")]
     allow_remote: bool,
+    /// A gateway for `connections`; said several times, they are taken in turn [default: --url]
+    #[arg(long, value_name = "URL", requires = "url")]
+    gateway: Vec<String>,
+    /// The Redis of the fleet, redis://HOST:PORT: `connections` has it count the commands that it was given.
+    #[arg(long, value_name = "URL", requires = "url")]
+    redis: Option<String>,
     /// Where a server that is started here keeps its data: a disk like the one it would have in earnest.
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "url")]
     data_dir: PathBuf,
-    /// How long is measured [default: 60 for idle, else 10]
+    /// How long is measured [default: 60 for idle and connections, else 10]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// How long the load runs before that.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
-    warmup: u64,
+    /// How long the load runs before that [default: 20 for connections, else 2]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600))]
+    warmup: Option<u64>,
     /// Users: pairs x 2, senders, idle connections…, or the chats of each `inbox` [default: as the workload is defined]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
     users: Option<u32>,
@@ -86,6 +94,8 @@ pub(crate) enum Workload {
     Group,
     /// Connections that only stay: what each costs in memory.
     Idle,
+    /// Connections that stay, 3 for each 2 users: what they cost Redis, beside what ADR-010 reckons with.
+    Connections,
     /// Clients that come back to 1000 missed messages, one at a time and all at once.
     CatchUp,
     /// 2000 users who connect at once.
@@ -107,8 +117,15 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
         Some(url) => Target::running(url, arguments.allow_remote)?,
         None => Target::start(&arguments.data_dir).await?,
     };
-    let seconds = arguments.seconds.unwrap_or(if arguments.workload == Workload::Idle { 60 } else { 10 });
-    let bench = Bench::new(target, Duration::from_secs(arguments.warmup), Duration::from_secs(seconds));
+    let (warmup, seconds) = match arguments.workload {
+        // Those who have come are announced first, which is no part of what it costs that they stay.
+        Workload::Connections => (20, 60),
+        Workload::Idle => (2, 60),
+        _ => (2, 10),
+    };
+    let [warmup, time] =
+        [arguments.warmup.unwrap_or(warmup), arguments.seconds.unwrap_or(seconds)].map(Duration::from_secs);
+    let bench = Bench::new(target, warmup, time);
     let mut report = workloads::run(&bench, &arguments).await?;
     report.command = command_line();
     bench.into_target().stop().await?;

@@ -23,6 +23,7 @@ pub(super) struct LoadUser {
 pub(super) struct Peer {
     connection: RawConnection,
     epoch: Instant,
+    heartbeat_interval: Duration,
     unacked: u64,
 }
 
@@ -35,6 +36,8 @@ pub(super) enum Heard {
     Refused { number: u64 },
     /// A message of this load.
     Message { sequence: u64, stamp: Stamp },
+    /// Of a beat.
+    BeatAck,
     /// Nothing that matters.
     Other,
 }
@@ -65,14 +68,28 @@ impl Peer {
 
     /// Connects and waits until the connection is established.
     pub(super) async fn connect(user: &LoadUser, epoch: Instant) -> anyhow::Result<Self> {
+        Self::connect_to(user.client.api().base_url(), user, epoch).await
+    }
+
+    /// Connects to this gateway, wherever the user has signed in.
+    pub(super) async fn connect_to(gateway_url: &str, user: &LoadUser, epoch: Instant) -> anyhow::Result<Self> {
         let api = user.client.api();
         let token = api.access_token().await?;
-        let mut connection = RawConnection::connect(api.base_url(), api.device_id(), Credential::Token(&token)).await?;
+        let mut connection = RawConnection::connect(gateway_url, api.device_id(), Credential::Token(&token)).await?;
         let first = timeout(Self::GREETING_TIMEOUT, connection.next()).await.context("the server does not greet")?;
         match first.map_err(lost)?.frame {
-            ServerFrame::ConnectionEstablished(_) => Ok(Self { connection, epoch, unacked: 0 }),
+            ServerFrame::ConnectionEstablished(established) => {
+                // A timer cannot go off all the time.
+                let heartbeat_interval = Duration::from_millis(established.heartbeat_interval_ms.max(1));
+                Ok(Self { connection, epoch, heartbeat_interval, unacked: 0 })
+            }
             other => bail!("the first frame is {other:?}"),
         }
+    }
+
+    /// How often the server wants to hear of the connection.
+    pub(super) fn heartbeat_interval(&self) -> Duration {
+        self.heartbeat_interval
     }
 
     /// A timer for [`beat`](Self::beat).
@@ -171,6 +188,7 @@ impl Heard {
                 let (sequence, content) = (payload.sequence?, payload.content?);
                 Stamp::read(&content, epoch).map_or(Self::Other, |stamp| Self::Message { sequence, stamp })
             }
+            "heartbeat_ack" => Self::BeatAck,
             "error" => number().map_or(Self::Other, |number| Self::Refused { number }),
             _ => Self::Other,
         })
@@ -204,6 +222,7 @@ mod tests {
                 r#"{"type":"error","request_id":"7","payload":{"code":"SERVER_BUSY"}}"#.to_owned(),
                 Some(Heard::Refused { number: 7 }),
             ),
+            (r#"{"type":"heartbeat_ack","payload":{"server_time":"x"}}"#.to_owned(), Some(Heard::BeatAck)),
             (r#"{"type":"resync","payload":{"reason":"slow_consumer"}}"#.to_owned(), Some(Heard::Other)),
             (r#"{"type":"message","payload":{"sequence":4}}"#.to_owned(), None),
             ("{".to_owned(), None),

@@ -93,6 +93,13 @@ impl Report {
         }
     }
 
+    /// What connections have cost the server, in KiB before and after.
+    pub(super) fn server_memory(&mut self, before: u64, after: u64, connections: usize) {
+        self.figure("server memory per connection", after.saturating_sub(before) as f64 / connections as f64, "KiB");
+        self.figure("server memory before", before as f64 / 1024.0, "MiB");
+        self.figure("server memory after", after as f64 / 1024.0, "MiB");
+    }
+
     pub(super) fn latency(&mut self, name: impl Into<String>, latencies: &Latencies) {
         let quantile = |q| (q, latencies.quantile(q).as_secs_f64() * 1e3);
         let quantiles = QUANTILES.into_iter().map(quantile).collect();

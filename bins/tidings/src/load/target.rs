@@ -48,13 +48,7 @@ pub(super) struct OwnServer {
 impl Target {
     /// The server at `url`, which must be on this machine unless `allow_remote`.
     pub(super) fn running(url: &str, allow_remote: bool) -> anyhow::Result<Self> {
-        let parsed = reqwest::Url::parse(url).with_context(|| format!("`{url}` is not a URL"))?;
-        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-        let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        ensure!(
-            is_loopback || allow_remote,
-            "`{host}` is not this machine; a load can bring down a service (--allow-remote if it is meant)"
-        );
+        host_and_port(url, allow_remote)?;
         Ok(Self::Running { base_url: url.trim_end_matches('/').to_owned() })
     }
 
@@ -120,6 +114,18 @@ impl Target {
         ensure!(status.success(), "the server ended with {status}");
         Ok(())
     }
+}
+
+/// Where a URL leads, with the port if it names one. It must be on this machine unless `allow_remote`.
+pub(super) fn host_and_port(url: &str, allow_remote: bool) -> anyhow::Result<(String, Option<u16>)> {
+    let parsed = reqwest::Url::parse(url).with_context(|| format!("`{url}` is not a URL"))?;
+    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    ensure!(
+        is_loopback || allow_remote,
+        "`{host}` is not this machine; a load can bring down a service (--allow-remote if it is meant)"
+    );
+    Ok((host, parsed.port()))
 }
 
 /// Waits for the line that tells the address.

@@ -10,21 +10,34 @@ use super::peer::LoadUser;
 /// Sign-ups and other preparations under way at once.
 pub(super) const PARALLEL: usize = 64;
 
-/// Makes users: numbers that nobody has, `+1555…`, and the code of `--dev`.
+/// Makes users.
 pub(super) async fn sign_up(base_url: &str, count: usize, progress: &ProgressBar) -> anyhow::Result<Vec<LoadUser>> {
-    let http = reqwest::Client::builder().build()?;
+    sign_in(base_url, &phone_numbers(count), progress).await
+}
+
+/// Numbers that nobody has, `+1555…`.
+pub(super) fn phone_numbers(count: usize) -> Vec<String> {
     // Another load against the same server has other users, most likely; the same ones would do no harm.
     let first = rand::random_range(0..10_000_000 - count.min(9_999_999));
-    progress.set_message("signing up");
-    stream::iter(0..count)
-        .map(|n| {
+    (first..first + count).map(|number| format!("+1555{number:07}")).collect()
+}
+
+/// Signs in on a new device for each number, with the code of `--dev`.
+pub(super) async fn sign_in(
+    base_url: &str,
+    phone_numbers: &[String],
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<LoadUser>> {
+    let http = reqwest::Client::builder().build()?;
+    progress.set_message("signing in");
+    stream::iter(phone_numbers)
+        .map(|phone_number| {
             let client = Client::builder(base_url).http(http.clone()).build();
             let progress = progress.clone();
             async move {
                 let client = client?;
-                let phone_number = format!("+1555{:07}", first + n);
-                client.api().request_otp(&phone_number).await.context("cannot ask for a code")?;
-                let signed_in = client.api().verify_otp(&phone_number, "000000", None);
+                client.api().request_otp(phone_number).await.context("cannot ask for a code")?;
+                let signed_in = client.api().verify_otp(phone_number, "000000", None);
                 let signed_in = signed_in.await.context("cannot sign in; is the server run with --dev?")?;
                 progress.inc(1);
                 Ok(LoadUser { client, user_id: signed_in.user.user.user_id })

@@ -194,7 +194,7 @@ async fn what_a_flushed_redis_keeps_from_a_client_is_synced_though_nothing_follo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_redis_is_flushed_routes_are_rebuilt_and_nothing_is_lost() {
+async fn redis_recovery_rebuilds_state_and_nothing_is_lost() {
     let mut drill = Drill::start(Refusals::None).await;
     let mut witnesses = Witnesses::meet(&drill.server).await;
     flush(&drill.server).await;
@@ -207,7 +207,7 @@ async fn after_redis_is_flushed_routes_are_rebuilt_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_redis_is_away_pushes_and_new_connections_go_on() {
+async fn redis_unavailable_degrades_to_broadcast_routing_and_new_connections_go_on() {
     let mut drill = Drill::start(Refusals::None).await;
     let mut witnesses = Witnesses::meet(&drill.server).await;
     drill.server.fleet.base.engines.redis.stop().await;

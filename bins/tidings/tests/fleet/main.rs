@@ -15,6 +15,7 @@ mod server;
 mod crossing;
 mod drills;
 mod fighting;
+mod gateways;
 mod published;
 mod roles;
 mod webhooks;
@@ -43,12 +44,16 @@ mod frames;
 mod handshake;
 #[path = "../it/limits.rs"]
 mod limits;
+#[path = "../it/presence.rs"]
+mod presence;
 #[path = "../it/rest.rs"]
 mod rest;
 #[path = "../it/restart.rs"]
 mod restart;
 #[path = "../it/revocation.rs"]
 mod revocation;
+#[path = "../it/routes.rs"]
+mod routes;
 #[path = "../it/sdk.rs"]
 mod sdk;
 #[path = "../it/sends.rs"]

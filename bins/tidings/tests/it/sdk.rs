@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
 use domain::{ChatId, ChatType, ContentType, Sequence, UserId};
-use protocol::frame::{MessageBody, SendMessage};
+use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
 use protocol::rest::CreateChat;
 use uuid::Uuid;
 
@@ -155,4 +155,27 @@ async fn a_session_that_is_revoked_stops_for_good() {
         }
     }
     assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn mutual_contacts_see_who_is_connected() {
+    let server = TestServer::start().await;
+    let (ann, ann_id) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let (_handle, _events) = connected(&bob).await;
+    let of_bob = |status| Presence { user_id: bob_id, status, last_seen: None };
+    for (by, contact) in [(&bob, ann_id), (&ann, bob_id)] {
+        assert_eq!(ann.api().presence(bob_id).await.unwrap(), of_bob(PresenceStatus::Unknown));
+        assert_eq!(by.api().add_contact(contact).await.unwrap().user_id, contact);
+    }
+    let page = ann.api().contacts(None).await.unwrap();
+    let listed: Vec<_> = page.data.contacts.iter().map(|contact| contact.user_id).collect();
+    assert_eq!((listed, page.pagination.next_cursor), (vec![bob_id], None));
+    assert_eq!(ann.api().presence(bob_id).await.unwrap(), of_bob(PresenceStatus::Online));
+    let seen = ann.api().query_presence(vec![bob_id, bob_id]).await.unwrap().presences;
+    assert_eq!(seen, [of_bob(PresenceStatus::Online), of_bob(PresenceStatus::Online)]);
+
+    ann.api().remove_contact(bob_id).await.unwrap();
+    assert_eq!(ann.api().contacts(None).await.unwrap().data.contacts, []);
+    assert_eq!(ann.api().presence(bob_id).await.unwrap(), of_bob(PresenceStatus::Unknown));
 }

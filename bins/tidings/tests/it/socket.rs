@@ -166,7 +166,8 @@ impl Socket {
         self.stream.close(None).await.unwrap();
     }
 
-    async fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    /// The next frame that is wanted. Others before it stay to be read.
+    pub(crate) async fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(position) = self.passed_over.iter().position(&wanted) {
             return self.passed_over.remove(position).expect("it was just found");
         }

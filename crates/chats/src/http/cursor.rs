@@ -20,6 +20,9 @@ pub(crate) enum Cursor {
     /// History above a sequence, oldest first.
     #[serde(rename = "newer_1")]
     Newer { after: Sequence },
+    /// Contacts behind one of them.
+    #[serde(rename = "contacts_1")]
+    Contacts { after: UserId },
 }
 
 /// The list that a cursor is of. A cursor is sealed for its list, so that one that was changed, made up or taken from
@@ -28,6 +31,7 @@ pub(crate) enum Cursor {
 pub(crate) enum List {
     Inbox(UserId),
     History(ChatId),
+    Contacts(UserId),
 }
 
 /// Bytes of the seal: too many to guess one over the network.
@@ -56,7 +60,8 @@ impl Cursor {
 
 fn seal(api: &Api, list: List, text: &str) -> [u8; SEAL_BYTES] {
     let list = match list {
-        List::Inbox(user_id) => user_id.to_string(),
+        // The name inside tells the lists of a user apart.
+        List::Inbox(user_id) | List::Contacts(user_id) => user_id.to_string(),
         List::History(chat_id) => chat_id.to_string(),
     };
     // Ids have no space, so no list and text read like another list and text.

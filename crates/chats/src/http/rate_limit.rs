@@ -13,25 +13,37 @@ use crate::Api;
 
 /// Counts the requests of each user, reads and writes apart. The answer says what is left.
 ///
-/// A send is no such write: it has limits of its own, the same over REST as over a socket, and they are its route's.
+/// A send is no such write: it has limits of its own, the same over REST as over a socket, and they are its route's. A
+/// question about presence is a read, though its users are in a body.
 pub(crate) async fn limit_requests(
     State(api): State<Arc<Api>>,
     Caller(caller): Caller,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let decision = match *request.method() {
-        Method::POST if is_send(&request) => None,
-        Method::GET | Method::HEAD => {
-            take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?
-        }
-        _ => take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?,
+    let decision = match kind(&request) {
+        Kind::Send => None,
+        Kind::Read => take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?,
+        Kind::Write => take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?,
     };
     Ok(Limited(decision, next.run(request).await).into_response())
 }
 
-fn is_send(request: &Request) -> bool {
-    request.extensions().get::<MatchedPath>().is_some_and(|path| path.as_str().ends_with("/messages"))
+/// What a request is to the limits.
+enum Kind {
+    Send,
+    Read,
+    Write,
+}
+
+fn kind(request: &Request) -> Kind {
+    let path = request.extensions().get().map_or("", MatchedPath::as_str);
+    match *request.method() {
+        Method::GET | Method::HEAD => Kind::Read,
+        Method::POST if path.ends_with("/messages") => Kind::Send,
+        Method::POST if path.ends_with("/presence/query") => Kind::Read,
+        _ => Kind::Write,
+    }
 }
 
 /// An answer that says what is left of a limit, unless the limit is off.

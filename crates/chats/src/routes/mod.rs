@@ -2,11 +2,13 @@
 
 pub(crate) mod auth;
 pub(crate) mod chats;
+pub(crate) mod contacts;
 pub(crate) mod devices;
 pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod members;
 pub(crate) mod messages;
+pub(crate) mod presence;
 pub(crate) mod receipts;
 pub(crate) mod service;
 pub(crate) mod sessions;
@@ -22,6 +24,12 @@ use utoipa::IntoParams;
 use crate::Api;
 
 pub(crate) type App = State<Arc<Api>>;
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct UserPath {
+    #[param(value_type = String)]
+    user_id: UserId,
+}
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct ChatPath {

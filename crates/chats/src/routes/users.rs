@@ -1,20 +1,12 @@
 use auth::parse_phone;
 use axum::extract::State;
+use domain::DisplayName;
 use domain::limits::LOOKUP_NUMBERS_MAX;
-use domain::{DisplayName, UserId};
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
-use serde::Deserialize;
-use utoipa::IntoParams;
 
-use super::App;
+use super::{App, UserPath};
 use crate::http::{ApiError, Caller, Json, Path};
-
-#[derive(Deserialize, IntoParams)]
-pub(crate) struct UserPath {
-    #[param(value_type = String)]
-    user_id: UserId,
-}
 
 /// The caller.
 #[utoipa::path(get, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
@@ -32,8 +24,17 @@ pub(crate) async fn update_me(
 ) -> Result<Json<Data<rest::Me>>, ApiError> {
     let display_name = body.display_name.map(DisplayName::try_from).transpose();
     let display_name = display_name.map_err(|error| ApiError::field("display_name", error))?;
+    let before = match body.presence_visibility {
+        Some(_) => api.user(caller.user_id).await?,
+        None => None,
+    };
     let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
-    Ok(Json(Data { data: (&updated.ok_or_else(no_such_user)?).into() }))
+    let updated = updated.ok_or_else(no_such_user)?;
+    let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);
+    if let Some(before) = before.filter(|before| *before != after) {
+        api.presence.visibility_changed(caller.user_id, before, after).await;
+    }
+    Ok(Json(Data { data: (&updated).into() }))
 }
 
 /// A user as everybody sees them.
@@ -65,6 +66,6 @@ pub(crate) async fn lookup(
     Ok(Json(Data { data: rest::LookupResults { results } }))
 }
 
-fn no_such_user() -> ApiError {
+pub(super) fn no_such_user() -> ApiError {
     ApiError::new(ErrorCode::NotFound, "no such user")
 }

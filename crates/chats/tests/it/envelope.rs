@@ -39,7 +39,7 @@ async fn a_clients_own_request_id_is_taken_over_if_it_is_short_and_visible() {
 #[tokio::test]
 async fn unknown_routes_and_wrong_methods_are_failures_in_the_envelope() {
     let world = World::new();
-    for path in ["/", "/api/v1/nothing", "/api/v1/contacts", "/api/v1/chats/x/y/z", "/api/v2"] {
+    for path in ["/", "/api/v1/nothing", "/api/v1/presence", "/api/v1/chats/x/y/z", "/api/v2"] {
         let answer = world.send(request("GET", path, Body::empty())).await;
         assert_eq!(answer.failure(), (404, "NOT_FOUND"), "{path}");
     }

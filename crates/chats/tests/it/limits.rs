@@ -40,6 +40,20 @@ async fn reads_and_writes_are_counted_apart_and_each_answer_says_what_is_left() 
 }
 
 #[tokio::test]
+async fn a_question_about_presence_is_a_read() {
+    let limits = Limits { rest_read: Quota::per(2, MINUTE), rest_write: Quota::per(1, MINUTE), ..NO_LIMITS };
+    let world = World::with(limits, NO_AUTH_LIMITS);
+    let ann = world.person("Ann").await;
+    assert_eq!(world.get(&ann, &format!("/users/{}/presence", ann.user_id)).await.status, 200);
+    let question = json!({ "user_ids": [] });
+    let asked = world.post(&ann, "/presence/query", question.clone()).await;
+    assert_eq!((asked.status, headers(&asked)), (200, [Some("2"), Some("0"), Some("1769783460"), None]));
+    let over = world.post(&ann, "/presence/query", question).await;
+    assert_eq!(over.body["error"]["details"], json!({ "limit": "rest_read", "retry_after_seconds": 30 }));
+    assert_eq!(world.patch(&ann, "/users/me", json!({})).await.status, 200, "no write was counted");
+}
+
+#[tokio::test]
 async fn sends_are_counted_per_chat_and_per_user() {
     let limits = Limits {
         send_per_chat: Quota::with_burst(1, Duration::from_secs(1), 2),

@@ -3,6 +3,7 @@
 
 mod auth;
 mod chats;
+mod contacts;
 mod devices;
 mod envelope;
 mod expiry;
@@ -12,6 +13,7 @@ mod inbox;
 mod limits;
 mod members;
 mod openapi;
+mod presence;
 mod receipts;
 mod sends;
 mod sessions;

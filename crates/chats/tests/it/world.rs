@@ -1,6 +1,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::{Auth, FixedSender, KeyRing};
@@ -8,13 +9,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::connect_info::MockConnectInfo;
 use axum::http::{HeaderMap, Method, Request};
-use domain::{PhoneNumber, PushDevice, PushTarget, SessionId, Timestamp, User, UserId};
+use domain::{DeviceId, PhoneNumber, PresenceView, PushDevice, PushTarget, SessionId, Timestamp, User, UserId};
 use ingest::Ingester;
-use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
+use memory::{ManualClock, MemoryLimits, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds};
 use ports::{
-    Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, Push, Signal, Signals, StoreError,
-    UnusableTarget, UserReader,
+    Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, PresenceNews, Push, Route, RouteWriter,
+    Signal, Signals, StoreError, UnusableTarget, UserReader, Watchers,
 };
+use presence::Presence;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_chats::{Api, Limits};
@@ -36,6 +38,8 @@ pub(crate) struct World {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ids: Arc<SequentialIds>,
     pub(crate) sockets: Arc<Sockets>,
+    pub(crate) told: Arc<Told>,
+    routes: Arc<MemoryRoutes>,
     app: Router,
     people: AtomicU8,
     /// Keep the durability plane and the key file alive.
@@ -70,6 +74,8 @@ impl World {
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let limiter = Arc::new(MemoryLimits::new(clock.clone()));
         let sockets = Arc::new(Sockets::default());
+        let told = Arc::new(Told::default());
+        let routes = Arc::new(MemoryRoutes::new(clock.clone(), Duration::from_secs(15)));
         let mut tasks = JoinSet::new();
 
         let auth_config =
@@ -95,6 +101,17 @@ impl World {
             clock: clock.clone(),
             ids: ids.clone(),
         };
+        let presence = Presence {
+            routes: routes.clone(),
+            transitions: routes.clone(),
+            watchers: told.clone(),
+            users: store.clone(),
+            last_seen: store.clone(),
+            contacts: store.clone(),
+            chats: store.clone(),
+            messages: store.clone(),
+            clock: clock.clone(),
+        };
         let api = Api {
             auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
             ingest: Arc::new(Ingester::start(ingest::Config::default(), ingest_ports, &mut tasks)),
@@ -103,6 +120,8 @@ impl World {
             chat_writer: store.clone(),
             users: store.clone(),
             user_writer: store.clone(),
+            contacts: store.clone(),
+            presence: Arc::new(presence),
             watermarks: store.clone(),
             push_devices: store.clone(),
             notifier: Arc::new(Nobody),
@@ -115,7 +134,8 @@ impl World {
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4711));
         let app = tidings_chats::router(change(api), Router::new()).layer(MockConnectInfo(address));
-        Self { store, clock, ids, sockets, app, people: AtomicU8::new(0), _tasks: tasks, _directory: directory }
+        let people = AtomicU8::new(0);
+        Self { store, clock, ids, sockets, told, routes, app, people, _tasks: tasks, _directory: directory }
     }
 
     /// Signs up somebody new.
@@ -138,6 +158,25 @@ impl World {
             access_token: text("/tokens/access_token"),
             refresh_token: text("/tokens/refresh_token"),
         }
+    }
+
+    /// Gives somebody a connection to a gateway.
+    pub(crate) async fn connect(&self, person: &Person) -> Route {
+        let route = Route {
+            connection_id: self.ids.ulid().into(),
+            user_id: person.user_id.parse().unwrap(),
+            device_id: person.device_id.parse::<DeviceId>().unwrap(),
+            gateway: GatewayId("gateway".into()),
+            connected_at: self.clock.now(),
+        };
+        self.routes.beat(&route.gateway).await.unwrap();
+        self.routes.register(&route).await.unwrap();
+        route
+    }
+
+    /// Ends a connection.
+    pub(crate) async fn disconnect(&self, route: Route) {
+        self.routes.unregister(&[route], Duration::ZERO).await.unwrap();
     }
 
     pub(crate) async fn get(&self, by: &Person, path: &str) -> Answer {
@@ -279,6 +318,26 @@ impl Delivery for Sockets {
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
         self.0.lock().unwrap().push(session_id);
+        Ok(())
+    }
+}
+
+/// Remembers whose presence gateways were to look at again, and what it was.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<Vec<(UserId, PresenceView)>>);
+
+impl Told {
+    /// What was told since the last call.
+    pub(crate) fn take(&self) -> Vec<(String, PresenceView)> {
+        let told = std::mem::take(&mut *self.0.lock().unwrap());
+        told.into_iter().map(|(user_id, view)| (user_id.to_string(), view)).collect()
+    }
+}
+
+#[async_trait]
+impl Watchers for Told {
+    async fn tell(&self, _: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        self.0.lock().unwrap().extend(news.into_iter().map(|news| (news.user_id, news.view)));
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatCommand, ChatId, ConnectionId, SessionId, UserId};
+use domain::{ChatCommand, ChatId, SessionId, UserId};
 use memory::{MemoryMemberCache, MemoryPeers, MemoryRoutes};
 use ports::{
     Delivery, GatewayId, Ids, MemberCache, Peer, Peers, ProcessRole, Push, RandomIds, Route, Routes, StoreError,
@@ -15,7 +15,7 @@ use tidings_fanout::{Fallback, Shared};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
-use crate::world::{Recorder, World};
+use crate::world::{EXPIRY, Recorder, World};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const REBUILD: Duration = Duration::from_secs(15);
@@ -57,6 +57,19 @@ async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone()
     outage.world.fanout.delivery.deliver(&gateway, vec![push.clone()]).await.unwrap();
     assert_eq!(outage.called().await, (gateway, vec![push]));
     assert!(outage.direct.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn c8_the_gateways_last_known_are_live_while_redis_is_away_and_routes_are_not_made_up() {
+    let outage = Outage::new(&["a", "b"]).await;
+    outage.world.connect(outage.world.user(), "a").await;
+    let routes = &outage.world.fanout.routes;
+    let [a, b] = ["a", "b"].map(|gateway| GatewayId(gateway.into()));
+    assert_eq!(routes.live_gateways().await.unwrap(), std::slice::from_ref(&a), "`b` has never beaten");
+    assert_eq!(routes.on_gateway(&a, 10).await.unwrap().len(), 1);
+    outage.redis.begin();
+    assert!(routes.on_gateway(&a, 10).await.is_err());
+    assert_eq!(routes.live_gateways().await.unwrap(), [a, b]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,9 +221,10 @@ impl Outage {
         for gateway in gateways {
             peers.announce(&peer(gateway), &[ProcessRole::Gateway]).await.unwrap();
         }
+        let routes = Arc::new(MemoryRoutes::new(clock, EXPIRY));
         let (published, deliveries) = Recorder::new();
         let shared = Shared {
-            routes: redis.wrap(MemoryRoutes::new(clock).into()),
+            routes: redis.wrap(routes.clone()),
             cache: redis.wrap(cache.clone()),
             delivery: redis.wrap(published.into()),
             peers: redis.wrap(peers.clone()),
@@ -219,7 +233,7 @@ impl Outage {
         let revoked_directly = Arc::new(AtomicUsize::new(0));
         let called = Called { recorder, revoked: revoked_directly.clone() };
         let fallback = Arc::new(Fallback::new(shared, Arc::new(called)));
-        let world = World::over(fallback.clone(), fallback.clone(), fallback.clone(), deliveries);
+        let world = World::over(fallback.clone(), routes, fallback.clone(), fallback.clone(), deliveries);
         tokio::spawn(async move { fallback.run().await });
         // The first look at the gateways takes no time.
         time::sleep(Duration::from_millis(1)).await;
@@ -307,16 +321,6 @@ struct Switched<P> {
 
 #[async_trait]
 impl<P: Routes> Routes for Switched<P> {
-    async fn register(&self, routes: &[Route]) -> Result<Vec<ConnectionId>, StoreError> {
-        self.redis.check().await?;
-        self.port.register(routes).await
-    }
-
-    async fn unregister(&self, route: &Route) -> Result<(), StoreError> {
-        self.redis.check().await?;
-        self.port.unregister(route).await
-    }
-
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         self.redis.check().await?;
         self.port.routes(user_id).await
@@ -325,6 +329,16 @@ impl<P: Routes> Routes for Switched<P> {
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         self.redis.check().await?;
         self.port.gateways(user_ids).await
+    }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        self.redis.check().await?;
+        self.port.live_gateways().await
+    }
+
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
+        self.redis.check().await?;
+        self.port.on_gateway(gateway, limit).await
     }
 }
 

@@ -1,21 +1,26 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ChatCommand, ChatId, ConnectionId, ContentType, SessionId, UserId};
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewGroup, NewMessage, Push, Route, Routes,
-    StoreError, SystemClock,
+    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewGroup, NewMessage, Push, Route,
+    RouteWriter, Routes, StoreError, SystemClock,
 };
 use protocol::frame::{Outbound, ServerFrame};
 use tidings_fanout::{Fanout, Receipts};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+/// How long routes outlive the last beat of their gateway.
+pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
+
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) fanout: Arc<Fanout>,
     pub(crate) deliveries: mpsc::Receiver<(GatewayId, Vec<Push>)>,
+    route_writer: Arc<dyn RouteWriter>,
     ids: Arc<SequentialIds>,
 }
 
@@ -45,12 +50,14 @@ impl World {
         let clock = Arc::new(SystemClock);
         let (recorder, deliveries) = Recorder::new();
         let cache = Arc::new(MemoryMemberCache::new(clock.clone()));
-        Self::over(Arc::new(MemoryRoutes::new(clock)), cache, Arc::new(recorder), deliveries)
+        let routes = Arc::new(MemoryRoutes::new(clock, EXPIRY));
+        Self::over(routes.clone(), routes, cache, Arc::new(recorder), deliveries)
     }
 
     /// A world with routes, a cache and a delivery of the test's own.
     pub(crate) fn over(
         routes: Arc<dyn Routes>,
+        route_writer: Arc<dyn RouteWriter>,
         cache: Arc<dyn MemberCache>,
         delivery: Arc<dyn Delivery>,
         deliveries: mpsc::Receiver<(GatewayId, Vec<Push>)>,
@@ -59,7 +66,7 @@ impl World {
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let (clock, receipts) = (Arc::new(SystemClock), Receipts::default());
         let fanout = Arc::new(Fanout { chats: store.clone(), cache, routes, delivery, clock, receipts });
-        Self { store, fanout, deliveries, ids }
+        Self { store, fanout, deliveries, route_writer, ids }
     }
 
     /// Begins to consume the log; what comes of it goes to `deliveries`.
@@ -79,8 +86,10 @@ impl World {
             user_id,
             device_id: uuid::Uuid::new_v4().into(),
             gateway: GatewayId(gateway.into()),
+            connected_at: SystemClock.now(),
         };
-        self.fanout.routes.register(std::slice::from_ref(&route)).await.unwrap();
+        self.route_writer.beat(&route.gateway).await.unwrap();
+        self.route_writer.register(&route).await.unwrap();
         route.connection_id
     }
 

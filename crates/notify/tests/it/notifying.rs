@@ -9,7 +9,8 @@ use domain::{
 };
 use memory::MemoryStore;
 use ports::{
-    EventLog, MemberCache, NewMessage, Notice, NoticeStore, Notification, PushDeviceStore, Routes, Settled, StoreError,
+    EventLog, MemberCache, NewMessage, Notice, NoticeStore, Notification, PushDeviceStore, RouteWriter, Routes,
+    Settled, StoreError,
 };
 use tidings_notify::{NotificationPorts, Notifications, NotificationsConfig};
 use tokio::time::sleep;
@@ -137,7 +138,7 @@ async fn who_was_there_when_it_was_said_is_owed_nothing_and_nobody_is_for_what_i
     let recorder = Recorder::new(&world);
     notify(&world, &recorder);
     sleep(seconds(1)).await;
-    world.routes.unregister(&route).await.unwrap();
+    world.routes.unregister(&[route], Duration::ZERO).await.unwrap();
     let owed = world.store.take_due(Timestamp::MAX, Timestamp::MAX, 10).await.unwrap();
     assert_eq!(owed, []);
 }
@@ -339,9 +340,8 @@ impl NoticeStore for Interrupted {
 
     async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
         if settled == Settled::Dropped && self.happened.fetch_add(1, Ordering::Relaxed) == 0 {
-            for route in self.world.routes.routes(notice.user_id).await? {
-                self.world.routes.unregister(&route).await?;
-            }
+            let routes = self.world.routes.routes(notice.user_id).await?;
+            self.world.routes.unregister(&routes, Duration::ZERO).await?;
             self.world.send(notice.chat_id, self.sender, "meanwhile").await;
             // The consumer of the log finds the notice still owed.
             while self.store.lag(Notifications::GROUP).await? > 0 {

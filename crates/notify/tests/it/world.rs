@@ -8,7 +8,7 @@ use domain::{
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
     Appended, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser,
-    PushDeviceStore, Receipt, Route, Routes, UserKey, UserWriter, WatermarkStore,
+    PushDeviceStore, Receipt, Route, RouteWriter, UserKey, UserWriter, WatermarkStore,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -42,7 +42,7 @@ impl World {
         let ids = Arc::new(SequentialIds::default());
         let clock = Arc::new(RuntimeClock(Instant::now()));
         let store = Arc::new(MemoryStore::new(ids.clone()));
-        let (routes, members) = (MemoryRoutes::new(clock.clone()), MemoryMemberCache::new(clock.clone()));
+        let (routes, members) = (MemoryRoutes::new(clock.clone(), seconds(15)), MemoryMemberCache::new(clock.clone()));
         Self { store, routes: Arc::new(routes), members: Arc::new(members), clock, ids }
     }
 
@@ -116,15 +116,17 @@ impl World {
         }
     }
 
-    /// Gives a user a connection, for as long as a route lives.
+    /// Gives a user a connection, for as long as its gateway lives after a beat.
     pub(crate) async fn connect(&self, user_id: UserId) -> Route {
         let route = Route {
             connection_id: self.ids.ulid().into(),
             user_id,
             device_id: Uuid::new_v4().into(),
             gateway: GatewayId("gateway".into()),
+            connected_at: self.clock.now(),
         };
-        self.routes.register(std::slice::from_ref(&route)).await.unwrap();
+        self.routes.beat(&route.gateway).await.unwrap();
+        self.routes.register(&route).await.unwrap();
         route
     }
 

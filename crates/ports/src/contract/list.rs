@@ -10,6 +10,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(unread: $stores);
         $crate::contract_tests!(chats: $stores);
         $crate::contract_tests!(users: $stores);
+        $crate::contract_tests!(contacts: $stores);
+        $crate::contract_tests!(last_seen: $stores);
         $crate::contract_tests!(sessions: $stores);
         $crate::contract_tests!(codes: $stores);
         $crate::contract_tests!(watermarks: $stores);
@@ -99,6 +101,23 @@ macro_rules! contract_tests {
             a_subject_belongs_to_its_issuer,
             users_are_in_the_order_asked,
             an_update_sets_what_is_given,
+        ]);
+    };
+    (contacts: $stores:expr) => {
+        $crate::contract_tests!(@ contacts, $stores, [
+            a_contact_is_listed_until_it_is_removed,
+            a_contact_is_listed_by_one_side,
+            contacts_are_by_id_page_by_page,
+            contacts_are_looked_up_in_the_order_asked,
+        ]);
+    };
+    (last_seen: $stores:expr) => {
+        $crate::contract_tests!(@ last_seen, $stores, [
+            last_seen_only_moves_forward,
+            users_are_seen_together,
+            a_user_who_is_seen_twice_at_once_was_seen_at_the_later_time,
+            a_sighting_changes_nothing_else,
+            nobody_is_made_by_a_sighting,
         ]);
     };
     (sessions: $stores:expr) => {
@@ -230,10 +249,52 @@ macro_rules! contract_tests {
     (routes: $routes:expr) => {
         $crate::contract_tests!(@ routes, $routes, [
             a_registered_route_is_found,
-            a_route_that_was_not_known_is_told,
             gateways_are_asked_once_for_each_user,
+            multi_device_routing_delivers_to_all_servers,
             an_unregistered_route_is_gone,
-            a_route_expires_by_itself,
+            a_gateway_is_a_users_until_their_last_route_there_is_gone,
+            server_crash_causes_entries_to_expire_within_expiry_window,
+            stale_routing_entry_ends_with_its_gateway,
+            reconnect_updates_mapping_idempotently,
+            split_brain_prevented_by_conn_id_uniqueness,
+            a_beat_says_whether_the_gateway_was_known,
+            a_beat_revives_the_routes_of_its_gateway,
+            live_gateways_are_those_that_beat,
+            a_route_that_is_not_refreshed_ends,
+            a_refresh_says_how_it_stood,
+            a_lost_route_is_there_again_when_it_is_refreshed,
+            the_routes_of_a_gateway_are_listed_live_or_not,
+        ]);
+    };
+    (transitions: $routes:expr) => {
+        $crate::contract_tests!(@ transitions, $routes, [
+            first_connection_transitions_to_online,
+            last_connection_transitions_to_offline,
+            multi_device_keeps_user_online,
+            routes_that_end_together_are_one_going,
+            a_going_is_told_when_its_grace_is_over,
+            who_is_back_within_the_grace_was_not_away,
+            who_was_back_in_time_is_claimed_and_no_news,
+            since_when_somebody_is_gone_is_known_at_once,
+            the_grace_counts_from_the_last_going,
+            who_comes_back_later_is_told,
+            who_has_waited_longest_is_claimed_first,
+            each_transition_is_claimed_once,
+            an_unsettled_claim_comes_again,
+            a_change_meanwhile_is_told_behind_the_claim,
+            a_going_meanwhile_has_its_grace,
+            a_change_and_its_undoing_meanwhile_are_nothing,
+            a_late_settlement_ends_no_other_claim,
+            a_lost_route_that_is_refreshed_announces_nobody,
+            who_goes_unknown_is_told,
+            presence_staleness_bounded_by_expiry_window,
+            a_sweep_leaves_users_with_another_route_online,
+            the_last_of_several_dead_gateways_counts,
+            who_left_later_than_a_gateway_died_was_seen_until_then,
+            a_sweep_is_bounded,
+            concurrent_sweeps_announce_each_user_once,
+            a_gateway_that_is_back_loses_nothing,
+            a_gateway_that_is_back_too_late_brings_its_users_back,
         ]);
     };
     (member_cache: $cache:expr) => {

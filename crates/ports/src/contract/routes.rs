@@ -1,63 +1,41 @@
-//! What [`Routes`] promises.
+//! What [`Routes`](crate::Routes) and [`RouteWriter`](crate::RouteWriter) promise.
 
 use std::collections::BTreeMap;
 use std::slice;
 use std::time::Duration;
 
-use domain::UserId;
+use domain::{Timestamp, UserId};
 use uuid::Uuid;
 
-use super::Timed;
 use super::fixtures::{WORKS, fresh};
-use crate::{GatewayId, Route, Routes};
+use super::{Routing, Timed};
+use crate::{GatewayId, Refreshed, Route};
 
-const LIFE: Duration = Duration::from_secs(15);
-const MOMENT: Duration = Duration::from_millis(1);
+/// How long a gateway is there after a beat.
+pub(super) const EXPIRY: Duration = Duration::from_secs(15);
+/// How long a route is kept that nobody writes again.
+const LIFE: Duration = Duration::from_secs(300);
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
 /// A user's routes are found, on whichever gateways they are, and registering them again changes nothing.
-pub async fn a_registered_route_is_found(routes: Timed<dyn Routes>) {
+pub async fn a_registered_route_is_found(routes: Timed<dyn Routing>) {
     let user_id = fresh();
     let [phone, laptop] = [new_route(user_id, "a"), new_route(user_id, "b")];
     let strangers = new_route(fresh(), "a");
     for _ in 0..2 {
-        routes.port.register(&[phone.clone(), laptop.clone(), strangers.clone()]).await.expect(WORKS);
+        register(&routes, &[&phone, &laptop, &strangers]).await;
     }
     assert_eq!(routes_of(&routes, user_id).await, sorted(vec![phone, laptop]));
     assert_eq!(routes_of(&routes, strangers.user_id).await, [strangers]);
     assert_eq!(routes_of(&routes, fresh()).await, []);
 }
 
-/// Who registers is told what was not known: at first, after it was forgotten, and when it has expired.
-pub async fn a_route_that_was_not_known_is_told(routes: Timed<dyn Routes>) {
-    let user_id = fresh();
-    let [phone, laptop] = [new_route(user_id, "a"), new_route(user_id, "b")];
-    let both = [phone.clone(), laptop.clone()];
-    let register = async |registered: &[Route]| {
-        let mut unknown = routes.port.register(registered).await.expect(WORKS);
-        unknown.sort();
-        unknown
-    };
-    let ids = |routes: &[&Route]| {
-        let mut ids: Vec<_> = routes.iter().map(|route| route.connection_id).collect();
-        ids.sort();
-        ids
-    };
-    assert_eq!(register(&both).await, ids(&[&phone, &laptop]));
-    assert_eq!(register(&both).await, []);
-    routes.port.unregister(&phone).await.expect(WORKS);
-    assert_eq!(register(&both).await, ids(&[&phone]));
-    (routes.pass)(LIFE - MOMENT);
-    assert_eq!(register(slice::from_ref(&laptop)).await, []);
-    (routes.pass)(MOMENT);
-    assert_eq!(register(&both).await, ids(&[&phone]));
-}
-
 /// Each gateway is named with the users asked for who have a route on it, each once.
-pub async fn gateways_are_asked_once_for_each_user(routes: Timed<dyn Routes>) {
+pub async fn gateways_are_asked_once_for_each_user(routes: Timed<dyn Routing>) {
     let (one, other, offline, unasked) = (fresh(), fresh(), fresh(), fresh());
     let registered =
         [new_route(one, "a"), new_route(one, "a"), new_route(one, "b"), new_route(other, "a"), new_route(unasked, "c")];
-    routes.port.register(&registered).await.expect(WORKS);
+    register(&routes, &registered.each_ref()).await;
     let mut gateways = routes.port.gateways(&[one, other, offline]).await.expect(WORKS);
     gateways.values_mut().for_each(|users| users.sort());
     let mut both = vec![one, other];
@@ -65,51 +43,246 @@ pub async fn gateways_are_asked_once_for_each_user(routes: Timed<dyn Routes>) {
     assert_eq!(gateways, BTreeMap::from([(gateway("a"), both), (gateway("b"), vec![one])]));
 }
 
+/// A user with a device on each of two gateways is found on both.
+pub async fn multi_device_routing_delivers_to_all_servers(routes: Timed<dyn Routing>) {
+    let user_id = fresh();
+    let [phone, laptop] = [new_route(user_id, "a"), new_route(user_id, "b")];
+    register(&routes, &[&phone, &laptop]).await;
+    assert_eq!(gateways_of(&routes, user_id).await, ["a", "b"].map(gateway));
+}
+
 /// A route that is forgotten is gone, and the user's others stay.
-pub async fn an_unregistered_route_is_gone(routes: Timed<dyn Routes>) {
+pub async fn an_unregistered_route_is_gone(routes: Timed<dyn Routing>) {
     let user_id = fresh();
     let [gone, kept] = [new_route(user_id, "a"), new_route(user_id, "b")];
-    routes.port.register(&[gone.clone(), kept.clone()]).await.expect(WORKS);
+    register(&routes, &[&gone, &kept]).await;
     for _ in 0..2 {
-        routes.port.unregister(&gone).await.expect(WORKS);
+        unregister(&routes, &gone, Duration::ZERO).await;
         assert_eq!(routes_of(&routes, user_id).await, slice::from_ref(&kept));
+        assert_eq!(gateways_of(&routes, user_id).await, [gateway("b")]);
+        assert_eq!(on_gateway(&routes, "a").await, []);
     }
-    let gateways = routes.port.gateways(&[user_id]).await.expect(WORKS);
-    assert_eq!(gateways, BTreeMap::from([(gateway("b"), vec![user_id])]));
 }
 
-/// A route that nobody refreshes is in no answer after 15 s, though others of its user are.
-pub async fn a_route_expires_by_itself(routes: Timed<dyn Routes>) {
+/// Of two routes of a user on one gateway, the gateway stays theirs until both are forgotten.
+pub async fn a_gateway_is_a_users_until_their_last_route_there_is_gone(routes: Timed<dyn Routing>) {
+    let user_id = fresh();
+    let [phone, laptop] = [new_route(user_id, "a"), new_route(user_id, "a")];
+    register(&routes, &[&phone, &laptop]).await;
+    unregister(&routes, &phone, Duration::ZERO).await;
+    assert_eq!(gateways_of(&routes, user_id).await, [gateway("a")]);
+    unregister(&routes, &laptop, Duration::ZERO).await;
+    assert_eq!(gateways_of(&routes, user_id).await, []);
+}
+
+/// The routes of a gateway that beats no more are in no answer 15 s after its last beat, though others of their users
+/// are.
+pub async fn server_crash_causes_entries_to_expire_within_expiry_window(routes: Timed<dyn Routing>) {
     let user_id = fresh();
     let [silent, beating] = [new_route(user_id, "a"), new_route(user_id, "b")];
-    routes.port.register(&[silent.clone(), beating.clone()]).await.expect(WORKS);
-    (routes.pass)(LIFE - MOMENT);
+    register(&routes, &[&silent, &beating]).await;
+    (routes.pass)(EXPIRY - MOMENT);
     assert_eq!(routes_of(&routes, user_id).await, sorted(vec![silent, beating.clone()]));
+    assert_eq!(gateways_of(&routes, user_id).await, ["a", "b"].map(gateway));
 
-    routes.port.register(slice::from_ref(&beating)).await.expect(WORKS);
+    beat(&routes, "b").await;
     (routes.pass)(MOMENT);
     assert_eq!(routes_of(&routes, user_id).await, [beating]);
-    let gateways = routes.port.gateways(&[user_id]).await.expect(WORKS);
-    assert_eq!(gateways, BTreeMap::from([(gateway("b"), vec![user_id])]));
+    assert_eq!(gateways_of(&routes, user_id).await, [gateway("b")]);
 
-    (routes.pass)(LIFE);
+    (routes.pass)(EXPIRY);
     assert_eq!(routes_of(&routes, user_id).await, []);
-    assert_eq!(routes.port.gateways(&[user_id]).await.expect(WORKS), BTreeMap::new());
+    assert_eq!(gateways_of(&routes, user_id).await, []);
 }
 
-fn gateway(name: &str) -> GatewayId {
+/// A dead gateway is named for no longer than its last beat holds, also to those who have asked all the while.
+pub async fn stale_routing_entry_ends_with_its_gateway(routes: Timed<dyn Routing>) {
+    let route = new_route(fresh(), "a");
+    register(&routes, &[&route]).await;
+    for _ in 0..15 {
+        assert_eq!(gateways_of(&routes, route.user_id).await, [gateway("a")]);
+        assert_eq!(live_gateways(&routes).await, [gateway("a")]);
+        (routes.pass)(Duration::from_secs(1));
+    }
+    assert_eq!(gateways_of(&routes, route.user_id).await, []);
+    assert_eq!(live_gateways(&routes).await, []);
+}
+
+/// Somebody who comes back elsewhere is found there only.
+pub async fn reconnect_updates_mapping_idempotently(routes: Timed<dyn Routing>) {
+    let user_id = fresh();
+    let [before, after] = [new_route(user_id, "a"), new_route(user_id, "b")];
+    register(&routes, &[&before]).await;
+    (routes.pass)(EXPIRY);
+    for _ in 0..2 {
+        register(&routes, &[&after]).await;
+        assert_eq!(gateways_of(&routes, user_id).await, [gateway("b")]);
+        assert_eq!(routes_of(&routes, user_id).await, slice::from_ref(&after));
+        assert_eq!(on_gateway(&routes, "b").await, slice::from_ref(&after));
+    }
+}
+
+/// A device that connects again before its earlier route has ended has two, each on its own gateway.
+pub async fn split_brain_prevented_by_conn_id_uniqueness(routes: Timed<dyn Routing>) {
+    let before = new_route(fresh(), "a");
+    let after = Route { connection_id: fresh(), gateway: gateway("b"), ..before.clone() };
+    register(&routes, &[&before, &after]).await;
+    assert_eq!(on_gateway(&routes, "a").await, slice::from_ref(&before));
+    assert_eq!(on_gateway(&routes, "b").await, slice::from_ref(&after));
+    assert_eq!(routes_of(&routes, before.user_id).await, sorted(vec![before.clone(), after.clone()]));
+
+    (routes.pass)(EXPIRY - MOMENT);
+    beat(&routes, "b").await;
+    (routes.pass)(MOMENT);
+    assert_eq!(routes_of(&routes, before.user_id).await, [after]);
+}
+
+/// A gateway hears whether it was known: not at first, nor when it was silent for too long.
+pub async fn a_beat_says_whether_the_gateway_was_known(routes: Timed<dyn Routing>) {
+    assert!(!beat(&routes, "a").await);
+    assert!(beat(&routes, "a").await);
+    (routes.pass)(EXPIRY - MOMENT);
+    assert!(!beat(&routes, "b").await);
+    assert!(beat(&routes, "a").await);
+    (routes.pass)(EXPIRY);
+    assert!(!beat(&routes, "a").await);
+    assert!(beat(&routes, "a").await);
+}
+
+/// The routes of a gateway that was silent for too long are there again when it beats.
+pub async fn a_beat_revives_the_routes_of_its_gateway(routes: Timed<dyn Routing>) {
+    let route = new_route(fresh(), "a");
+    register(&routes, &[&route]).await;
+    (routes.pass)(EXPIRY);
+    assert_eq!(routes_of(&routes, route.user_id).await, []);
+    beat(&routes, "a").await;
+    assert_eq!(routes_of(&routes, route.user_id).await, slice::from_ref(&route));
+    assert_eq!(gateways_of(&routes, route.user_id).await, [gateway("a")]);
+}
+
+/// Gateways that beat are told by name, and nobody else.
+pub async fn live_gateways_are_those_that_beat(routes: Timed<dyn Routing>) {
+    assert_eq!(live_gateways(&routes).await, []);
+    beat(&routes, "b").await;
+    (routes.pass)(EXPIRY - MOMENT);
+    beat(&routes, "c").await;
+    beat(&routes, "a").await;
+    assert_eq!(live_gateways(&routes).await, ["a", "b", "c"].map(gateway));
+    (routes.pass)(MOMENT);
+    assert_eq!(live_gateways(&routes).await, ["a", "c"].map(gateway));
+}
+
+/// A route that is not written again ends after 300 s, though its gateway beats on.
+pub async fn a_route_that_is_not_refreshed_ends(routes: Timed<dyn Routing>) {
+    let [forgotten, refreshed] = [new_route(fresh(), "a"), new_route(fresh(), "a")];
+    register(&routes, &[&forgotten, &refreshed]).await;
+    (routes.pass)(LIFE - MOMENT);
+    beat(&routes, "a").await;
+    assert_eq!(routes_of(&routes, forgotten.user_id).await, slice::from_ref(&forgotten));
+    refresh(&routes, &[&refreshed]).await;
+    (routes.pass)(MOMENT);
+    assert_eq!(routes_of(&routes, forgotten.user_id).await, []);
+    assert_eq!(gateways_of(&routes, forgotten.user_id).await, []);
+    assert_eq!(routes_of(&routes, refreshed.user_id).await, [refreshed]);
+
+    let stood = refresh(&routes, &[&forgotten]).await;
+    assert_eq!(stood, [Refreshed { was_known: false, connections: 1 }]);
+    assert_eq!(routes_of(&routes, forgotten.user_id).await, slice::from_ref(&forgotten));
+}
+
+/// A refresh says of each route, in their order, whether it was there and how many its user has.
+pub async fn a_refresh_says_how_it_stood(routes: Timed<dyn Routing>) {
+    let (one, other) = (fresh(), fresh());
+    let [phone, laptop, tablet] = [new_route(one, "a"), new_route(one, "b"), new_route(one, "a")];
+    let others = new_route(other, "a");
+    register(&routes, &[&phone, &laptop, &others]).await;
+    let stood = |was_known, connections| Refreshed { was_known, connections };
+    assert_eq!(refresh(&routes, &[&phone, &others]).await, [stood(true, 2), stood(true, 1)]);
+    assert_eq!(refresh(&routes, &[&tablet, &others]).await, [stood(false, 3), stood(true, 1)]);
+    assert_eq!(refresh(&routes, &[&tablet]).await, [stood(true, 3)]);
+    unregister(&routes, &phone, Duration::ZERO).await;
+    assert_eq!(refresh(&routes, &[&laptop, &tablet]).await, [stood(true, 2), stood(true, 2)]);
+    assert_eq!(refresh(&routes, &[]).await, []);
+}
+
+/// A lost route that is refreshed is there again, whole.
+pub async fn a_lost_route_is_there_again_when_it_is_refreshed(routes: Timed<dyn Routing>) {
+    let route = new_route(fresh(), "a");
+    beat(&routes, "a").await;
+    refresh(&routes, &[&route]).await;
+    assert_eq!(routes_of(&routes, route.user_id).await, slice::from_ref(&route));
+    assert_eq!(gateways_of(&routes, route.user_id).await, [gateway("a")]);
+    assert_eq!(on_gateway(&routes, "a").await, [route]);
+}
+
+/// A gateway's routes are listed whether it beats or not, no more than asked for.
+pub async fn the_routes_of_a_gateway_are_listed_live_or_not(routes: Timed<dyn Routing>) {
+    let on_a: Vec<_> = (0..5).map(|_| new_route(fresh(), "a")).collect();
+    let on_b = new_route(fresh(), "b");
+    register(&routes, &on_a.iter().chain([&on_b]).collect::<Vec<_>>()).await;
+    (routes.pass)(EXPIRY);
+    assert_eq!(on_gateway(&routes, "a").await, sorted(on_a.clone()));
+    assert_eq!(on_gateway(&routes, "b").await, [on_b]);
+    assert_eq!(on_gateway(&routes, "c").await, []);
+    let some = routes.port.on_gateway(&gateway("a"), 3).await.expect(WORKS);
+    assert_eq!(some.len(), 3);
+    assert!(some.iter().all(|route| on_a.contains(route)), "{some:?}");
+}
+
+pub(super) fn gateway(name: &str) -> GatewayId {
     GatewayId(name.into())
 }
 
-fn new_route(user_id: UserId, on: &str) -> Route {
-    Route { connection_id: fresh(), user_id, device_id: Uuid::new_v4().into(), gateway: gateway(on) }
+pub(super) fn new_route(user_id: UserId, on: &str) -> Route {
+    Route {
+        connection_id: fresh(),
+        user_id,
+        device_id: Uuid::new_v4().into(),
+        gateway: gateway(on),
+        connected_at: Timestamp::from_millis(1_700_000_000_123),
+    }
 }
 
-fn sorted(mut routes: Vec<Route>) -> Vec<Route> {
+pub(super) async fn beat(routes: &Timed<dyn Routing>, name: &str) -> bool {
+    routes.port.beat(&gateway(name)).await.expect(WORKS)
+}
+
+/// Registers routes at gateways that beat.
+pub(super) async fn register(routes: &Timed<dyn Routing>, registered: &[&Route]) {
+    for route in registered {
+        routes.port.beat(&route.gateway).await.expect(WORKS);
+        routes.port.register(route).await.expect(WORKS);
+    }
+}
+
+pub(super) async fn refresh(routes: &Timed<dyn Routing>, refreshed: &[&Route]) -> Vec<Refreshed> {
+    let refreshed: Vec<Route> = refreshed.iter().copied().cloned().collect();
+    routes.port.refresh(&refreshed).await.expect(WORKS)
+}
+
+pub(super) async fn unregister(routes: &Timed<dyn Routing>, route: &Route, back_within: Duration) {
+    routes.port.unregister(slice::from_ref(route), back_within).await.expect(WORKS);
+}
+
+pub(super) async fn routes_of(routes: &Timed<dyn Routing>, user_id: UserId) -> Vec<Route> {
+    sorted(routes.port.routes(user_id).await.expect(WORKS))
+}
+
+pub(super) async fn on_gateway(routes: &Timed<dyn Routing>, name: &str) -> Vec<Route> {
+    sorted(routes.port.on_gateway(&gateway(name), 1000).await.expect(WORKS))
+}
+
+async fn gateways_of(routes: &Timed<dyn Routing>, user_id: UserId) -> Vec<GatewayId> {
+    let gateways = routes.port.gateways(&[user_id]).await.expect(WORKS);
+    assert!(gateways.values().all(|users| *users == [user_id]), "{gateways:?}");
+    gateways.into_keys().collect()
+}
+
+async fn live_gateways(routes: &Timed<dyn Routing>) -> Vec<GatewayId> {
+    routes.port.live_gateways().await.expect(WORKS)
+}
+
+pub(super) fn sorted(mut routes: Vec<Route>) -> Vec<Route> {
     routes.sort_by_key(|route| route.connection_id);
     routes
-}
-
-async fn routes_of(routes: &Timed<dyn Routes>, user_id: UserId) -> Vec<Route> {
-    sorted(routes.port.routes(user_id).await.expect(WORKS))
 }

@@ -17,6 +17,7 @@ pub async fn a_key_finds_the_user_it_made(stores: Stores) {
         presence_visibility: PresenceVisibility::default(),
         created_at: new.created_at,
         updated_at: new.created_at,
+        last_seen_at: None,
     };
     assert_eq!((user, created), (expected.clone(), true));
 

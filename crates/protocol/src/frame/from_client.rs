@@ -1,15 +1,12 @@
 use std::borrow::Cow;
 
-use domain::limits::{SYNC_PAGE_DEFAULT, SYNC_PAGE_MAX};
+use domain::limits::{PRESENCE_USERS_MAX, SYNC_PAGE_DEFAULT, SYNC_PAGE_MAX};
 use domain::{ChatId, ClientMessageId, Content, ContentError, ContentType, Sequence, Ttl, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RequestId;
 use crate::{ErrorBody, ErrorCode};
-
-/// User ids in one presence request, at the most.
-const PRESENCE_USERS_MAX: usize = 100;
 
 /// A frame of a client, parsed: everything in it is within the limits of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]

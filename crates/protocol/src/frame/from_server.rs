@@ -2,7 +2,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message, MessageId, Sequence, Timestamp, UserId,
+    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message, MessageId, PresenceView, Sequence,
+    Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -286,8 +287,19 @@ pub struct Presence {
     pub last_seen: Option<Timestamp>,
 }
 
-/// Payload of `presence_snapshot`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+impl From<(UserId, PresenceView)> for Presence {
+    fn from((user_id, view): (UserId, PresenceView)) -> Self {
+        let (status, last_seen) = match view {
+            PresenceView::Online => (PresenceStatus::Online, None),
+            PresenceView::Offline { last_seen } => (PresenceStatus::Offline, last_seen),
+            PresenceView::Unknown => (PresenceStatus::Unknown, None),
+        };
+        Self { user_id, status, last_seen }
+    }
+}
+
+/// Payload of `presence_snapshot`, and the answer to a question about presence over REST.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct PresenceSnapshot {
     pub presences: Vec<Presence>,
@@ -386,6 +398,24 @@ mod tests {
             response.encode(Some(&request_id)),
             expect![[
                 r#"{"type":"sync_response","request_id":"r-7","payload":{"chat_id":"chat_02081040G2081040G2081040G2","messages":[{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"hello","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z"}],"has_more":true,"next_sequence":48,"head_sequence":50}}"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_presence_has_a_time_only_where_it_may_be_told() {
+        let (user_id, last_seen) = (UserId::from_bytes([3; 16]), Some(Timestamp::from_millis(1_769_783_400_000)));
+        let views = [
+            PresenceView::Online,
+            PresenceView::Offline { last_seen },
+            PresenceView::Offline { last_seen: None },
+            PresenceView::Unknown,
+        ];
+        let presences = views.map(|view| (user_id, view).into()).into();
+        check(
+            ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(None),
+            expect![[
+                r#"{"type":"presence_snapshot","payload":{"presences":[{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"online"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline","last_seen":"2026-01-30T14:30:00.000Z"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"unknown"}]}}"#
             ]],
         );
     }

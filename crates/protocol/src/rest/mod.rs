@@ -26,7 +26,7 @@ pub use messages::{
 };
 pub use sensitive::Sensitive;
 pub use service::{Service, ServiceLimits};
-pub use users::{Lookup, LookupResults, Me, UpdateMe, User};
+pub use users::{Contacts, Lookup, LookupResults, Me, PresenceQuery, UpdateMe, User};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

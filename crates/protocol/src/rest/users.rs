@@ -74,3 +74,18 @@ pub struct Lookup {
 pub struct LookupResults {
     pub results: Vec<Option<User>>,
 }
+
+/// A page of a user's contacts, by id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Contacts {
+    pub contacts: Vec<User>,
+}
+
+/// Body of POST `/presence/query`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct PresenceQuery {
+    #[schema(value_type = Vec<String>, max_items = 100)]
+    pub user_ids: Vec<UserId>,
+}

@@ -19,8 +19,8 @@ impl AdminError {
 
 impl From<StoreError> for AdminError {
     fn from(failure: StoreError) -> Self {
-        error!(error = &failure as &dyn std::error::Error, "the store did not answer an operator");
-        Self::new(ErrorCode::ServiceUnavailable, "the store cannot do this now; the log says why")
+        error!(error = &failure as &dyn std::error::Error, "an operator was not answered");
+        Self::new(ErrorCode::ServiceUnavailable, "the service cannot do this now; the log says why")
     }
 }
 

@@ -1,10 +1,11 @@
 //! What operators see and do, on a listener of their own: `/metrics` for everybody who reaches it, and under `/admin/v1`,
-//! with the admin token, what `tidings webhook`, `notifications` and `dead-letters` ask for.
+//! with the admin token, what `tidings webhook`, `notifications`, `dead-letters` and `routes` ask for.
 
 mod dead_letters;
 mod error;
 mod metrics;
 mod replay;
+mod routes;
 mod token;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
+use ports::Routes;
 use protocol::ErrorCode;
 
 pub(crate) use metrics::install_metrics;
@@ -25,6 +27,8 @@ use crate::outward::Outward;
 #[derive(Clone)]
 pub(crate) struct Admin {
     pub(crate) token: Arc<AdminToken>,
+    /// Who is connected where, over all gateways.
+    pub(crate) routes: Arc<dyn Routes>,
     /// What runs for the world outside, where this process has the role `api`.
     pub(crate) outward: Option<Outward>,
 }
@@ -44,6 +48,9 @@ pub(crate) fn router(admin: Admin, metrics: PrometheusHandle) -> Router {
         .route("/dead-letters", get(dead_letters::list))
         .route("/dead-letters/{id}/redeliver", post(dead_letters::redeliver))
         .route("/dead-letters/{id}", delete(dead_letters::forget))
+        .route("/users/{user_id}/connections", get(routes::of_user))
+        .route("/gateways", get(routes::gateways))
+        .route("/gateways/{id}/connections", get(routes::of_gateway))
         .route_layer(from_fn_with_state(admin.clone(), token::require))
         .with_state(admin);
     Router::new().route("/metrics", get(move || metrics::page(metrics.clone()))).nest("/admin/v1", guarded)

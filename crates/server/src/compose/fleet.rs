@@ -17,13 +17,14 @@ use keyfile::MasterSecret;
 use memory::MemoryLimits;
 use notify::VapidKeys;
 use ports::{
-    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, Ingest, Peer, Peers, ProcessRole, RandomIds,
+    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, Ingest, Peer, Peers, Presences, ProcessRole, RandomIds,
     RateLimiter, Signals, SystemClock,
 };
-use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemoteSignals, Services};
+use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, Services};
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tidings_redis::{
-    Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisRoutes, RedisTickets,
+    Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisMetrics, RedisPeers, RedisRoutes,
+    RedisTickets,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -57,8 +58,7 @@ struct Commons {
     redis: Redis,
     peers: Arc<dyn Peers>,
     directory: Arc<Directory>,
-    /// The way to the gateways, also while Redis is away.
-    fallback: Arc<Fallback>,
+    routes: Arc<RedisRoutes>,
     limiter: Arc<dyn RateLimiter>,
     background: JoinSet<()>,
     probes: Vec<(&'static str, Probe)>,
@@ -94,19 +94,21 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
         services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut lanes));
     }
-    if let Some(store) = store.clone().filter(|_| has(ProcessRole::Fanout)) {
-        services.signals = Some(fanout(config, store, &mut commons)?);
+    let fallback = (has(ProcessRole::Fanout) || has(ProcessRole::Api)).then(|| fallback(&mut commons));
+    if let Some((store, fallback)) = store.clone().zip(fallback.clone()).filter(|_| has(ProcessRole::Fanout)) {
+        services.signals = Some(fanout(config, store, fallback, &mut commons)?);
     }
     let local = services.ingest.clone().map(|ingest| (commons.me.clone(), ingest));
     let ingest = Arc::new(RemoteIngest::new(commons.directory.clone(), local));
     let carrying = ingest.clone();
     commons.background.spawn(async move { match carrying.run().await {} });
     let mut api = None;
-    if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Api)) {
+    if let Some((store, fallback)) = store.as_ref().zip(fallback).filter(|_| has(ProcessRole::Api)) {
         let keys = keys(config, &*commons.clock)?;
         ring = Some(keys.ring.clone());
-        let rest = self::api(config, store, keys, ingest.clone(), &mut commons)?;
+        let rest = self::api(config, store, keys, ingest.clone(), fallback, &mut commons)?;
         services.identity = Some(Arc::new(rest.auth));
+        services.presences = Some(rest.presence);
         outward = Some(rest.outward);
         api = Some(rest.api);
     }
@@ -115,7 +117,11 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
             Some(own) => own.clone(),
             None => Arc::new(RemoteIdentity::new(commons.directory.clone())),
         };
-        let gateway = gateway(config, identity, ingest, signals, &mut commons).await;
+        let presences = match &services.presences {
+            Some(own) => own.clone(),
+            None => Arc::new(RemotePresences::new(commons.directory.clone())),
+        };
+        let gateway = gateway(config, identity, presences, ingest, signals, &mut commons).await;
         services.delivery = Some((gateway.hub.id().clone(), gateway.hub.clone()));
         hub = Some(gateway.hub.clone());
         app = app.merge(gateway::router(gateway));
@@ -125,7 +131,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let Commons { me, peers, mut background, probes, logs, .. } = commons;
+    let Commons { me, peers, routes, mut background, probes, logs, .. } = commons;
     let readiness = Readiness::of(probes);
     let draining = readiness.draining.clone();
     app = app.merge(health::router(readiness));
@@ -139,7 +145,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), outward },
+        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), routes, outward },
         hub,
         keys: ring,
         draining,
@@ -160,21 +166,30 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     let mut background = JoinSet::new();
     let following = directory.clone();
     background.spawn(async move { match following.run().await {} });
-    let shared = Shared {
-        routes: Arc::new(RedisRoutes::new(redis.clone())),
-        cache: Arc::new(RedisMemberCache::new(redis.clone())),
-        delivery: Arc::new(RedisDelivery::new(redis.clone())),
-        peers: peers.clone(),
-    };
-    let fallback = Arc::new(Fallback::new(shared, Arc::new(RemoteDelivery::new(directory.clone()))));
-    let watching = fallback.clone();
-    background.spawn(async move { watching.run().await });
+    let measuring = RedisMetrics::new(redis.clone());
+    background.spawn(async move { match measuring.run().await {} });
+    let routes = Arc::new(RedisRoutes::new(redis.clone(), config.expiry()));
     let shared = Arc::new(RedisLimits::new(redis.clone()));
     let limiter = Arc::new(OutageLimits::new(shared, Arc::new(MemoryLimits::new(clock.clone()))));
     let me = Peer { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
     let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
-    Ok(Commons { me, clock, ids, redis, peers, directory, fallback, limiter, background, probes, logs: vec![] })
+    Ok(Commons { me, clock, ids, redis, peers, directory, routes, limiter, background, probes, logs: vec![] })
+}
+
+/// The way to the gateways, also while Redis is away.
+fn fallback(commons: &mut Commons) -> Arc<Fallback> {
+    let redis = &commons.redis;
+    let shared = Shared {
+        routes: commons.routes.clone(),
+        cache: Arc::new(RedisMemberCache::new(redis.clone())),
+        delivery: Arc::new(RedisDelivery::new(redis.clone())),
+        peers: commons.peers.clone(),
+    };
+    let fallback = Arc::new(Fallback::new(shared, Arc::new(RemoteDelivery::new(commons.directory.clone()))));
+    let watching = fallback.clone();
+    commons.background.spawn(async move { watching.run().await });
+    fallback
 }
 
 async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> {
@@ -217,7 +232,12 @@ fn ingest(
 }
 
 /// The delivery plane. Of the store it can read chats and their members, and of the log it can read all.
-fn fanout(config: &Config, chats: Arc<dyn ChatReader>, commons: &mut Commons) -> anyhow::Result<Arc<dyn Signals>> {
+fn fanout(
+    config: &Config,
+    chats: Arc<dyn ChatReader>,
+    fallback: Arc<Fallback>,
+    commons: &mut Commons,
+) -> anyhow::Result<Arc<dyn Signals>> {
     let log = KafkaLog::reading(engines::kafka(config)?, commons.clock.clone()).context("Kafka cannot be used")?;
     let log = Arc::new(log);
     let health = log.clone();
@@ -225,9 +245,9 @@ fn fanout(config: &Config, chats: Arc<dyn ChatReader>, commons: &mut Commons) ->
     commons.logs.push(log.clone());
     let fanout = Arc::new(Fanout {
         chats,
-        cache: commons.fallback.clone(),
-        routes: commons.fallback.clone(),
-        delivery: commons.fallback.clone(),
+        cache: fallback.clone(),
+        routes: fallback.clone(),
+        delivery: fallback,
         clock: commons.clock.clone(),
         receipts: Receipts::default(),
     });
@@ -241,6 +261,7 @@ fn api(
     store: &Arc<DynamoStore>,
     keys: Keys,
     ingest: Arc<dyn Ingest>,
+    fallback: Arc<Fallback>,
     commons: &mut Commons,
 ) -> anyhow::Result<Rest> {
     let log = KafkaLog::burying(engines::kafka(config)?, commons.clock.clone(), store.clone());
@@ -253,8 +274,11 @@ fn api(
         ingest,
         tickets: Arc::new(RedisTickets::new(redis.clone())),
         limiter: commons.limiter.clone(),
-        delivery: commons.fallback.clone(),
-        routes: Arc::new(RedisRoutes::new(redis.clone())),
+        delivery: fallback,
+        // Not those of the fallback, in which everybody is at every gateway while Redis is away.
+        routes: commons.routes.clone(),
+        transitions: commons.routes.clone(),
+        watchers: Arc::new(RedisDelivery::new(redis.clone())),
         members: Arc::new(RedisMemberCache::new(redis.clone())),
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),
@@ -266,11 +290,12 @@ fn api(
 async fn gateway(
     config: &Config,
     identity: Arc<dyn Identity>,
+    presences: Arc<dyn Presences>,
     ingest: Arc<dyn Ingest>,
     signals: Arc<dyn Signals>,
     commons: &mut Commons,
 ) -> Arc<Gateway> {
-    let hub = Arc::new(Hub::new(GatewayId(commons.me.id.clone())));
+    let hub = Arc::new(Hub::new(GatewayId(commons.me.id.clone()), config.gateway.connections_max));
     let inbox = Inbox::new(commons.redis.clone(), hub.id().clone(), hub.clone());
     let mut state = inbox.state();
     commons.background.spawn(async move { match inbox.run().await {} });
@@ -284,7 +309,9 @@ async fn gateway(
         ingest,
         signals,
         limiter: commons.limiter.clone(),
-        routes: Arc::new(RedisRoutes::new(commons.redis.clone())),
+        presences,
+        routes: commons.routes.clone(),
+        route_writer: commons.routes.clone(),
         displacement: Arc::new(RedisDelivery::new(commons.redis.clone())),
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),

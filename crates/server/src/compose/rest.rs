@@ -3,7 +3,10 @@ use std::sync::Arc;
 use anyhow::Context;
 use auth::{Auth, KeyRing};
 use notify::VapidKeys;
-use ports::{Clock, Delivery, EventLog, Ids, Ingest, MemberCache, RateLimiter, Routes, TicketStore};
+use ports::{
+    Clock, Delivery, EventLog, Ids, Ingest, MemberCache, RateLimiter, Routes, TicketStore, Transitions, Watchers,
+};
+use presence::Presence;
 use tokio::task::JoinSet;
 
 use super::{Stores, otp_sender};
@@ -27,6 +30,8 @@ pub(super) struct RestPorts {
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) delivery: Arc<dyn Delivery>,
     pub(super) routes: Arc<dyn Routes>,
+    pub(super) transitions: Arc<dyn Transitions>,
+    pub(super) watchers: Arc<dyn Watchers>,
     pub(super) members: Arc<dyn MemberCache>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
@@ -36,6 +41,7 @@ pub(super) struct RestPorts {
 pub(super) struct Rest {
     pub(super) api: chats::Api,
     pub(super) auth: Auth,
+    pub(super) presence: Arc<Presence>,
     pub(super) outward: Outward,
 }
 
@@ -45,7 +51,20 @@ pub(super) fn rest(
     ports: RestPorts,
     background: &mut JoinSet<()>,
 ) -> anyhow::Result<Rest> {
-    let RestPorts { stores, log, ingest, tickets, limiter, delivery, routes, members, clock, ids } = ports;
+    let RestPorts {
+        stores,
+        log,
+        ingest,
+        tickets,
+        limiter,
+        delivery,
+        routes,
+        transitions,
+        watchers,
+        members,
+        clock,
+        ids,
+    } = ports;
     let Keys { config: auth_config, ring, vapid } = keys;
     let auth = Auth::new(
         auth::Ports {
@@ -75,7 +94,7 @@ pub(super) fn rest(
             messages: stores.messages.clone(),
             watermarks: stores.watermarks.clone(),
             users: stores.users.clone(),
-            routes,
+            routes: routes.clone(),
             devices: stores.push_devices.clone(),
             notices: stores.notices,
             dead_letters: stores.dead_letters,
@@ -89,6 +108,20 @@ pub(super) fn rest(
         background.spawn(async move { webhook.run().await });
     }
 
+    let presence = Arc::new(Presence {
+        routes,
+        transitions,
+        watchers,
+        users: stores.users.clone(),
+        last_seen: stores.last_seen,
+        contacts: stores.contacts.clone(),
+        chats: stores.chats.clone(),
+        messages: stores.messages.clone(),
+        clock: clock.clone(),
+    });
+    let announcing = presence.clone();
+    background.spawn(async move { announcing.run().await });
+
     let api = chats::Api {
         auth: auth.clone(),
         ingest,
@@ -98,6 +131,8 @@ pub(super) fn rest(
         users: stores.users,
         user_writer: stores.user_writer,
         watermarks: stores.watermarks,
+        contacts: stores.contacts,
+        presence: presence.clone(),
         push_devices: stores.push_devices,
         notifier: providers,
         web_push_public_key,
@@ -112,5 +147,5 @@ pub(super) fn rest(
             send_per_user: config.limits.send_per_user(),
         },
     };
-    Ok(Rest { api, auth, outward })
+    Ok(Rest { api, auth, presence, outward })
 }

@@ -8,6 +8,7 @@ use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
 use notify::VapidKeys;
 use ports::{Clock, GatewayId, Ids, Ingest, RandomIds, SystemClock};
+use presence::Presence;
 use tokio::task::JoinSet;
 
 use super::rest::{Keys, Rest, RestPorts, rest};
@@ -25,8 +26,9 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let store_ports = Arc::new(store.clone());
     let (mut lanes, mut background) = (JoinSet::new(), JoinSet::new());
 
-    let hub = Arc::new(Hub::new(GatewayId("local".into())));
-    let routes = Arc::new(MemoryRoutes::new(clock.clone()));
+    let gateway_id = GatewayId("local".into());
+    let hub = Arc::new(Hub::new(gateway_id.clone(), config.gateway.connections_max));
+    let routes = Arc::new(MemoryRoutes::new(clock.clone(), config.expiry()));
     let limiter = Arc::new(MemoryLimits::new(clock.clone()));
     let members = Arc::new(MemoryMemberCache::new(clock.clone()));
     let fanout = Arc::new(Fanout {
@@ -51,7 +53,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         },
         &mut lanes,
     ));
-    let Rest { api, auth, outward } = rest(
+    let Rest { api, auth, presence, outward } = rest(
         config,
         keys,
         RestPorts {
@@ -62,6 +64,8 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
             limiter: limiter.clone(),
             delivery: hub.clone(),
             routes: routes.clone(),
+            transitions: routes.clone(),
+            watchers: hub.clone(),
             members,
             clock: clock.clone(),
             ids: ids.clone(),
@@ -77,7 +81,9 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         ingest,
         signals: fanout,
         limiter,
-        routes,
+        presences: presence.clone(),
+        routes: routes.clone(),
+        route_writer: routes.clone(),
         clock,
         ids,
     });
@@ -89,15 +95,37 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(admin_token), outward: Some(outward) },
+        admin: Admin { token: Arc::new(admin_token), routes, outward: Some(outward) },
         hub: Some(hub),
         keys: Some(ring),
         draining,
         listeners: JoinSet::new(),
         lanes,
         background,
-        engine: RunningEngine::Embedded(store),
+        engine: RunningEngine::Embedded(Alone { store, presence, gateway_id }),
     })
+}
+
+/// What a process that is the whole service stands on.
+pub(crate) struct Alone {
+    store: EmbeddedStore,
+    presence: Arc<Presence>,
+    gateway_id: GatewayId,
+}
+
+impl Alone {
+    pub(crate) async fn closed(&self) {
+        self.store.closed().await;
+    }
+
+    /// Nobody else announces who is gone with this process.
+    pub(crate) async fn leave(&self) {
+        self.presence.note_all_at(&self.gateway_id).await;
+    }
+
+    pub(crate) async fn close(self) {
+        self.store.close().await;
+    }
 }
 
 /// What is in the data directory.

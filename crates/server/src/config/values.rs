@@ -51,6 +51,13 @@ impl Config {
         if !contact.is_empty() && !contact.starts_with("mailto:") && !contact.starts_with("https:") {
             return invalid("notify.webpush.contact", format!("`{contact}` is neither a mailto: nor an https: URL"));
         }
+        if self.gateway.expiry_ms < 2 * self.gateway.heartbeat_interval_ms {
+            let message = format!(
+                "{} is less than two beats of {} ms: one that is late would take all connections away",
+                self.gateway.expiry_ms, self.gateway.heartbeat_interval_ms
+            );
+            return invalid("gateway.expiry_ms", message);
+        }
         event_kinds(&self.webhook.events)?;
         let zero = [
             ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
@@ -135,11 +142,11 @@ impl Config {
         gateway::Config {
             heartbeat_interval: millis(self.gateway.heartbeat_interval_ms),
             unhealthy_after: millis(self.gateway.unhealthy_after_ms),
+            expiry: self.expiry(),
             timing: protocol::Timing {
                 idle_timeout: millis(self.gateway.idle_timeout_ms),
                 ..protocol::Timing::default()
             },
-            connections_max: self.gateway.connections_max,
             limits: gateway::Limits {
                 connections_live: (self.limits.connections_live > 0).then_some(self.limits.connections_live as usize),
                 connections_new: Quota::per(self.limits.connections_new, MINUTE),
@@ -147,8 +154,14 @@ impl Config {
                 send_per_user: self.limits.send_per_user(),
                 sync: Quota::per(self.limits.sync, SECOND),
                 typing: Quota::per(self.limits.typing, SECOND),
+                rest_read: self.limits.rest_read(),
             },
         }
+    }
+
+    /// How long the routes of a gateway outlive its last beat.
+    pub(crate) fn expiry(&self) -> Duration {
+        Duration::from_millis(self.gateway.expiry_ms)
     }
 
     pub(crate) fn ingest(&self) -> ingest::Config {

@@ -43,6 +43,8 @@ async fn stores() -> Stores {
         chat_reader: store.clone(),
         user_writer: store.clone(),
         user_reader: store.clone(),
+        contacts: store.clone(),
+        last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
         watermarks: store.clone(),

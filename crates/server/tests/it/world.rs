@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use auth::{Auth, FixedSender, KeyRing};
@@ -9,12 +10,14 @@ use axum::extract::connect_info::MockConnectInfo;
 use axum::http::Request;
 use domain::{PushDevice, PushTarget, SessionId, Timestamp};
 use ingest::Ingester;
-use memory::{ManualClock, MemoryLimits, MemoryTickets};
+use memory::{ManualClock, MemoryLimits, MemoryRoutes, MemoryTickets};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, Delivery, GatewayId, Ids, Ingest, MessageReader, MessageWriter,
-    Notification, Notifier, NotifyError, Push, PushDeviceStore, RandomIds, RequestStore, SessionStore, Signal, Signals,
-    StoreError, UnusableTarget, UserReader, UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, Delivery, GatewayId, Ids, Ingest, LastSeenStore,
+    MessageReader, MessageWriter, Notification, Notifier, NotifyError, PresenceNews, Push, PushDeviceStore, RandomIds,
+    RequestStore, SessionStore, Signal, Signals, StoreError, UnusableTarget, UserReader, UserWriter, Watchers,
+    WatermarkStore,
 };
+use presence::Presence;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -33,6 +36,8 @@ pub(crate) trait Store:
     + CodeStore
     + RequestStore
     + PushDeviceStore
+    + ContactStore
+    + LastSeenStore
     + 'static
 {
 }
@@ -87,6 +92,18 @@ impl World {
         };
         let mut lanes = JoinSet::new();
         let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(ingest::Config::default(), ingest_ports, &mut lanes));
+        let routes = Arc::new(MemoryRoutes::new(clock.clone(), Duration::from_secs(15)));
+        let presence = Presence {
+            routes: routes.clone(),
+            transitions: routes,
+            watchers: Arc::new(Nobody),
+            users: store.clone(),
+            last_seen: store.clone(),
+            contacts: store.clone(),
+            chats: store.clone(),
+            messages: store.clone(),
+            clock: clock.clone(),
+        };
         let api = chats::Api {
             auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
             ingest: ingest.clone(),
@@ -96,6 +113,8 @@ impl World {
             users: store.clone(),
             user_writer: store.clone(),
             watermarks: store.clone(),
+            contacts: store.clone(),
+            presence: Arc::new(presence),
             push_devices: store.clone(),
             notifier: Arc::new(Nobody),
             web_push_public_key: None,
@@ -143,6 +162,13 @@ pub(crate) fn clock() -> Arc<ManualClock> {
 
 /// Whoever is to be told of something, and is not there to hear it.
 struct Nobody;
+
+#[async_trait]
+impl Watchers for Nobody {
+    async fn tell(&self, _: &GatewayId, _: Vec<PresenceNews>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
 
 #[async_trait]
 impl Delivery for Nobody {

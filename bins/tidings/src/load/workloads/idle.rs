@@ -26,9 +26,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let setup = format!("{} idle connections", users.len());
     let mut report = Report::new(Workload::Idle, setup, window.seconds());
     report.server = server;
-    report.figure("server memory per connection", after.saturating_sub(before) as f64 / users.len() as f64, "KiB");
-    report.figure("server memory before", before as f64 / 1024.0, "MiB");
-    report.figure("server memory after", after as f64 / 1024.0, "MiB");
+    report.server_memory(before, after, users.len());
     Ok(report)
 }
 

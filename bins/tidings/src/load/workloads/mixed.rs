@@ -105,7 +105,8 @@ fn watch(users: Vec<LoadUser>, chat: LoadChat, epoch: Instant, window: Window) -
         runtime.block_on(async {
             let sender = Peer::connect(&users[0], epoch).await?;
             let receiver = Peer::connect(&users[1], epoch).await?;
-            Pair::new(sender, receiver, chat, 1).paced(CONTROL_PACE).work(window, Arc::default()).await
+            let control = Pair::new(sender, receiver, chat, 1).paced(CONTROL_PACE);
+            Box::pin(control.work(window, Arc::default())).await
         })
     })
 }

@@ -1,6 +1,7 @@
 //! One file per workload: what it prepares, what it does in the window, and what it reports.
 
 mod catch_up;
+mod connections;
 mod group;
 mod history;
 mod hot_chat;
@@ -29,6 +30,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         Workload::PairsDeep => pairs::run(bench, arguments, 16).await,
         Workload::Group => group::run(bench, arguments).await,
         Workload::Idle => idle::run(bench, arguments).await,
+        Workload::Connections => connections::run(bench, arguments).await,
         Workload::CatchUp => catch_up::run(bench, arguments).await,
         Workload::Storm => storm::run(bench, arguments).await,
         Workload::HotChat => hot_chat::run(bench, arguments).await,

@@ -137,7 +137,7 @@ impl Pair {
                 self.tally.refused += 1;
                 self.outstanding.retain(|message| message.number != number);
             }
-            Heard::Message { .. } | Heard::Other => {}
+            Heard::Message { .. } | Heard::BeatAck | Heard::Other => {}
         }
     }
 

@@ -1,0 +1,67 @@
+use std::error::Error;
+
+use async_trait::async_trait;
+use domain::{Timestamp, User, UserId};
+use ports::{LastSeenStore, StoreError};
+
+use crate::EmbeddedStore;
+use crate::keys;
+use crate::tables::Table;
+
+#[async_trait]
+impl LastSeenStore for EmbeddedStore {
+    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+        let users = users.to_vec();
+        self.write(move |tx| {
+            for (user_id, at) in users {
+                let key = keys::user(user_id);
+                match tx.get::<User>(Table::Users, &key) {
+                    Ok(Some(user)) if user.last_seen_at < Some(at) => {
+                        tx.put(Table::Users, &key, &User { last_seen_at: Some(at), ..user });
+                    }
+                    Ok(_) => {}
+                    // A damaged user holds up nobody else.
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::error!(error = &error as &dyn Error, %user_id, "a user cannot be read");
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ports::{NewUser, RandomIds, SystemClock, UserKey, UserReader, UserWriter};
+
+    use super::*;
+    use crate::Config;
+
+    #[tokio::test]
+    async fn a_damaged_user_holds_up_nobody_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(SystemClock);
+        let store = EmbeddedStore::open(directory.path(), Config::default(), clock, Arc::new(RandomIds)).unwrap();
+        let [damaged, user_id] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
+        let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: "2".to_owned() };
+        let (display_name, created_at) = ("Ada".to_owned().try_into().unwrap(), Timestamp::default());
+        let new = NewUser { user_id, display_name, created_at };
+        store.find_or_create(key, new).await.unwrap();
+        let damage = store.write(move |tx| {
+            tx.put(Table::Users, &keys::user(damaged), &7u64);
+            Ok(())
+        });
+        damage.await.unwrap();
+
+        let at = Timestamp::from_millis(5);
+        store.saw(&[(damaged, at), (user_id, at)]).await.unwrap();
+        let found = store.users(&[user_id]).await.unwrap();
+        assert_eq!(found[0].as_ref().unwrap().last_seen_at, Some(at));
+        store.close().await;
+    }
+}

@@ -1,0 +1,413 @@
+use std::collections::BTreeSet;
+use std::slice;
+use std::time::Duration;
+
+use domain::{Standing, UserId};
+use futures_util::future::join_all;
+use memory::MemoryRoutes;
+use ports::contract::Routing;
+use ports::{Clock, Route, RouteWriter, Routes, Swept, Transition, Transitions};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use tidings_redis::RedisRoutes;
+use tokio::runtime::Builder;
+
+use crate::engine::command;
+use crate::fixtures::{EXPIRY, World, field, gateway, on_one_and_on_a_cluster, register, route, user};
+
+on_one_and_on_a_cluster!(
+    the_record_of_a_user_is_what_their_connections_say,
+    that_somebody_is_gone_is_remembered_for_a_while,
+    a_coming_that_could_not_be_queued_is_queued_by_a_retry,
+    a_going_that_could_not_be_queued_is_queued_by_a_retry,
+    a_going_that_nobody_could_queue_is_found_by_a_sweep,
+    a_change_that_is_not_queued_yet_is_found_by_the_settlement,
+    what_was_announced_too_late_is_looked_at_again,
+    those_who_are_no_transitions_hide_nobody,
+    rubbish_in_the_queue_holds_up_nobody,
+    a_gateway_that_comes_back_during_a_sweep_has_all_its_routes,
+    a_gateway_that_beats_during_a_sweep_stays_known,
+    a_gateway_that_died_before_it_could_beat_again_is_swept,
+    what_cannot_be_read_is_swept_with_the_others,
+    a_storm_of_ten_thousand_is_swept_step_by_step,
+);
+
+async fn the_record_of_a_user_is_what_their_connections_say(world: World) {
+    let routes = world.routes();
+    let user_id = user();
+    let [phone, laptop] = [route(user_id, "a"), route(user_id, "b")];
+    let record = || {
+        let names = ["status", "last_seen", "device_count", "updated_at", "announced"];
+        names.map(|name| field(&world, "user_presence:*", name))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let now = || Some(world.clock.now().to_string());
+
+    register(&routes, slice::from_ref(&phone)).await;
+    assert_eq!(record(), [text("online"), None, text("1"), now(), None]);
+    routes.settle(&routes.claim(10).await.unwrap()).await.unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    register(&routes, slice::from_ref(&laptop)).await;
+    assert_eq!(record(), [text("online"), None, text("2"), now(), text("online")]);
+    world.clock.advance(Duration::from_secs(1));
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap();
+    assert_eq!(record(), [text("online"), None, text("1"), now(), text("online")]);
+    world.clock.advance(Duration::from_secs(1));
+    routes.unregister(slice::from_ref(&laptop), Duration::ZERO).await.unwrap();
+    assert_eq!(record(), [text("offline"), now(), text("0"), now(), text("online")]);
+    let gone_at = world.clock.now();
+    world.clock.advance(Duration::from_secs(1));
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(gone[0].standing, Standing::Offline { last_seen: gone_at });
+    routes.settle(&gone).await.unwrap();
+    assert_eq!(record()[4], text("offline"));
+    register(&routes, slice::from_ref(&phone)).await;
+    assert_eq!(record(), [text("online"), None, text("1"), now(), text("offline")]);
+}
+
+async fn that_somebody_is_gone_is_remembered_for_a_while(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    let life_ms = || {
+        let keys = world.keys("user_presence:*");
+        command::<i64>(keys[0].0, &format!("PTTL {}", keys[0].1))
+    };
+    register(&routes, slice::from_ref(&phone)).await;
+    assert!((250_000..=300_000).contains(&life_ms()));
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap();
+    routes.settle(&routes.claim(10).await.unwrap()).await.unwrap();
+    assert!((250_000..=300_000).contains(&life_ms()));
+}
+
+/// Keeps anything from being queued.
+fn block_queue(world: &World) {
+    let (engine, key) = queue(world);
+    command::<()>(engine, &format!("SET {key} blocked"));
+}
+
+fn unblock_queue(world: &World) {
+    let (engine, key) = queue(world);
+    command::<()>(engine, &format!("DEL {key}"));
+}
+
+/// The queue, and the server that has its slot: the others of a cluster refuse.
+fn queue(world: &World) -> (&engines::Redis, &'static str) {
+    let key = "presence_due:{presence}";
+    let client = |engine: &engines::Redis| redis::Client::open(engine.url()).unwrap().get_connection().unwrap();
+    let has = |engine: &&engines::Redis| redis::cmd("TYPE").arg(key).query::<String>(&mut client(engine)).is_ok();
+    (world.engines.iter().find(has).expect("a server has the slot"), key)
+}
+
+async fn a_coming_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    routes.beat(&gateway("a")).await.unwrap();
+    block_queue(&world);
+    routes.register(&phone).await.unwrap_err();
+    unblock_queue(&world);
+    assert_eq!(routes.claim(10).await.unwrap(), []);
+    routes.register(&phone).await.unwrap();
+    assert_eq!(standings(&routes.claim(10).await.unwrap()), [(phone.user_id, Standing::Online)]);
+}
+
+async fn a_going_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    come(&routes, slice::from_ref(&phone)).await;
+    let last_seen = world.clock.now();
+    block_queue(&world);
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap_err();
+    unblock_queue(&world);
+    world.clock.advance(Duration::from_secs(1));
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap();
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+    assert_eq!(routes.on_gateway(&gateway("a"), 10).await.unwrap(), []);
+}
+
+/// The gateway forgets the connection of somebody, and dies before it can say so.
+async fn a_going_that_nobody_could_queue_is_found_by_a_sweep(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    come(&routes, slice::from_ref(&phone)).await;
+    world.clock.advance(Duration::from_secs(3));
+    let last_seen = world.clock.now();
+    block_queue(&world);
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap_err();
+    unblock_queue(&world);
+    world.clock.advance(EXPIRY);
+    assert_eq!(routes.claim(10).await.unwrap(), []);
+    routes.sweep(10).await.unwrap();
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+    assert_eq!(world.keys("connection:*").len(), 0);
+}
+
+/// A gateway has written that somebody is gone and has not queued it yet, when others are told that they are there.
+async fn a_change_that_is_not_queued_yet_is_found_by_the_settlement(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    register(&routes, slice::from_ref(&phone)).await;
+    let coming = routes.claim(10).await.unwrap();
+    let last_seen = world.clock.now();
+    for (engine, key) in world.keys("user_presence:*") {
+        command::<()>(engine, &format!("HSET {key} status offline last_seen {last_seen}"));
+    }
+    routes.settle(&coming).await.unwrap();
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+}
+
+/// A worker that was away for longer than its claim announces what is not so any more, behind the one who announced
+/// what is. Others have now heard the wrong one last.
+async fn what_was_announced_too_late_is_looked_at_again(world: World) {
+    let routes = world.routes();
+    let phone = route(user(), "a");
+    register(&routes, slice::from_ref(&phone)).await;
+    let late = routes.claim(10).await.unwrap();
+    routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap();
+    world.clock.advance(Duration::from_secs(10));
+    let gone = routes.claim(10).await.unwrap();
+    routes.settle(&gone).await.unwrap();
+    assert_eq!(routes.claim(10).await.unwrap(), []);
+
+    routes.settle(&late).await.unwrap();
+    let again = routes.claim(10).await.unwrap();
+    assert_eq!(standings(&again), standings(&gone));
+    routes.settle(&again).await.unwrap();
+    assert_eq!(routes.claim(10).await.unwrap(), []);
+}
+
+/// Many of whom nothing is known any more wait in front of one who came.
+async fn those_who_are_no_transitions_hide_nobody(world: World) {
+    let routes = world.routes();
+    let lost: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
+    register(&routes, &lost).await;
+    for (engine, key) in world.keys("user_presence:*") {
+        command::<()>(engine, &format!("DEL {key}"));
+    }
+    world.clock.advance(Duration::from_secs(2));
+    let came = route(user(), "a");
+    register(&routes, slice::from_ref(&came)).await;
+    assert_eq!(standings(&routes.claim(3).await.unwrap()), [(came.user_id, Standing::Online)]);
+}
+
+async fn rubbish_in_the_queue_holds_up_nobody(world: World) {
+    let routes = world.routes();
+    let (engine, key) = queue(&world);
+    command::<()>(engine, &format!("ZADD {key} 1 rubbish 2 {}", user()));
+    let came = route(user(), "a");
+    register(&routes, slice::from_ref(&came)).await;
+    assert_eq!(standings(&routes.claim(1).await.unwrap()), [(came.user_id, Standing::Online)]);
+}
+
+async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: World) {
+    let routes = world.routes();
+    let back: Vec<_> = (0..300).map(|_| route(user(), "a")).collect();
+    routes.beat(&gateway("a")).await.unwrap();
+    routes.refresh(&back).await.unwrap();
+    for _ in 0..10 {
+        world.clock.advance(EXPIRY);
+        let sweeps = join_all((0..4).map(|_| routes.sweep(1000)));
+        let comes_back = async {
+            // By now the sweeps have seen it dead.
+            world.redis.ping().await.unwrap();
+            routes.beat(&gateway("a")).await.unwrap();
+            routes.refresh(&back).await.unwrap();
+        };
+        let (swept, ()) = tokio::join!(sweeps, comes_back);
+        assert!(swept.iter().all(Result::is_ok), "{swept:?}");
+        let users: Vec<UserId> = back.iter().map(|route| route.user_id).collect();
+        let found = routes.gateways(&users).await.unwrap();
+        assert_eq!(found.get(&gateway("a")).map(Vec::len), Some(300));
+        let listed = routes.on_gateway(&gateway("a"), 1000).await.unwrap();
+        assert_eq!(listed.len(), 300, "with all there is to know of them");
+        assert_eq!(routes.live_gateways().await.unwrap(), [gateway("a")]);
+        let told = routes.claim(1000).await.unwrap();
+        routes.settle(&told).await.unwrap();
+        assert!(told.iter().all(|transition| transition.standing == Standing::Online), "all of them are there");
+    }
+}
+
+async fn a_gateway_that_beats_during_a_sweep_stays_known(world: World) {
+    let routes = world.routes();
+    let name = gateway("a");
+    routes.beat(&name).await.unwrap();
+    for _ in 0..20 {
+        world.clock.advance(EXPIRY);
+        // The sweep sees it dead and then asks for its routes; meanwhile it beats.
+        let (swept, was_known) = tokio::join!(biased; routes.sweep(10), routes.beat(&name));
+        assert_eq!(swept.unwrap(), Swept::default());
+        assert!(!was_known.unwrap());
+        assert!(routes.beat(&name).await.unwrap());
+    }
+}
+
+/// Its beat was past already when it registered somebody, and it never beat again.
+async fn a_gateway_that_died_before_it_could_beat_again_is_swept(world: World) {
+    let routes = world.routes();
+    routes.beat(&gateway("a")).await.unwrap();
+    world.clock.advance(EXPIRY + Duration::from_secs(1));
+    let last_seen = world.clock.now();
+    let late = route(user(), "a");
+    routes.register(&late).await.unwrap();
+    routes.settle(&routes.claim(10).await.unwrap()).await.unwrap();
+    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 0, left: 1 });
+    world.clock.advance(EXPIRY + Duration::from_millis(1));
+    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 1, left: 0 });
+    let gone = routes.claim(10).await.unwrap();
+    assert_eq!(standings(&gone), [(late.user_id, Standing::Offline { last_seen })]);
+}
+
+async fn what_cannot_be_read_is_swept_with_the_others(world: World) {
+    let routes = world.routes();
+    come(&routes, &[route(user(), "a")]).await;
+    for (engine, key) in world.keys("connection:*") {
+        command::<()>(engine, &format!("DEL {key}"));
+    }
+    let readable = route(user(), "a");
+    come(&routes, slice::from_ref(&readable)).await;
+    for (engine, key) in world.keys("server_connections:*") {
+        command::<()>(engine, &format!("ZADD {key} {} rubbish", world.clock.now().as_millis() + 1));
+    }
+    world.clock.advance(EXPIRY);
+    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 3, left: 0 });
+    assert_eq!(world.keys("server*").len(), 0);
+    let gone = routes.claim(10).await.unwrap();
+    assert!(matches!(standings(&gone)[..], [(user_id, Standing::Offline { .. })] if user_id == readable.user_id));
+}
+
+async fn a_storm_of_ten_thousand_is_swept_step_by_step(world: World) {
+    let routes = world.routes();
+    let dying: Vec<_> = (0..10_000).map(|_| route(user(), "a")).collect();
+    routes.beat(&gateway("a")).await.unwrap();
+    routes.refresh(&dying).await.unwrap();
+    world.clock.advance(EXPIRY);
+    let mut gone = BTreeSet::new();
+    for step in 1..=10 {
+        assert_eq!(routes.sweep(1000).await.unwrap(), Swept { forgotten: 1000, left: 10_000 - 1000 * step });
+        let claimed = routes.claim(1000).await.unwrap();
+        assert_eq!(claimed.len(), 1000);
+        routes.settle(&claimed).await.unwrap();
+        gone.extend(claimed.into_iter().map(|transition| transition.user_id));
+    }
+    assert_eq!(gone, dying.iter().map(|route| route.user_id).collect());
+    assert_eq!(routes.claim(1000).await.unwrap(), []);
+}
+
+/// What happens to three users on three gateways.
+#[derive(Clone, Debug)]
+enum Step {
+    Beat(usize),
+    Connect(usize, usize),
+    /// The gateway refreshes what it holds.
+    Refresh(usize),
+    /// One of the open connections ends, with that grace.
+    Disconnect(usize, u64),
+    Pass(u64),
+    Sweep,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        2 => (0usize..3).prop_map(Step::Beat),
+        3 => (0usize..3, 0usize..3).prop_map(|(user, gateway)| Step::Connect(user, gateway)),
+        1 => (0usize..3).prop_map(Step::Refresh),
+        2 => (any::<usize>(), prop_oneof![Just(0), Just(2000)]).prop_map(|(n, grace)| Step::Disconnect(n, grace)),
+        3 => prop_oneof![Just(1), Just(1999), Just(5000)].prop_map(Step::Pass),
+        1 => Just(Step::Sweep),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+#[test]
+fn redis_routes_like_memory() {
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let world = runtime.block_on(World::one());
+    let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
+    let compared = TestRunner::new(config).run(&steps(), |steps| {
+        runtime.block_on(async {
+            world.flush();
+            let memory = MemoryRoutes::new(world.clock.clone(), EXPIRY);
+            compare(&world, [&memory, &world.routes()], steps).await
+        })
+    });
+    compared.unwrap();
+}
+
+/// Takes the same steps with both, and looks at everything behind each.
+async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let (users, names) = ([user(), user(), user()], ["a", "b", "c"]);
+    let mut open: Vec<Route> = vec![];
+    for step in steps {
+        let new = match step {
+            Step::Connect(n, on) => Some(route(users[n], names[on])),
+            _ => None,
+        };
+        let ended = match step {
+            Step::Disconnect(n, _) if !open.is_empty() => Some(open.swap_remove(n % open.len())),
+            _ => None,
+        };
+        if let Step::Pass(ms) = step {
+            world.clock.advance(Duration::from_millis(ms));
+        }
+        let mut seen = vec![];
+        for routes in both {
+            let outcome = match &step {
+                Step::Beat(n) => format!("{:?}", routes.beat(&gateway(names[*n])).await.unwrap()),
+                Step::Connect(..) => {
+                    let new = new.as_ref().unwrap();
+                    let was_live = routes.beat(&new.gateway).await.unwrap();
+                    routes.register(new).await.unwrap();
+                    format!("{was_live}")
+                }
+                Step::Refresh(n) => {
+                    let held: Vec<_> =
+                        open.iter().filter(|route| route.gateway == gateway(names[*n])).cloned().collect();
+                    format!("{:?}", routes.refresh(&held).await.unwrap())
+                }
+                Step::Disconnect(_, grace) => {
+                    routes.unregister(ended.as_slice(), Duration::from_millis(*grace)).await.unwrap();
+                    String::new()
+                }
+                Step::Pass(_) => String::new(),
+                Step::Sweep => format!("{:?}", routes.sweep(1000).await.unwrap()),
+            };
+            let mut told = routes.claim(1000).await.unwrap();
+            routes.settle(&told).await.unwrap();
+            told.sort_by_key(|transition| transition.user_id);
+            let mut found = vec![];
+            for user_id in users {
+                found.extend(sorted(routes.routes(user_id).await.unwrap()));
+            }
+            for name in names {
+                found.extend(sorted(routes.on_gateway(&gateway(name), 1000).await.unwrap()));
+            }
+            let gateways = (routes.gateways(&users).await.unwrap(), routes.live_gateways().await.unwrap());
+            seen.push((outcome, standings(&told), found, gateways));
+        }
+        prop_assert_eq!(&seen[0], &seen[1], "behind {:?}", step);
+        open.extend(new);
+        if matches!(step, Step::Sweep) {
+            // What a dead gateway held has ended.
+            let live = both[0].live_gateways().await.unwrap();
+            open.retain(|route| live.contains(&route.gateway));
+        }
+    }
+    Ok(())
+}
+
+/// Makes users come, and everybody told.
+async fn come(routes: &RedisRoutes, coming: &[Route]) {
+    register(routes, coming).await;
+    routes.settle(&routes.claim(1000).await.unwrap()).await.unwrap();
+}
+
+fn standings(transitions: &[Transition]) -> Vec<(UserId, Standing)> {
+    transitions.iter().map(|transition| (transition.user_id, transition.standing)).collect()
+}
+
+fn sorted(mut routes: Vec<Route>) -> Vec<Route> {
+    routes.sort_by_key(|route| route.connection_id);
+    routes
+}

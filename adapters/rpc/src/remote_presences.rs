@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::PresenceView;
+use ports::{Look, Presences, ProcessRole, StoreError};
+
+use crate::directory::Directory;
+use crate::link::{CallError, timed};
+use crate::wire;
+
+/// What users may see of one another, as any API process says.
+pub struct RemotePresences {
+    directory: Arc<Directory>,
+}
+
+impl RemotePresences {
+    /// The processes that `directory` knows.
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self { directory }
+    }
+}
+
+#[async_trait]
+impl Presences for RemotePresences {
+    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+        let mut views = Vec::with_capacity(looks.len());
+        for (count, body) in wire::look_chunks(looks) {
+            let links = self.directory.shuffled(ProcessRole::Api);
+            let reply = self.directory.ask(ProcessRole::Api, "look", links, 2, |link, timeout| {
+                let (mut client, body) = (link.presence(), body.clone());
+                async move { client.look(timed(timeout, body)).await }
+            });
+            let reply = wire::read_look_reply(count, reply.await.map_err(StoreError::unavailable)?);
+            views.extend(reply.map_err(|malformed| StoreError::unavailable(CallError::from(malformed)))??);
+        }
+        Ok(views)
+    }
+}

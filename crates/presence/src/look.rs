@@ -1,0 +1,92 @@
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use async_trait::async_trait;
+use domain::{PresenceView, Relation, Timestamp, User, UserId};
+use ports::{Look, Presences, StoreError};
+use tracing::warn;
+
+use crate::Presence;
+
+#[async_trait]
+impl Presences for Presence {
+    async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+        let users = self.users_by_id(looks.iter().map(|look| look.user_id)).await?;
+        let asked: Vec<Look> = looks
+            .iter()
+            .copied()
+            .filter(|look| users.get(&look.user_id).is_some_and(|user| user.presence_visibility.asks_contacts()))
+            .collect();
+        let mutual = self.mutual_contacts(asked).await?;
+        let visible: Vec<Option<&User>> = looks
+            .iter()
+            .map(|look| {
+                users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation(*look, &mutual)))
+            })
+            .collect();
+        let shown: BTreeSet<UserId> = visible.iter().flatten().map(|user| user.user_id).collect();
+        let views = match self.views(shown.iter().map(|user_id| &users[user_id])).await {
+            Ok(views) => views,
+            Err(failure) => {
+                warn!(error = &failure as &dyn std::error::Error, "routes are away; nobody's presence is known");
+                return Ok(vec![PresenceView::Unknown; looks.len()]);
+            }
+        };
+        let view = |user: Option<&User>| user.map_or(PresenceView::Unknown, |user| views[&user.user_id]);
+        Ok(visible.into_iter().map(view).collect())
+    }
+}
+
+impl Presence {
+    /// Users by id; those who do not exist are missing.
+    pub(crate) async fn users_by_id(
+        &self,
+        user_ids: impl Iterator<Item = UserId>,
+    ) -> Result<HashMap<UserId, User>, StoreError> {
+        let user_ids: BTreeSet<UserId> = user_ids.collect();
+        let users = self.users.users(&user_ids.into_iter().collect::<Vec<_>>()).await?;
+        Ok(users.into_iter().flatten().map(|user| (user.user_id, user)).collect())
+    }
+
+    /// Those of the looks in which each has listed the other.
+    pub(crate) async fn mutual_contacts(&self, looks: Vec<Look>) -> Result<HashSet<Look>, StoreError> {
+        if looks.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let ways = looks.iter().flat_map(|look| [(look.viewer, look.user_id), (look.user_id, look.viewer)]);
+        let listed = self.contacts.listed(&ways.collect::<Vec<_>>()).await?;
+        let both = listed.chunks(2).map(|ways| ways.iter().all(|listed| *listed));
+        Ok(looks.into_iter().zip(both).filter_map(|(look, both)| both.then_some(look)).collect())
+    }
+
+    /// How it stands with users, as whoever may see them sees it.
+    async fn views<'a>(
+        &self,
+        users: impl Iterator<Item = &'a User>,
+    ) -> Result<HashMap<UserId, PresenceView>, StoreError> {
+        let (user_ids, stored): (Vec<UserId>, Vec<Option<Timestamp>>) =
+            users.map(|user| (user.user_id, user.last_seen_at)).unzip();
+        if user_ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let online: HashSet<UserId> = self.routes.gateways(&user_ids).await?.into_values().flatten().collect();
+        // What is written down may be of an earlier time until the end of the last connection is announced.
+        let gone_since = self.transitions.gone_since(&user_ids).await?;
+        let seen = user_ids.into_iter().zip(stored.into_iter().zip(gone_since));
+        Ok(seen
+            .map(|(user_id, (stored, gone_since))| match online.contains(&user_id) {
+                true => (user_id, PresenceView::Online),
+                false => (user_id, PresenceView::Offline { last_seen: stored.max(gone_since) }),
+            })
+            .collect())
+    }
+}
+
+fn relation(look: Look, mutual: &HashSet<Look>) -> Relation {
+    if look.viewer == look.user_id {
+        Relation::Oneself
+    } else if mutual.contains(&look) {
+        Relation::MutualContact
+    } else {
+        Relation::Stranger
+    }
+}

@@ -1,0 +1,92 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::{ChatId, PresenceVisibility, Timestamp, UserId};
+use ports::{GatewayId, Look, StoreError};
+
+use crate::Presence;
+
+/// How long a chat counts as active after its last message.
+const ACTIVE_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Chats whose members are told, the most active first, at the most.
+const CHATS_MAX: usize = 50;
+/// People who are told unasked of one change, at the most. Whoever wants to be sure subscribes.
+const RECIPIENTS_MAX: usize = 1000;
+/// Chats whose members are read in one round.
+const CHATS_AT_ONCE: usize = 10;
+
+/// People, by the gateways that hold their connections.
+pub(crate) type ByGateway = BTreeMap<GatewayId, Vec<UserId>>;
+
+impl Presence {
+    /// Who is told unasked that a user has come or gone, under a setting.
+    ///
+    /// The cost is bounded however many chats the user is in: one round for their memberships, one for the heads of their
+    /// chats, at most five for members, one for routes and one for contacts.
+    pub(crate) async fn recipients(
+        &self,
+        user_id: UserId,
+        visibility: PresenceVisibility,
+    ) -> Result<ByGateway, StoreError> {
+        if !visibility.shows_anybody() {
+            return Ok(ByGateway::new());
+        }
+        // Whoever lists nobody has no mutual contacts: most are done here.
+        if visibility.asks_contacts() && self.contacts.contacts(user_id, None, 1).await?.is_empty() {
+            return Ok(ByGateway::new());
+        }
+        let partners = self.partners(user_id).await?;
+        if partners.is_empty() {
+            return Ok(ByGateway::new());
+        }
+        let mut online = self.routes.gateways(&partners).await?;
+        if !visibility.asks_contacts() {
+            return Ok(online);
+        }
+        let viewers: BTreeSet<UserId> = online.values().flatten().copied().collect();
+        let mutual = self.mutual_contacts(viewers.into_iter().map(|viewer| Look { viewer, user_id }).collect()).await?;
+        for viewers in online.values_mut() {
+            viewers.retain(|viewer| mutual.contains(&Look { viewer: *viewer, user_id }));
+        }
+        online.retain(|_, viewers| !viewers.is_empty());
+        Ok(online)
+    }
+
+    /// The other members of a user's active chats, those of the most active first, each once.
+    pub(crate) async fn partners(&self, user_id: UserId) -> Result<Vec<UserId>, StoreError> {
+        let mut partners = vec![];
+        let mut seen = BTreeSet::from([user_id]);
+        for chat_ids in self.active_chats(user_id).await?.chunks(CHATS_AT_ONCE) {
+            for members in self.chats.first_members(chat_ids, RECIPIENTS_MAX).await? {
+                let new = members.into_iter().map(|member| member.user_id).filter(|member| seen.insert(*member));
+                partners.extend(new);
+            }
+            if partners.len() >= RECIPIENTS_MAX {
+                partners.truncate(RECIPIENTS_MAX);
+                break;
+            }
+        }
+        Ok(partners)
+    }
+
+    /// A user's chats in which somebody wrote, or which the user joined, not long ago.
+    async fn active_chats(&self, user_id: UserId) -> Result<Vec<ChatId>, StoreError> {
+        let memberships = self.chats.memberships(user_id).await?;
+        let chat_ids: Vec<ChatId> = memberships.iter().map(|(chat_id, _)| *chat_id).collect();
+        let heads = self.messages.heads(&chat_ids).await?;
+        let since = self.clock.now().minus(ACTIVE_FOR);
+        let mut active: Vec<(Timestamp, ChatId)> = memberships
+            .into_iter()
+            .zip(heads)
+            .map(|((chat_id, member), head)| {
+                let last_message = head.and_then(|head| head.last_message);
+                let written_at = last_message.map_or(member.joined_at, |message| message.created_at);
+                (written_at.max(member.joined_at), chat_id)
+            })
+            .filter(|(active_at, _)| *active_at >= since)
+            .collect();
+        active.sort_unstable_by_key(|active| Reverse(*active));
+        Ok(active.into_iter().take(CHATS_MAX).map(|(_, chat_id)| chat_id).collect())
+    }
+}

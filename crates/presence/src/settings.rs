@@ -1,0 +1,71 @@
+use std::collections::BTreeSet;
+
+use domain::{PresenceView, PresenceVisibility, UserId};
+use ports::{Look, Presences, StoreError};
+use tracing::warn;
+
+use crate::Presence;
+use crate::presence::News;
+use crate::reach::ByGateway;
+
+/// What those see who may not see any more: somebody who is not there.
+const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
+
+impl Presence {
+    /// Tells everybody whom it concerns that a user is seen by others from now on than before. Best effort: what is not
+    /// told now is true in every answer, and in every push from now on.
+    pub async fn visibility_changed(&self, user_id: UserId, before: PresenceVisibility, after: PresenceVisibility) {
+        if let Err(failure) = self.tell_visibility(user_id, before, after).await {
+            warn!(error = &failure as &dyn std::error::Error, "nobody was told of a change of visibility");
+        }
+    }
+
+    /// Tells two users who have become mutual contacts, or are so no longer, what they see of each other.
+    pub async fn contacts_changed(&self, user_id: UserId, contact_id: UserId, are_mutual: bool) {
+        if let Err(failure) = self.tell_contacts(user_id, contact_id, are_mutual).await {
+            warn!(error = &failure as &dyn std::error::Error, "two users were not told of a change of contacts");
+        }
+    }
+
+    async fn tell_visibility(
+        &self,
+        user_id: UserId,
+        before: PresenceVisibility,
+        after: PresenceVisibility,
+    ) -> Result<(), StoreError> {
+        let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
+        let (mut lost, mut gained) = (ByGateway::new(), ByGateway::new());
+        // Of somebody who is not there, nobody has to be told that they are not.
+        if view == PresenceView::Online {
+            lost = self.recipients(user_id, before).await?;
+            gained = self.recipients(user_id, after).await?;
+            let kept: BTreeSet<UserId> = people(&lost).intersection(&people(&gained)).copied().collect();
+            for viewers in lost.values_mut().chain(gained.values_mut()) {
+                viewers.retain(|viewer| !kept.contains(viewer));
+            }
+        }
+        let news = [(HIDDEN, lost), (view, gained)];
+        self.tell(news.map(|(view, recipients)| News { user_id, view, recipients }).into()).await
+    }
+
+    async fn tell_contacts(&self, one: UserId, other: UserId, are_mutual: bool) -> Result<(), StoreError> {
+        let users = self.users_by_id([one, other].into_iter()).await?;
+        let share_a_chat = self.partners(one).await?.contains(&other);
+        let mut news = vec![];
+        for (viewer, user_id) in [(one, other), (other, one)] {
+            // Whoever is seen by everybody or by nobody is seen as before.
+            if !users.get(&user_id).is_some_and(|user| user.presence_visibility.asks_contacts()) {
+                continue;
+            }
+            let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
+            let is_told = share_a_chat && view == PresenceView::Online;
+            let recipients = if is_told { self.routes.gateways(&[viewer]).await? } else { ByGateway::new() };
+            news.push(News { user_id, view: if are_mutual { view } else { HIDDEN }, recipients });
+        }
+        self.tell(news).await
+    }
+}
+
+fn people(by_gateway: &ByGateway) -> BTreeSet<UserId> {
+    by_gateway.values().flatten().copied().collect()
+}

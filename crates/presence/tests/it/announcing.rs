@@ -1,0 +1,161 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{PresenceView, PresenceVisibility, UserId};
+use ports::{Clock, ContactStore, RouteWriter};
+use tokio::time::{self, Instant};
+
+use crate::world::{BACK_WITHIN, EXPIRY, TIER_1, World, gateway, status};
+
+#[tokio::test(start_paused = true)]
+async fn whoever_goes_and_comes_back_at_once_is_no_news_but_watchers_look_again() {
+    let world = World::new();
+    let (user, partner) =
+        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
+    world.chat(user, &[partner]).await;
+    world.keep_beating("a").await;
+    world.start();
+    world.connect(partner, "a").await;
+    let before = world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    world.told.take();
+
+    world.disconnect(before).await;
+    time::sleep(BACK_WITHIN / 2).await;
+    world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| (news.user_id, news.recipients)).collect();
+    assert_eq!(told, [(user, vec![])], "somebody may have looked while they were gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn since_when_somebody_is_gone_is_seen_before_it_is_announced() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::Everyone).await;
+    world.keep_beating("a").await;
+    world.start();
+    let route = world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    let gone_at = world.clock.now();
+    world.disconnect(route).await;
+    assert_eq!(world.look(user, user).await, PresenceView::Offline { last_seen: Some(gone_at) });
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_gateway_hears_of_a_change_because_somebody_there_may_watch() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::Everyone).await;
+    for name in ["a", "b", "c"] {
+        world.keep_beating(name).await;
+    }
+    world.start();
+    world.connect(user, "b").await;
+    time::sleep(TIER_1).await;
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, gateway, news)| (gateway, news.user_id)).collect();
+    assert_eq!(told, ["a", "b", "c"].map(|name| (gateway(name), user)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_of_somebody_whom_nobody_may_see_and_it_is_written_down_all_the_same() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::Nobody).await;
+    world.keep_beating("a").await;
+    world.start();
+    let route = world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    let came_at = world.last_seen(user).await;
+    assert!(came_at.is_some(), "a death of everything loses no more than the time since they came");
+    world.disconnect(route).await;
+    time::sleep(TIER_1).await;
+    assert!(world.last_seen(user).await > came_at);
+    assert_eq!(world.told.take(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claimant_that_dies_delays_an_announcement_and_loses_none() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::Everyone).await;
+    world.keep_beating("a").await;
+    world.connect(user, "a").await;
+    let claimed = ports::Transitions::claim(&*world.routes, 10).await.unwrap();
+    assert_eq!(claimed.len(), 1, "by a process that dies now");
+    world.start();
+    time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(world.told.take(), []);
+    time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.told.take().len(), 1);
+}
+
+/// A gateway with 10,000 users dies, and two thirds of them come back elsewhere: those who do not are announced, each
+/// once though two processes are at it, and no faster than both together may.
+#[tokio::test(start_paused = true)]
+async fn the_death_of_a_full_gateway_is_smoothed_and_not_multiplied() {
+    const USERS: usize = 10_000;
+    let world = World::new();
+    let mut users = vec![];
+    for _ in 0..USERS {
+        users.push(world.user(PresenceVisibility::Everyone).await);
+    }
+    world.keep_beating("b").await;
+    let dying = world.keep_beating("a").await;
+    let workers = [world.start(), world.start()];
+    for user in &users {
+        world.connect(*user, "a").await;
+    }
+    time::sleep(Duration::from_secs(20)).await;
+    world.told.take();
+
+    dying.abort();
+    for user in users.iter().skip(USERS / 3) {
+        world.connect(*user, "b").await;
+    }
+    let died = Instant::now();
+    time::sleep(EXPIRY + Duration::from_secs(20)).await;
+    let mut told: BTreeMap<UserId, usize> = BTreeMap::new();
+    let mut pace: BTreeMap<u64, usize> = BTreeMap::new();
+    for (at, gateway, news) in world.told.take() {
+        assert_eq!((&*gateway.0, status(news.view)), ("b", "offline"));
+        *told.entry(news.user_id).or_default() += 1;
+        *pace.entry(at.duration_since(died).as_secs()).or_default() += 1;
+    }
+    assert_eq!(told, users[..USERS / 3].iter().map(|user| (*user, 1)).collect());
+    assert!(pace.values().all(|announced| *announced <= 2000), "{pace:?}");
+    assert!(pace.keys().all(|second| *second <= 15 + 7), "{pace:?}");
+    workers.iter().for_each(tokio::task::AbortHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_lists_nobody_costs_nothing_to_announce_to_contacts() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::ContactsOnly).await;
+    let other = world.user(PresenceVisibility::ContactsOnly).await;
+    world.chat(user, &[other]).await;
+    ContactStore::add(&*world.store, other, user).await.unwrap();
+    world.keep_beating("a").await;
+    world.start();
+    world.connect(other, "a").await;
+    world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    assert_eq!(world.told.pushes(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_was_only_slow_has_its_users_back() {
+    let world = World::new();
+    let user = world.user(PresenceVisibility::Everyone).await;
+    world.keep_beating("b").await;
+    world.routes.beat(&gateway("a")).await.unwrap();
+    world.start();
+    let route = world.connect(user, "a").await;
+    time::sleep(EXPIRY + TIER_1 * 2).await;
+    let statuses = |world: &World| -> Vec<_> {
+        let told = world.told.take().into_iter().filter(|(_, gateway, _)| &*gateway.0 == "b");
+        told.map(|(_, _, news)| status(news.view)).collect()
+    };
+    assert_eq!(statuses(&world), ["online", "offline"]);
+
+    assert!(!world.routes.beat(&gateway("a")).await.unwrap(), "it learns that it was given up");
+    world.routes.refresh(&[route]).await.unwrap();
+    time::sleep(TIER_1).await;
+    assert_eq!(statuses(&world), ["online"]);
+}

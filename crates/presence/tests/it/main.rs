@@ -1,0 +1,9 @@
+//! Presence over the memory adapters, in virtual time.
+#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+
+mod announcing;
+mod privacy;
+mod reach;
+mod settings;
+mod vectors;
+mod world;

@@ -1,0 +1,104 @@
+use domain::{PresenceView, PresenceVisibility, UserId};
+use ports::{ContactStore, Look, Presences};
+use tokio::time;
+
+use crate::world::{BACK_WITHIN, TIER_1, World};
+
+/// What a viewer is to the user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Viewer {
+    Contact,
+    /// The viewer has listed the user, and not the other way round.
+    OneSided,
+    Stranger,
+    Oneself,
+}
+
+const VIEWERS: [Viewer; 4] = [Viewer::Contact, Viewer::OneSided, Viewer::Stranger, Viewer::Oneself];
+
+/// The matrix: under each setting, what each kind of viewer sees on asking, is pushed unasked, and learns of last seen.
+#[tokio::test(start_paused = true)]
+async fn privacy_enforced() {
+    use PresenceVisibility::{ContactsOnly, Everyone, Nobody};
+    use Viewer::{Contact, OneSided, Oneself, Stranger};
+    let admitted = [
+        (Everyone, vec![Contact, OneSided, Stranger, Oneself]),
+        (ContactsOnly, vec![Contact, Oneself]),
+        (Nobody, vec![Oneself]),
+    ];
+    for (visibility, admitted) in admitted {
+        for viewer in VIEWERS {
+            let world = World::new();
+            world.keep_beating("a").await;
+            world.start();
+            let user = world.user(visibility).await;
+            let viewer_id = meet(&world, user, viewer).await;
+            let is_admitted = admitted.contains(&viewer);
+            let case = format!("{visibility:?} to {viewer:?}");
+
+            if viewer != Oneself {
+                world.connect(viewer_id, "a").await;
+            }
+            time::sleep(TIER_1).await;
+            world.told.take();
+            let route = world.connect(user, "a").await;
+            let seen = if is_admitted { PresenceView::Online } else { PresenceView::Unknown };
+            assert_eq!(world.look(viewer_id, user).await, seen, "{case}, online");
+            time::sleep(TIER_1).await;
+            // Nobody is told of themselves.
+            let is_pushed = is_admitted && viewer != Oneself;
+            assert_eq!(world.told.pushes().len(), usize::from(is_pushed), "{case}, pushed online");
+
+            world.disconnect(route).await;
+            time::sleep(BACK_WITHIN + TIER_1).await;
+            assert_eq!(world.told.pushes().len(), usize::from(is_pushed), "{case}, pushed offline");
+            let last_seen = world.last_seen(user).await;
+            assert!(last_seen.is_some(), "{case}, it is known");
+            let seen = if is_admitted { PresenceView::Offline { last_seen } } else { PresenceView::Unknown };
+            assert_eq!(world.look(viewer_id, user).await, seen, "{case}, last seen");
+        }
+    }
+}
+
+/// Somebody who shares an active chat with the user.
+async fn meet(world: &World, user: UserId, viewer: Viewer) -> UserId {
+    if viewer == Viewer::Oneself {
+        return user;
+    }
+    let viewer_id = world.user(PresenceVisibility::Everyone).await;
+    world.chat(user, &[viewer_id]).await;
+    match viewer {
+        Viewer::Contact => world.befriend(viewer_id, user).await,
+        Viewer::OneSided => world.store.add(viewer_id, user).await.unwrap(),
+        Viewer::Stranger | Viewer::Oneself => {}
+    }
+    viewer_id
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_looks_the_same_whatever_the_reason() {
+    let world = World::new();
+    let viewer = world.user(PresenceVisibility::Everyone).await;
+    let (hidden, private) =
+        (world.user(PresenceVisibility::Nobody).await, world.user(PresenceVisibility::ContactsOnly).await);
+    let nobody = UserId::from_bytes([9; 16]);
+    world.keep_beating("a").await;
+    world.connect(hidden, "a").await;
+    let looks = [hidden, private, nobody, hidden].map(|user_id| Look { viewer, user_id });
+    assert_eq!(world.presence().look(&looks).await.unwrap(), [PresenceView::Unknown; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_are_answered_in_their_order_whoever_looks_at_whom() {
+    let world = World::new();
+    world.keep_beating("a").await;
+    let (one, other) =
+        (world.user(PresenceVisibility::ContactsOnly).await, world.user(PresenceVisibility::Everyone).await);
+    world.connect(one, "a").await;
+    let look = |viewer, user_id| Look { viewer, user_id };
+    let looks = [look(other, one), look(one, other), look(one, one), look(other, one)];
+    let offline = PresenceView::Offline { last_seen: None };
+    let seen = world.presence().look(&looks).await.unwrap();
+    assert_eq!(seen, [PresenceView::Unknown, offline, PresenceView::Online, PresenceView::Unknown]);
+    assert_eq!(world.presence().look(&[]).await.unwrap(), []);
+}

@@ -1,0 +1,215 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatId, ContentType, PresenceView, PresenceVisibility, Timestamp, UserId};
+use memory::{MemoryRoutes, MemoryStore, SequentialIds};
+use ports::{
+    ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser, PresenceNews,
+    Presences, Route, RouteWriter, StoreError, UserKey, UserReader, UserWriter, Watchers,
+};
+use tidings_presence::Presence;
+use tokio::task::AbortHandle;
+use tokio::time::{self, Instant};
+
+/// How long a gateway lives after its last beat.
+pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
+/// How long a user who is gone has to come back before others are told.
+pub(crate) const BACK_WITHIN: Duration = Duration::from_millis(250);
+/// Longer than an announcement takes: the tier of chats that are active (ADR-010 §2.4).
+pub(crate) const TIER_1: Duration = Duration::from_secs(1);
+
+/// Follows tokio's clock, which a test can hold and push.
+pub(crate) struct VirtualClock(Instant);
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000) + self.0.elapsed()
+    }
+}
+
+/// A service without gateways: the test says what they would.
+pub(crate) struct World {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) routes: Arc<MemoryRoutes>,
+    pub(crate) told: Arc<Told>,
+    pub(crate) clock: Arc<VirtualClock>,
+    ids: Arc<SequentialIds>,
+}
+
+/// One push, as its recipient sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pushed {
+    pub(crate) gateway: String,
+    pub(crate) to: UserId,
+    pub(crate) of: UserId,
+    pub(crate) status: &'static str,
+}
+
+/// Remembers what gateways are told.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<Vec<(Instant, GatewayId, PresenceNews)>>);
+
+#[async_trait]
+impl Watchers for Told {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        let now = Instant::now();
+        self.0.lock().unwrap().extend(news.into_iter().map(|news| (now, gateway.clone(), news)));
+        Ok(())
+    }
+}
+
+impl Told {
+    /// Every gateway's news since the last call, and when they came.
+    pub(crate) fn take(&self) -> Vec<(Instant, GatewayId, PresenceNews)> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    /// Who was pushed what since the last call, in a stable order.
+    pub(crate) fn pushes(&self) -> Vec<Pushed> {
+        let mut pushes = vec![];
+        for (_, gateway, PresenceNews { user_id, view, recipients }) in self.take() {
+            pushes.extend(recipients.into_iter().map(|to| Pushed {
+                gateway: gateway.0.to_string(),
+                to,
+                of: user_id,
+                status: status(view),
+            }));
+        }
+        pushes.sort();
+        pushes
+    }
+}
+
+pub(crate) fn status(view: PresenceView) -> &'static str {
+    match view {
+        PresenceView::Online => "online",
+        PresenceView::Offline { .. } => "offline",
+        PresenceView::Unknown => "unknown",
+    }
+}
+
+pub(crate) fn gateway(name: &str) -> GatewayId {
+    GatewayId(name.into())
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(VirtualClock(Instant::now()));
+        let ids = Arc::new(SequentialIds::default());
+        let store = Arc::new(MemoryStore::new(ids.clone()));
+        let routes = Arc::new(MemoryRoutes::new(clock.clone(), EXPIRY));
+        Self { store, routes, told: Arc::default(), clock, ids }
+    }
+
+    /// Presence of one process; there may be several.
+    pub(crate) fn presence(&self) -> Arc<Presence> {
+        Arc::new(Presence {
+            routes: self.routes.clone(),
+            transitions: self.routes.clone(),
+            watchers: self.told.clone(),
+            users: self.store.clone(),
+            last_seen: self.store.clone(),
+            contacts: self.store.clone(),
+            chats: self.store.clone(),
+            messages: self.store.clone(),
+            clock: self.clock.clone(),
+        })
+    }
+
+    pub(crate) fn start(&self) -> AbortHandle {
+        let presence = self.presence();
+        tokio::spawn(async move { presence.run().await }).abort_handle()
+    }
+
+    pub(crate) async fn user(&self, visibility: PresenceVisibility) -> UserId {
+        let user_id: UserId = self.ids.ulid().into();
+        let new = NewUser { user_id, display_name: "A".to_owned().try_into().unwrap(), created_at: self.clock.now() };
+        let key = UserKey::External { issuer: "test".to_owned(), subject: user_id.to_string() };
+        self.store.find_or_create(key, new).await.unwrap();
+        self.store.update(user_id, None, Some(visibility), self.clock.now()).await.unwrap();
+        user_id
+    }
+
+    pub(crate) async fn set_visibility(&self, user_id: UserId, visibility: PresenceVisibility) {
+        self.store.update(user_id, None, Some(visibility), self.clock.now()).await.unwrap();
+    }
+
+    pub(crate) async fn befriend(&self, one: UserId, other: UserId) {
+        self.store.add(one, other).await.unwrap();
+        self.store.add(other, one).await.unwrap();
+    }
+
+    /// Beats for a gateway from now on.
+    pub(crate) async fn keep_beating(&self, name: &str) -> AbortHandle {
+        let (routes, gateway) = (self.routes.clone(), gateway(name));
+        routes.beat(&gateway).await.unwrap();
+        let beats = async move {
+            let mut beat = time::interval(EXPIRY / 3);
+            loop {
+                beat.tick().await;
+                routes.beat(&gateway).await.unwrap();
+            }
+        };
+        tokio::spawn(beats).abort_handle()
+    }
+
+    /// A new connection of a user.
+    pub(crate) async fn connect(&self, user_id: UserId, name: &str) -> Route {
+        let route = Route {
+            connection_id: self.ids.ulid().into(),
+            user_id,
+            device_id: uuid::Uuid::new_v4().into(),
+            gateway: gateway(name),
+            connected_at: self.clock.now(),
+        };
+        self.routes.register(&route).await.unwrap();
+        route
+    }
+
+    pub(crate) async fn disconnect(&self, route: Route) {
+        self.routes.unregister(&[route], BACK_WITHIN).await.unwrap();
+    }
+
+    /// A group in which somebody has just written.
+    pub(crate) async fn chat(&self, owner: UserId, members: &[UserId]) -> ChatId {
+        let chat_id = self.quiet_chat(owner, members).await;
+        self.send(chat_id, owner).await;
+        chat_id
+    }
+
+    /// A group in which nobody has written.
+    pub(crate) async fn quiet_chat(&self, owner: UserId, members: &[UserId]) -> ChatId {
+        let group = NewGroup {
+            chat_id: self.ids.ulid().into(),
+            name: "group".to_owned().try_into().unwrap(),
+            created_by: owner,
+            members: members.to_vec(),
+            created_at: self.clock.now(),
+        };
+        self.store.create_group(group).await.unwrap().chat().chat_id
+    }
+
+    pub(crate) async fn send(&self, chat_id: ChatId, sender_id: UserId) {
+        let message = NewMessage {
+            chat_id,
+            sender_id,
+            client_message_id: uuid::Uuid::new_v4().into(),
+            message_id: self.ids.ulid().into(),
+            content: "hi".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: self.clock.now(),
+            origin_connection_id: None,
+        };
+        self.store.append(vec![message]).await.unwrap();
+    }
+
+    pub(crate) async fn look(&self, viewer: UserId, user_id: UserId) -> PresenceView {
+        self.presence().look(&[Look { viewer, user_id }]).await.unwrap().remove(0)
+    }
+
+    pub(crate) async fn last_seen(&self, user_id: UserId) -> Option<Timestamp> {
+        self.store.users(&[user_id]).await.unwrap().remove(0).unwrap().last_seen_at
+    }
+}

@@ -1,0 +1,194 @@
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use domain::UserId;
+use ports::{GatewayId, Route};
+use protocol::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Admin;
+use super::error::AdminError;
+
+/// Connections of a gateway that are counted. Beyond that it has more.
+const COUNTED_MAX: usize = 10_000;
+/// Connections of a gateway in an answer, unless another number is asked for.
+const LIMIT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Deserialize)]
+pub(super) struct ListQuery {
+    limit: Option<usize>,
+}
+
+/// The live connections of a user. Whether there is such a user is not known here.
+pub(super) async fn of_user(
+    State(admin): State<Admin>,
+    Path(user_id): Path<String>,
+) -> Result<Json<Value>, AdminError> {
+    let user_id: UserId = user_id.parse().map_err(|error| AdminError::new(ErrorCode::ValidationError, error))?;
+    let routes = admin.routes.routes(user_id).await?;
+    Ok(Json(json!({ "user_id": user_id, "connections": bodies(&routes) })))
+}
+
+/// The gateways that beat, and how many connections each has.
+pub(super) async fn gateways(State(admin): State<Admin>) -> Result<Json<Value>, AdminError> {
+    let mut gateways = vec![];
+    for gateway in admin.routes.live_gateways().await? {
+        let (routes, has_more) = listed(&admin, &gateway, COUNTED_MAX).await?;
+        gateways.push(json!({ "gateway": *gateway.0, "connections": routes.len(), "has_more": has_more }));
+    }
+    Ok(Json(json!({ "gateways": gateways })))
+}
+
+/// Connections of a gateway. One that beats no more has some for as long as nobody has swept them away.
+pub(super) async fn of_gateway(
+    State(admin): State<Admin>,
+    Path(id): Path<String>,
+    Query(ListQuery { limit }): Query<ListQuery>,
+) -> Result<Json<Value>, AdminError> {
+    let limit = limit.unwrap_or(LIMIT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        let message = format!("`limit` is {limit}, and must be from 1 to {LIMIT_MAX}");
+        return Err(AdminError::new(ErrorCode::ValidationError, message));
+    }
+    let gateway = GatewayId(id.into());
+    let is_live = admin.routes.live_gateways().await?.contains(&gateway);
+    let (routes, has_more) = listed(&admin, &gateway, limit).await?;
+    if !is_live && routes.is_empty() {
+        return Err(AdminError::new(ErrorCode::NotFound, format!("there is no gateway `{}`", gateway.0)));
+    }
+    let connections = bodies(&routes);
+    let gateway = &*gateway.0;
+    Ok(Json(json!({ "gateway": gateway, "is_live": is_live, "connections": connections, "has_more": has_more })))
+}
+
+/// Up to `limit` routes of a gateway, and whether there are more.
+async fn listed(admin: &Admin, gateway: &GatewayId, limit: usize) -> Result<(Vec<Route>, bool), AdminError> {
+    let mut routes = admin.routes.on_gateway(gateway, limit + 1).await?;
+    let has_more = routes.len() > limit;
+    routes.truncate(limit);
+    Ok((routes, has_more))
+}
+
+fn bodies(routes: &[Route]) -> Vec<Value> {
+    let body = |route: &Route| {
+        json!({
+            "connection_id": route.connection_id,
+            "user_id": route.user_id,
+            "device_id": route.device_id,
+            "gateway": *route.gateway.0,
+            "connected_at": route.connected_at,
+        })
+    };
+    routes.iter().map(body).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use domain::{ConnectionId, DeviceId};
+    use http::Request;
+    use memory::MemoryRoutes;
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use ports::{Clock, Ids, RandomIds, RouteWriter, SystemClock};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::admin::{AdminToken, router};
+
+    /// What operators see of gateways with so many connections, of which some beat.
+    struct World {
+        token: Arc<AdminToken>,
+        app: Router,
+    }
+
+    impl World {
+        async fn with(gateways: &[(&str, usize, bool)]) -> Self {
+            let routes = MemoryRoutes::new(Arc::new(SystemClock), Duration::from_secs(15));
+            for (name, count, beats) in gateways {
+                let gateway = GatewayId((*name).into());
+                for _ in 0..*count {
+                    let route = Route {
+                        connection_id: ConnectionId::from(RandomIds.ulid()),
+                        user_id: UserId::from(RandomIds.ulid()),
+                        device_id: DeviceId::from_bytes(rand::random()),
+                        gateway: gateway.clone(),
+                        connected_at: SystemClock.now(),
+                    };
+                    routes.register(&route).await.unwrap();
+                }
+                if *beats {
+                    routes.beat(&gateway).await.unwrap();
+                }
+            }
+            let token = Arc::new(AdminToken::open(tempfile::tempdir().unwrap().path()).unwrap());
+            let admin = Admin { token: token.clone(), routes: Arc::new(routes), outward: None };
+            let app = router(admin, PrometheusBuilder::new().build_recorder().handle());
+            Self { token, app }
+        }
+
+        async fn get(&self, path: &str) -> (u16, Value) {
+            let request = Request::get(format!("/admin/v1{path}"))
+                .header("authorization", format!("Bearer {}", self.token.expose()))
+                .body(Body::empty());
+            let answer = self.app.clone().oneshot(request.unwrap()).await.unwrap();
+            let status = answer.status().as_u16();
+            let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+            (status, serde_json::from_slice(&body).unwrap())
+        }
+    }
+
+    #[tokio::test]
+    async fn gateways_that_beat_are_listed_and_their_connections_counted_up_to_a_bound() {
+        let world = World::with(&[("dead", 1, false), ("empty", 0, true), ("full", 10_001, true)]).await;
+        let expected = json!({ "gateways": [
+            { "gateway": "empty", "connections": 0, "has_more": false },
+            { "gateway": "full", "connections": 10_000, "has_more": true },
+        ] });
+        assert_eq!(world.get("/gateways").await, (200, expected));
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_beats_no_more_is_known_for_what_it_has_left() {
+        let world = World::with(&[("dead", 1, false), ("empty", 0, true)]).await;
+        let (status, mut dead) = world.get("/gateways/dead/connections").await;
+        assert_eq!((status, dead["connections"].as_array().unwrap().len()), (200, 1));
+        let user_id = dead["connections"][0]["user_id"].as_str().unwrap().to_owned();
+        dead["connections"].take();
+        assert_eq!(dead, json!({ "gateway": "dead", "is_live": false, "connections": null, "has_more": false }));
+        let nothing_live = json!({ "user_id": user_id, "connections": [] });
+        assert_eq!(world.get(&format!("/users/{user_id}/connections")).await, (200, nothing_live));
+
+        let empty = json!({ "gateway": "empty", "is_live": true, "connections": [], "has_more": false });
+        assert_eq!(world.get("/gateways/empty/connections").await, (200, empty));
+        let (status, unknown) = world.get("/gateways/nowhere/connections").await;
+        assert_eq!((status, &unknown["error"]["message"]), (404, &json!("there is no gateway `nowhere`")));
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_a_hundred_connections_unless_another_number_is_asked_for() {
+        let world = World::with(&[("local", 1001, true)]).await;
+        for (query, count) in [("", 100), ("?limit=1", 1), ("?limit=1000", 1000)] {
+            let (status, answer) = world.get(&format!("/gateways/local/connections{query}")).await;
+            let listed = answer["connections"].as_array().unwrap().len();
+            assert_eq!((status, listed, &answer["has_more"]), (200, count, &json!(true)), "{query:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_that_cannot_be_is_refused_by_name() {
+        let world = World::with(&[("local", 1, true)]).await;
+        for limit in [0, 1001] {
+            let (status, answer) = world.get(&format!("/gateways/local/connections?limit={limit}")).await;
+            let message = format!("`limit` is {limit}, and must be from 1 to 1000");
+            assert_eq!((status, &answer["error"]["message"]), (400, &json!(message)));
+        }
+        let (status, answer) = world.get("/users/nobody/connections").await;
+        let message = "`nobody` is not an id of the form user_<ulid>";
+        assert_eq!((status, &answer["error"]["message"]), (400, &json!(message)));
+    }
+}

@@ -249,6 +249,8 @@ impl Driver {
             }
             Command::MarkRead { chat_id, sequence } => self.session.mark_read(now, chat_id, sequence),
             Command::Typing { chat_id, is_typing } => self.session.typing(now, chat_id, is_typing),
+            Command::Watch { user_ids } => self.session.watch(now, &user_ids),
+            Command::Unwatch { user_ids } => self.session.unwatch(now, &user_ids),
             Command::Close { done } => {
                 self.note_stored();
                 self.closers.push(done);

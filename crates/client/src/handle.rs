@@ -1,7 +1,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use domain::{ChatId, ContentType, Sequence};
+use domain::{ChatId, ContentType, Sequence, UserId};
 use protocol::frame::{SendMessage, SendMessageAck};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Send { message: SendMessage, outcome: oneshot::Sender<Result<SendMessageAck, SendError>> },
     MarkRead { chat_id: ChatId, sequence: Sequence },
     Typing { chat_id: ChatId, is_typing: bool },
+    Watch { user_ids: Vec<UserId> },
+    Unwatch { user_ids: Vec<UserId> },
     Close { done: oneshot::Sender<()> },
 }
 
@@ -56,6 +58,17 @@ impl ClientHandle {
     /// Says that the user types, or no longer does.
     pub async fn typing(&self, chat_id: ChatId, is_typing: bool) -> Result<(), Closed> {
         self.command(Command::Typing { chat_id, is_typing }).await
+    }
+
+    /// Asks for the presence of users and for its changes from now on, also after a reconnection. What is known, and then each
+    /// change, comes as [`ClientEvent::Presence`](crate::ClientEvent::Presence). A connection can watch 1000 users.
+    pub async fn watch(&self, user_ids: Vec<UserId>) -> Result<(), Closed> {
+        self.command(Command::Watch { user_ids }).await
+    }
+
+    /// Ends that.
+    pub async fn unwatch(&self, user_ids: Vec<UserId>) -> Result<(), Closed> {
+        self.command(Command::Unwatch { user_ids }).await
     }
 
     /// Acknowledges what the application has taken, and ends the session. Returns when that is written.

@@ -55,7 +55,7 @@ pub trait Transitions: Send + Sync {
 }
 
 /// One user who looks at another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Look {
     /// Who looks.
     pub viewer: UserId,

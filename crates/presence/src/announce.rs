@@ -1,16 +1,16 @@
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use domain::{Standing, Timestamp, User, UserId};
-use futures_util::future::try_join_all;
+use domain::{PresenceView, Standing, Timestamp, UserId};
+use futures_util::future::join_all;
 use metrics::{counter, gauge};
-use ports::{GatewayId, StoreError, Transition};
+use ports::{GatewayId, Look, Presences, StoreError, Transition};
 use tokio::time::{self, MissedTickBehavior};
 use tracing::warn;
 
 use crate::Presence;
-use crate::presence::News;
-use crate::reach::ByGateway;
+use crate::presence::{HIDDEN, News};
+use crate::reach::{ByGateway, people};
 
 /// How often those who have come and gone are looked for.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
@@ -72,11 +72,11 @@ impl Presence {
         }
     }
 
-    /// Announces some of those who are due, and says how many.
-    async fn announce_due(&self) -> Result<usize, StoreError> {
+    /// Announces some of those who are due. One who cannot be looked into holds up nobody, and is claimed again.
+    async fn announce_due(&self) -> Result<(), StoreError> {
         let claimed = self.transitions.claim(CLAIM_LEN).await?;
         if claimed.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         // Written down first: who hears that somebody is gone can ask since when. Coming is written down too, so that a
         // death of everything loses no more than the time since.
@@ -84,32 +84,73 @@ impl Presence {
         let seen: Vec<(UserId, Timestamp)> =
             claimed.iter().map(|change| (change.user_id, last_seen(change, now))).collect();
         self.last_seen.saw(&seen).await?;
-        let users = self.users_by_id(claimed.iter().map(|change| change.user_id)).await?;
-        let mut news = vec![];
+        let (mut news, mut announced) = (vec![], vec![]);
         for changes in claimed.chunks(AT_ONCE) {
-            let looked_into = changes.iter().map(|change| self.news_of(change, &users));
-            news.extend(try_join_all(looked_into).await?.into_iter().flatten());
+            let looked_into = join_all(changes.iter().map(|change| self.news_of(change))).await;
+            for (change, outcome) in changes.iter().zip(looked_into) {
+                match outcome {
+                    Ok(of_change) => {
+                        news.extend(of_change);
+                        announced.push(change.clone());
+                    }
+                    Err(failure) => {
+                        warn!(
+                            error = &failure as &dyn std::error::Error,
+                            "a user is not announced; they are claimed again"
+                        );
+                    }
+                }
+            }
         }
-        self.tell(news).await?;
-        self.transitions.settle(&claimed).await?;
-        for change in claimed.iter().filter(|change| change.is_news) {
+        self.tell(&news).await?;
+        self.take_back(&news).await?;
+        self.transitions.settle(&announced).await?;
+        for change in announced.iter().filter(|change| change.is_news) {
             let status = if change.standing == Standing::Online { "online" } else { "offline" };
             counter!("tidings_presence_transitions_total", "status" => status).increment(1);
         }
-        Ok(claimed.len())
+        Ok(())
     }
 
     /// What is told of a transition; nothing of somebody whom nobody may see. Where nobody was told otherwise, nobody is told
     /// unasked; but a watcher for whom a gateway has looked meanwhile may have been shown it.
-    async fn news_of(&self, change: &Transition, users: &HashMap<UserId, User>) -> Result<Option<News>, StoreError> {
-        let Some(user) = users.get(&change.user_id).filter(|user| user.presence_visibility.shows_anybody()) else {
-            return Ok(None);
-        };
+    async fn news_of(&self, change: &Transition) -> Result<Option<News>, StoreError> {
+        let user_id = change.user_id;
+        let user = self.users.users(&[user_id]).await?.into_iter().flatten().next();
+        let Some(user) = user.filter(|user| user.presence_visibility.shows_anybody()) else { return Ok(None) };
         let recipients = match change.is_news {
-            true => self.recipients(user.user_id, user.presence_visibility).await?,
+            true => self.recipients(user_id, user.presence_visibility).await?,
             false => ByGateway::new(),
         };
-        Ok(Some(News { user_id: user.user_id, view: change.standing.into(), recipients }))
+        Ok(Some(News { user_id, view: change.standing.into(), recipients }))
+    }
+
+    /// Looks once more for those who were told that somebody is there. Who may not see it any more was told by a change
+    /// of the setting, or of contacts, that this has overtaken.
+    async fn take_back(&self, news: &[News]) -> Result<(), StoreError> {
+        let of_online = news.iter().filter(|news| news.view == PresenceView::Online);
+        let looks: BTreeSet<Look> = of_online
+            .flat_map(|news| people(&news.recipients).into_iter().map(|viewer| Look { viewer, user_id: news.user_id }))
+            .collect();
+        if looks.is_empty() {
+            return Ok(());
+        }
+        let looks = Vec::from_iter(looks);
+        let views = self.look(&looks).await?;
+        let hidden: HashSet<Look> = looks
+            .into_iter()
+            .zip(views)
+            .filter_map(|(look, view)| (view == PresenceView::Unknown).then_some(look))
+            .collect();
+        let taken_back = news.iter().filter_map(|News { user_id, recipients, .. }| {
+            let mut recipients = recipients.clone();
+            for viewers in recipients.values_mut() {
+                viewers.retain(|viewer| hidden.contains(&Look { viewer: *viewer, user_id: *user_id }));
+            }
+            recipients.retain(|_, viewers| !viewers.is_empty());
+            (!recipients.is_empty()).then_some(News { user_id: *user_id, view: HIDDEN, recipients })
+        });
+        self.tell(&taken_back.collect::<Vec<_>>()).await
     }
 }
 

@@ -31,6 +31,9 @@ pub struct Presence {
     pub clock: Arc<dyn Clock>,
 }
 
+/// What those see who may not see any more: somebody who is not there.
+pub(crate) const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
+
 /// What some users see of one from now on, wherever they are.
 pub(crate) struct News {
     pub(crate) user_id: UserId,
@@ -41,7 +44,7 @@ pub(crate) struct News {
 
 impl Presence {
     /// Tells every gateway, because anyone may hold somebody who watches. One call for each, however many news there are.
-    pub(crate) async fn tell(&self, news: Vec<News>) -> Result<(), StoreError> {
+    pub(crate) async fn tell(&self, news: &[News]) -> Result<(), StoreError> {
         if news.is_empty() {
             return Ok(());
         }

@@ -19,6 +19,11 @@ const CHATS_AT_ONCE: usize = 10;
 /// People, by the gateways that hold their connections.
 pub(crate) type ByGateway = BTreeMap<GatewayId, Vec<UserId>>;
 
+/// Who they are, wherever they are.
+pub(crate) fn people(by_gateway: &ByGateway) -> BTreeSet<UserId> {
+    by_gateway.values().flatten().copied().collect()
+}
+
 impl Presence {
     /// Who is told unasked that a user has come or gone, under a setting.
     ///
@@ -44,8 +49,8 @@ impl Presence {
         if !visibility.asks_contacts() {
             return Ok(online);
         }
-        let viewers: BTreeSet<UserId> = online.values().flatten().copied().collect();
-        let mutual = self.mutual_contacts(viewers.into_iter().map(|viewer| Look { viewer, user_id }).collect()).await?;
+        let mutual =
+            self.mutual_contacts(people(&online).into_iter().map(|viewer| Look { viewer, user_id }).collect()).await?;
         for viewers in online.values_mut() {
             viewers.retain(|viewer| mutual.contains(&Look { viewer: *viewer, user_id }));
         }

@@ -5,11 +5,8 @@ use ports::{Look, Presences, StoreError};
 use tracing::warn;
 
 use crate::Presence;
-use crate::presence::News;
-use crate::reach::ByGateway;
-
-/// What those see who may not see any more: somebody who is not there.
-const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
+use crate::presence::{HIDDEN, News};
+use crate::reach::{ByGateway, people};
 
 impl Presence {
     /// Tells everybody whom it concerns that a user is seen by others from now on than before. Best effort: what is not
@@ -45,7 +42,7 @@ impl Presence {
             }
         }
         let news = [(HIDDEN, lost), (view, gained)];
-        self.tell(news.map(|(view, recipients)| News { user_id, view, recipients }).into()).await
+        self.tell(&news.map(|(view, recipients)| News { user_id, view, recipients })).await
     }
 
     async fn tell_contacts(&self, one: UserId, other: UserId, are_mutual: bool) -> Result<(), StoreError> {
@@ -62,10 +59,6 @@ impl Presence {
             let recipients = if is_told { self.routes.gateways(&[viewer]).await? } else { ByGateway::new() };
             news.push(News { user_id, view: if are_mutual { view } else { HIDDEN }, recipients });
         }
-        self.tell(news).await
+        self.tell(&news).await
     }
-}
-
-fn people(by_gateway: &ByGateway) -> BTreeSet<UserId> {
-    by_gateway.values().flatten().copied().collect()
 }

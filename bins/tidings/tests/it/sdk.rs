@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
-use domain::{ChatId, ChatType, ContentType, Sequence, UserId};
+use domain::{ChatId, ChatType, ContentType, PresenceVisibility, Sequence, UserId};
 use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
-use protocol::rest::CreateChat;
+use protocol::rest::{CreateChat, UpdateMe};
 use uuid::Uuid;
 
 use crate::server::{PATIENCE, TestServer};
@@ -178,4 +178,38 @@ async fn mutual_contacts_see_who_is_connected() {
     ann.api().remove_contact(bob_id).await.unwrap();
     assert_eq!(ann.api().contacts(None).await.unwrap().data.contacts, []);
     assert_eq!(ann.api().presence(bob_id).await.unwrap(), of_bob(PresenceStatus::Unknown));
+}
+
+/// The next status that is told of a user.
+async fn status_of(events: &mut Events, user_id: UserId) -> PresenceStatus {
+    loop {
+        if let ClientEvent::Presence(presences) = next(events).await
+            && let Some(presence) = presences.iter().find(|presence| presence.user_id == user_id)
+        {
+            return presence.status;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_watched_stays_so_through_a_restart_of_the_server() {
+    let mut server = TestServer::start().await;
+    let (ann, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let shown = UpdateMe { display_name: None, presence_visibility: Some(PresenceVisibility::Everyone) };
+    bob.api().update_me(&shown).await.unwrap();
+    let (handle, mut events) = connected(&ann).await;
+    handle.watch(vec![bob_id]).await.unwrap();
+    assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Offline);
+    let (bobs, bobs_events) = connected(&bob).await;
+    assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Online);
+    drop(bobs_events);
+    bobs.close().await.unwrap();
+    assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Offline);
+
+    server.kill().await;
+    server.restart().await;
+    assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Offline, "it is asked for again");
+    let (_bobs, _bobs_events) = connected(&bob).await;
+    assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Online);
 }

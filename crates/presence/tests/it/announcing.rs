@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{PresenceView, PresenceVisibility, UserId};
 use ports::{Clock, ContactStore, RouteWriter};
 use tokio::time::{self, Instant};
 
-use crate::world::{BACK_WITHIN, EXPIRY, TIER_1, World, gateway, status};
+use crate::world::{BACK_WITHIN, Damaged, EXPIRY, Hiding, TIER_1, World, gateway, run, status};
 
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_and_comes_back_at_once_is_no_news_but_watchers_look_again() {
@@ -158,4 +159,36 @@ async fn a_gateway_that_was_only_slow_has_its_users_back() {
     world.routes.refresh(&[route]).await.unwrap();
     time::sleep(TIER_1).await;
     assert_eq!(statuses(&world), ["online"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_user_who_cannot_be_read_holds_up_nobody() {
+    let world = World::new();
+    let (damaged, user) =
+        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
+    world.keep_beating("a").await;
+    let users = Damaged { user_id: damaged, store: world.store.clone() };
+    run(world.presence_with(world.told.clone(), Arc::new(users)));
+    world.connect(damaged, "a").await;
+    world.connect(user, "a").await;
+    time::sleep(EXPIRY).await;
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| news.user_id).collect();
+    assert_eq!(told, [user]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hides_while_they_are_announced_is_gone_again_for_those_who_were_told() {
+    let world = World::new();
+    let (user, partner) =
+        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
+    world.chat(user, &[partner]).await;
+    world.keep_beating("a").await;
+    world.connect(partner, "a").await;
+    run(world.presence_with(Arc::new(Hiding { user_id: user, world: world.clone() }), world.store.clone()));
+    time::sleep(TIER_1).await;
+    world.told.take();
+    world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| (status(news.view), news.recipients)).collect();
+    assert_eq!(told, [("online", vec![partner]), ("offline", vec![partner])]);
 }

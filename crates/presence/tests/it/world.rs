@@ -2,7 +2,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ContentType, PresenceView, PresenceVisibility, Timestamp, UserId};
+use domain::{ChatId, ContentType, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId};
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
     ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser, PresenceNews,
@@ -29,6 +29,7 @@ impl Clock for VirtualClock {
 }
 
 /// A service without gateways: the test says what they would.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) routes: Arc<MemoryRoutes>,
@@ -49,6 +50,42 @@ pub(crate) struct Pushed {
 /// Remembers what gateways are told.
 #[derive(Default)]
 pub(crate) struct Told(Mutex<Vec<(Instant, GatewayId, PresenceNews)>>);
+
+/// Hides a user while gateways are told of them, as if that had been asked for a moment before.
+pub(crate) struct Hiding {
+    pub(crate) user_id: UserId,
+    pub(crate) world: World,
+}
+
+#[async_trait]
+impl Watchers for Hiding {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        if news.iter().any(|news| news.user_id == self.user_id) {
+            self.world.set_visibility(self.user_id, PresenceVisibility::Nobody).await;
+        }
+        self.world.told.tell(gateway, news).await
+    }
+}
+
+/// Users, one of whom has a damaged row.
+pub(crate) struct Damaged {
+    pub(crate) user_id: UserId,
+    pub(crate) store: Arc<MemoryStore>,
+}
+
+#[async_trait]
+impl UserReader for Damaged {
+    async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
+        if user_ids.contains(&self.user_id) {
+            return Err(StoreError::Corrupt { table: "users", source: "it is damaged".into() });
+        }
+        self.store.users(user_ids).await
+    }
+
+    async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
+        self.store.by_phone(phone_numbers).await
+    }
+}
 
 #[async_trait]
 impl Watchers for Told {
@@ -89,6 +126,10 @@ pub(crate) fn status(view: PresenceView) -> &'static str {
     }
 }
 
+pub(crate) fn run(presence: Arc<Presence>) -> AbortHandle {
+    tokio::spawn(async move { presence.run().await }).abort_handle()
+}
+
 pub(crate) fn gateway(name: &str) -> GatewayId {
     GatewayId(name.into())
 }
@@ -104,11 +145,15 @@ impl World {
 
     /// Presence of one process; there may be several.
     pub(crate) fn presence(&self) -> Arc<Presence> {
+        self.presence_with(self.told.clone(), self.store.clone())
+    }
+
+    pub(crate) fn presence_with(&self, watchers: Arc<dyn Watchers>, users: Arc<dyn UserReader>) -> Arc<Presence> {
         Arc::new(Presence {
             routes: self.routes.clone(),
             transitions: self.routes.clone(),
-            watchers: self.told.clone(),
-            users: self.store.clone(),
+            watchers,
+            users,
             last_seen: self.store.clone(),
             contacts: self.store.clone(),
             chats: self.store.clone(),
@@ -118,8 +163,7 @@ impl World {
     }
 
     pub(crate) fn start(&self) -> AbortHandle {
-        let presence = self.presence();
-        tokio::spawn(async move { presence.run().await }).abort_handle()
+        run(self.presence())
     }
 
     pub(crate) async fn user(&self, visibility: PresenceVisibility) -> UserId {

@@ -1,7 +1,8 @@
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use domain::limits::PRESENCE_USERS_MAX;
 use domain::{ChatId, Sequence, UserId};
 
 use super::acks::Acks;
@@ -44,6 +45,8 @@ pub struct ClientSession {
     syncs: Syncs,
     /// The furthest read mark of each chat. They have no answer, so each connection begins by repeating them.
     reads: BTreeMap<ChatId, Sequence>,
+    /// Whose presence is watched. A subscription ends with its connection, so each connection begins by repeating it.
+    watched: BTreeSet<UserId>,
     /// Connections that failed in a row.
     failures: u32,
     /// The pause after the first of them.
@@ -117,6 +120,7 @@ impl ClientSession {
             sends: Sends::new(bounds),
             syncs: Syncs::default(),
             reads: BTreeMap::new(),
+            watched: BTreeSet::new(),
             failures: 0,
             reconnect_pause: backoff::FIRST,
             refreshed: false,
@@ -218,6 +222,20 @@ impl ClientSession {
     /// Says that the user types, or no longer does. Without a connection nobody needs to know.
     pub fn typing(&mut self, now: Instant, chat_id: ChatId, is_typing: bool) {
         self.transmit(now, None, ClientFrame::Typing { chat_id, is_typing });
+    }
+
+    /// Asks for the presence of users and for its changes, on this connection and all that follow.
+    pub fn watch(&mut self, now: Instant, user_ids: &[UserId]) {
+        let new: Vec<UserId> = user_ids.iter().copied().filter(|user_id| self.watched.insert(*user_id)).collect();
+        self.subscribe(now, &new);
+    }
+
+    /// Ends that.
+    pub fn unwatch(&mut self, now: Instant, user_ids: &[UserId]) {
+        let gone: Vec<UserId> = user_ids.iter().copied().filter(|user_id| self.watched.remove(user_id)).collect();
+        for user_ids in gone.chunks(PRESENCE_USERS_MAX) {
+            self.transmit(now, None, ClientFrame::PresenceUnsubscribe { user_ids: user_ids.to_vec() });
+        }
     }
 
     /// Says that the application has stored this message and all before it, which are acknowledged soon.
@@ -436,6 +454,7 @@ impl ClientSession {
         for (chat_id, sequence) in self.reads.clone() {
             self.transmit(now, None, ClientFrame::MarkRead { chat_id, sequence });
         }
+        self.subscribe(now, &self.watched.iter().copied().collect::<Vec<_>>());
         self.want_every_chat();
         self.pump(now);
     }
@@ -623,7 +642,15 @@ impl ClientSession {
         }
     }
 
-    /// Writes a frame that has no answer, if there is a connection.
+    /// Its answer is told like any other news of presence, so nothing waits for it.
+    fn subscribe(&mut self, now: Instant, user_ids: &[UserId]) {
+        for user_ids in user_ids.chunks(PRESENCE_USERS_MAX) {
+            let frame = ClientFrame::PresenceSubscribe { user_ids: user_ids.to_vec() };
+            self.transmit(now, RequestId::new("p"), frame);
+        }
+    }
+
+    /// Writes a frame whose answer nothing waits for, if there is a connection.
     fn transmit(&mut self, now: Instant, request_id: Option<RequestId>, frame: ClientFrame) {
         if let State::Established(link) = &mut self.state {
             link.last_sent = now;

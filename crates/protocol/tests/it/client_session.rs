@@ -155,6 +155,11 @@ impl Client {
     }
 }
 
+/// How many, and the first of them.
+fn users(user_ids: &[UserId]) -> String {
+    format!("{} from {}", user_ids.len(), user_ids[0].to_bytes()[15])
+}
+
 fn notation(output: Output) -> String {
     match output {
         Output::Connect => "connect".to_owned(),
@@ -171,6 +176,8 @@ fn notation(output: Output) -> String {
                 ClientFrame::Ack { sequence, .. } => format!("> ack {sequence}"),
                 ClientFrame::MarkRead { sequence, .. } => format!("> read {sequence}"),
                 ClientFrame::Typing { is_typing, .. } => format!("> typing {is_typing}"),
+                ClientFrame::PresenceSubscribe { user_ids } => format!("> watch{id} {}", users(&user_ids)),
+                ClientFrame::PresenceUnsubscribe { user_ids } => format!("> unwatch {}", users(&user_ids)),
                 ClientFrame::Heartbeat => "> heartbeat".to_owned(),
                 other => format!("{other:?}"),
             }
@@ -206,6 +213,29 @@ fn it_is_silent_until_the_connection_is_established() {
         ["connected", "list chats", "> read 3", "> sync y0 after 4", "> send s0 early"],
         "what waited goes out, except for the typing"
     );
+}
+
+#[test]
+fn whom_it_watches_is_asked_for_on_every_connection_by_the_hundred() {
+    let user = |n: u8| UserId::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n]);
+    let mut client = Client::new();
+    client.session.watch(client.now, &(1..=101).map(user).collect::<Vec<_>>());
+    assert_eq!(client.outputs(), ["connect"]);
+    let asked = ["connected", "list chats", "> watch p 100 from 1", "> watch p 1 from 101"];
+    assert_eq!(client.establish(), asked);
+    client.session.watch(client.now, &[user(7), user(102)]);
+    client.session.unwatch(client.now, &[user(1), user(2), user(200)]);
+    assert_eq!(
+        client.outputs(),
+        ["> watch p 1 from 102", "> unwatch 2 from 1"],
+        "what is so already is not said again"
+    );
+
+    client.disconnect(Ended::Lost);
+    client.at(5000).timeout();
+    assert_eq!(client.establish(), ["connected", "list chats", "> watch p 100 from 3"]);
+    let refused = client.refuse(Some("p"), ErrorCode::RateLimited, json!({}));
+    assert_eq!(refused, ["refused RATE_LIMITED"]);
 }
 
 #[test]

@@ -80,3 +80,23 @@ async fn of_many_people_in_one_group_a_thousand_are_told() {
     time::sleep(Duration::from_secs(10)).await;
     assert_eq!(told_when_user_connects(&world, user).await.len(), 1000);
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_gateway_is_told_of_the_recipients_it_holds() {
+    let world = World::new();
+    let everyone = PresenceVisibility::Everyone;
+    let (user, one, other) = (world.user(everyone).await, world.user(everyone).await, world.user(everyone).await);
+    world.chat(user, &[one, other]).await;
+    for name in ["a", "b"] {
+        world.keep_beating(name).await;
+    }
+    world.start();
+    world.connect(one, "a").await;
+    world.connect(other, "b").await;
+    time::sleep(TIER_1).await;
+    world.told.take();
+    world.connect(user, "a").await;
+    time::sleep(TIER_1).await;
+    let told: Vec<_> = world.told.pushes().into_iter().map(|pushed| (pushed.gateway, pushed.to)).collect();
+    assert_eq!(told, [("a".to_owned(), one), ("b".to_owned(), other)]);
+}

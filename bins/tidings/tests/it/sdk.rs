@@ -201,9 +201,8 @@ async fn whoever_is_watched_stays_so_through_a_restart_of_the_server() {
     let (handle, mut events) = connected(&ann).await;
     handle.watch(vec![bob_id]).await.unwrap();
     assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Offline);
-    let (bobs, bobs_events) = connected(&bob).await;
+    let (bobs, _bobs_events) = connected(&bob).await;
     assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Online);
-    drop(bobs_events);
     bobs.close().await.unwrap();
     assert_eq!(status_of(&mut events, bob_id).await, PresenceStatus::Offline);
 

@@ -1,21 +1,27 @@
 //! The test vectors of ADR-010 Part 4 that are about presence, by their names.
 
-use domain::{PresenceView, PresenceVisibility};
+use domain::{PresenceView, PresenceVisibility, UserId};
 use ports::{RouteWriter, Routes};
 use tokio::time::{self, Duration};
 
 use crate::world::{BACK_WITHIN, EXPIRY, Pushed, TIER_1, World, gateway};
 
-fn pushed(to: domain::UserId, of: domain::UserId, status: &'static str) -> Pushed {
+fn pushed(to: UserId, of: UserId, status: &'static str) -> Pushed {
     Pushed { gateway: "gw-002".to_owned(), to, of, status }
 }
 
-#[tokio::test(start_paused = true)]
-async fn first_connection_transitions_to_online() {
+/// Two users whom everyone sees, in a chat in which somebody has just written.
+async fn meet() -> (World, UserId, UserId) {
     let world = World::new();
     let (user, observer) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     world.chat(user, &[observer]).await;
+    (world, user, observer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_connection_transitions_to_online() {
+    let (world, user, observer) = meet().await;
     world.keep_beating("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
@@ -31,10 +37,7 @@ async fn first_connection_transitions_to_online() {
 
 #[tokio::test(start_paused = true)]
 async fn last_connection_transitions_to_offline() {
-    let world = World::new();
-    let (user, observer) =
-        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
-    world.chat(user, &[observer]).await;
+    let (world, user, observer) = meet().await;
     world.keep_beating("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
@@ -52,10 +55,7 @@ async fn last_connection_transitions_to_offline() {
 
 #[tokio::test(start_paused = true)]
 async fn multi_device_keeps_user_online() {
-    let world = World::new();
-    let (user, observer) =
-        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
-    world.chat(user, &[observer]).await;
+    let (world, user, observer) = meet().await;
     for name in ["gw-001", "gw-002"] {
         world.keep_beating(name).await;
     }
@@ -75,10 +75,7 @@ async fn multi_device_keeps_user_online() {
 
 #[tokio::test(start_paused = true)]
 async fn presence_staleness_bounded_by_expiry_window() {
-    let world = World::new();
-    let (user, observer) =
-        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
-    world.chat(user, &[observer]).await;
+    let (world, user, observer) = meet().await;
     world.keep_beating("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
@@ -91,10 +88,7 @@ async fn presence_staleness_bounded_by_expiry_window() {
 
 #[tokio::test(start_paused = true)]
 async fn server_crash_causes_entries_to_expire_within_expiry_window() {
-    let world = World::new();
-    let (user, observer) =
-        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
-    world.chat(user, &[observer]).await;
+    let (world, user, observer) = meet().await;
     world.keep_beating("gw-002").await;
     world.routes.beat(&gateway("gw-001")).await.unwrap();
     world.start();

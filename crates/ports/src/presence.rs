@@ -66,7 +66,8 @@ pub struct Look {
 /// Says what users may see of one another.
 #[async_trait]
 pub trait Presences: Send + Sync {
-    /// What each viewer sees, in the order asked. Privacy is judged by the store, now.
+    /// What each viewer sees, in the order asked. Privacy is judged by the store, now. It fails while routes are away: nobody
+    /// who was shown to be there is gone for that.
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError>;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use domain::{PresenceView, Standing, Timestamp, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, gauge};
-use ports::{GatewayId, Look, Presences, StoreError, Transition};
+use ports::{GatewayId, Look, StoreError, Transition};
 use tokio::time::{self, MissedTickBehavior};
 use tracing::warn;
 
@@ -136,12 +136,9 @@ impl Presence {
             return Ok(());
         }
         let looks = Vec::from_iter(looks);
-        let views = self.look(&looks).await?;
-        let hidden: HashSet<Look> = looks
-            .into_iter()
-            .zip(views)
-            .filter_map(|(look, view)| (view == PresenceView::Unknown).then_some(look))
-            .collect();
+        let visible = self.visible(&looks).await?;
+        let hidden: HashSet<Look> =
+            looks.into_iter().zip(visible).filter_map(|(look, user)| user.is_none().then_some(look)).collect();
         let taken_back = news.iter().filter_map(|News { user_id, recipients, .. }| {
             let mut recipients = recipients.clone();
             for viewers in recipients.values_mut() {

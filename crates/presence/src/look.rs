@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use domain::{PresenceView, Relation, Timestamp, User, UserId};
@@ -10,6 +10,25 @@ use crate::Presence;
 #[async_trait]
 impl Presences for Presence {
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+        let visible = self.visible(looks).await?;
+        let views = self.views(&visible).await?;
+        Ok(visible.iter().map(|user| view_of(user.as_ref(), &views)).collect())
+    }
+}
+
+impl Presence {
+    /// The same for somebody who asks once: while routes are away, nobody's presence is known.
+    pub async fn look_or_unknown(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
+        let visible = self.visible(looks).await?;
+        let views = self.views(&visible).await.unwrap_or_else(|failure| {
+            warn!(error = &failure as &dyn std::error::Error, "routes are away; nobody's presence is known");
+            HashMap::new()
+        });
+        Ok(visible.iter().map(|user| view_of(user.as_ref(), &views)).collect())
+    }
+
+    /// Whom each viewer may see: the one place where privacy is judged.
+    pub(crate) async fn visible(&self, looks: &[Look]) -> Result<Vec<Option<User>>, StoreError> {
         let users = self.users_by_id(looks.iter().map(|look| look.user_id)).await?;
         let asked: Vec<Look> = looks
             .iter()
@@ -17,26 +36,12 @@ impl Presences for Presence {
             .filter(|look| users.get(&look.user_id).is_some_and(|user| user.presence_visibility.asks_contacts()))
             .collect();
         let mutual = self.mutual_contacts(asked).await?;
-        let visible: Vec<Option<&User>> = looks
-            .iter()
-            .map(|look| {
-                users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation(*look, &mutual)))
-            })
-            .collect();
-        let shown: BTreeSet<UserId> = visible.iter().flatten().map(|user| user.user_id).collect();
-        let views = match self.views(shown.iter().map(|user_id| &users[user_id])).await {
-            Ok(views) => views,
-            Err(failure) => {
-                warn!(error = &failure as &dyn std::error::Error, "routes are away; nobody's presence is known");
-                return Ok(vec![PresenceView::Unknown; looks.len()]);
-            }
-        };
-        let view = |user: Option<&User>| user.map_or(PresenceView::Unknown, |user| views[&user.user_id]);
-        Ok(visible.into_iter().map(view).collect())
+        let visible = looks.iter().map(|look| {
+            users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation(*look, &mutual))).cloned()
+        });
+        Ok(visible.collect())
     }
-}
 
-impl Presence {
     /// Users by id; those who do not exist are missing.
     pub(crate) async fn users_by_id(
         &self,
@@ -59,12 +64,10 @@ impl Presence {
     }
 
     /// How it stands with users, as whoever may see them sees it.
-    async fn views<'a>(
-        &self,
-        users: impl Iterator<Item = &'a User>,
-    ) -> Result<HashMap<UserId, PresenceView>, StoreError> {
-        let (user_ids, stored): (Vec<UserId>, Vec<Option<Timestamp>>) =
-            users.map(|user| (user.user_id, user.last_seen_at)).unzip();
+    async fn views(&self, visible: &[Option<User>]) -> Result<HashMap<UserId, PresenceView>, StoreError> {
+        let users: BTreeMap<UserId, Option<Timestamp>> =
+            visible.iter().flatten().map(|user| (user.user_id, user.last_seen_at)).collect();
+        let (user_ids, stored): (Vec<UserId>, Vec<Option<Timestamp>>) = users.into_iter().unzip();
         if user_ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -79,6 +82,11 @@ impl Presence {
             })
             .collect())
     }
+}
+
+/// Who may not be seen, and of whom nothing is known, looks the same.
+fn view_of(user: Option<&User>, views: &HashMap<UserId, PresenceView>) -> PresenceView {
+    user.and_then(|user| views.get(&user.user_id)).copied().unwrap_or(PresenceView::Unknown)
 }
 
 fn relation(look: Look, mutual: &HashSet<Look>) -> Relation {

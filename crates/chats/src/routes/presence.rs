@@ -1,7 +1,7 @@
 use axum::extract::State;
 use domain::UserId;
 use domain::limits::PRESENCE_USERS_MAX;
-use ports::{Look, Presences};
+use ports::Look;
 use protocol::frame::{Presence, PresenceSnapshot};
 use protocol::rest::{self, Data};
 
@@ -35,6 +35,6 @@ pub(crate) async fn query_presence(
 
 async fn look(api: &Api, viewer: UserId, user_ids: &[UserId]) -> Result<Vec<Presence>, ApiError> {
     let looks: Vec<_> = user_ids.iter().map(|user_id| Look { viewer, user_id: *user_id }).collect();
-    let views = api.presence.look(&looks).await?;
+    let views = api.presence.look_or_unknown(&looks).await?;
     Ok(user_ids.iter().copied().zip(views).map(Presence::from).collect())
 }

@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use domain::{PresenceView, PresenceVisibility, UserId};
 use ports::{ContactStore, Look, Presences};
 use tokio::time;
 
-use crate::world::{BACK_WITHIN, TIER_1, World};
+use crate::world::{Away, BACK_WITHIN, TIER_1, World};
 
 /// What a viewer is to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,4 +103,16 @@ async fn looks_are_answered_in_their_order_whoever_looks_at_whom() {
     let seen = world.presence().look(&looks).await.unwrap();
     assert_eq!(seen, [PresenceView::Unknown, offline, PresenceView::Online, PresenceView::Unknown]);
     assert_eq!(world.presence().look(&[]).await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_routes_are_away_an_answer_is_unknown_and_nobody_who_watches_is_shown_that() {
+    let world = World::new();
+    let (viewer, user_id) =
+        (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
+    let mut presence = Arc::into_inner(world.presence()).unwrap();
+    presence.routes = Arc::new(Away);
+    let looks = [Look { viewer, user_id }];
+    assert_eq!(presence.look_or_unknown(&looks).await.unwrap(), [PresenceView::Unknown]);
+    presence.look(&looks).await.unwrap_err();
 }

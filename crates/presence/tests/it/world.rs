@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use domain::{ChatId, ContentType, PhoneNumber, PresenceView, PresenceVisibility,
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
     ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser, PresenceNews,
-    Presences, Route, RouteWriter, StoreError, UserKey, UserReader, UserWriter, Watchers,
+    Presences, Route, RouteWriter, Routes, StoreError, UserKey, UserReader, UserWriter, Watchers,
 };
 use tidings_presence::Presence;
 use tokio::task::AbortHandle;
@@ -64,6 +65,28 @@ impl Watchers for Hiding {
             self.world.set_visibility(self.user_id, PresenceVisibility::Nobody).await;
         }
         self.world.told.tell(gateway, news).await
+    }
+}
+
+/// Routes that are away.
+pub(crate) struct Away;
+
+#[async_trait]
+impl Routes for Away {
+    async fn routes(&self, _: UserId) -> Result<Vec<Route>, StoreError> {
+        Err(StoreError::unavailable("away"))
+    }
+
+    async fn gateways(&self, _: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
+        Err(StoreError::unavailable("away"))
+    }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        Err(StoreError::unavailable("away"))
+    }
+
+    async fn on_gateway(&self, _: &GatewayId, _: usize) -> Result<Vec<Route>, StoreError> {
+        Err(StoreError::unavailable("away"))
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
         let step_began = Instant::now();
         let status = Command::new("cargo")
             .args(step.arguments)
+            // What is built here is built once: state for the next build would be gigabytes that nobody reads.
+            .env("CARGO_INCREMENTAL", "0")
             .envs(step.environment.iter().copied())
             .current_dir(xtask::workspace_root())
             .status()

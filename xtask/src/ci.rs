@@ -25,7 +25,7 @@ pub(crate) const TIDY: Step =
     Step { needs: &[provide::nextest], ..Step::new("tidy", &["nextest", "run", "--package", "xtask"]) };
 
 /// The whole check, the quickest to fail first.
-pub(crate) const ALL: [Step; 6] = [
+pub(crate) const ALL: [Step; 7] = [
     Step::new("format", &["fmt", "--all", "--check"]),
     Step {
         needs: &[provide::build_tools],
@@ -39,9 +39,22 @@ pub(crate) const ALL: [Step; 6] = [
         needs: &[provide::nextest, provide::all_programs],
         ..Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"])
     },
+    Step::new("simulation", &["run", "--quiet", "--package", "tidings-sim", "--", "--seeds", "1000", "--fresh", "100"]),
     Step::new("doc tests", &["test", "--doc", "--workspace"]),
     TIDY,
 ];
+
+/// Runs the simulator as people ask for it.
+pub(crate) fn simulate(arguments: &[&str]) -> anyhow::Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--package", "tidings-sim", "--"])
+        .args(arguments)
+        .current_dir(xtask::workspace_root())
+        .status()
+        .context("the simulator could not be started")?;
+    ensure!(status.success(), "the simulator has found something, or could not be run");
+    Ok(())
+}
 
 /// Runs steps in order and stops at the first that fails.
 pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {

@@ -4,6 +4,7 @@ use anyhow::{Context, bail};
 use xtask::Program;
 
 mod ci;
+mod fuzz;
 mod provide;
 
 fn main() -> anyhow::Result<()> {
@@ -17,7 +18,11 @@ fn main() -> anyhow::Result<()> {
         }
         ["engines"] => engines(&Program::ALL),
         ["engines", ref names @ ..] => engines(&names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?),
-        _ => bail!("usage: cargo xtask ci | tidy | spec | engines [PROGRAM...]"),
+        ["fuzz", ref arguments @ ..] => fuzz::run(arguments),
+        ["sim", ref arguments @ ..] => ci::simulate(arguments),
+        _ => bail!(
+            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | fuzz [--minutes N] [TARGET...] | sim [--help]"
+        ),
     }
 }
 

@@ -17,11 +17,13 @@ pub enum Program {
     Dynoxide,
     /// Checks the CloudFormation template.
     CfnLint,
+    /// Makes requests from the OpenAPI document, and holds the answers against it.
+    Schemathesis,
 }
 
 impl Program {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::RedisServer, Self::Tansu, Self::Dynoxide, Self::CfnLint];
+    pub const ALL: [Self; 5] = [Self::RedisServer, Self::Tansu, Self::Dynoxide, Self::CfnLint, Self::Schemathesis];
 
     /// The name of its file.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Program {
             Self::Tansu => "tansu",
             Self::Dynoxide => "dynoxide",
             Self::CfnLint => "cfn-lint",
+            Self::Schemathesis => "schemathesis",
         }
     }
 
@@ -40,6 +43,7 @@ impl Program {
             Self::Tansu => "TANSU",
             Self::Dynoxide => "DYNOXIDE",
             Self::CfnLint => "CFN_LINT",
+            Self::Schemathesis => "SCHEMATHESIS",
         };
         VERSIONS.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
     }
@@ -58,7 +62,7 @@ impl Program {
     pub fn find(self) -> Option<PathBuf> {
         match self {
             Self::RedisServer => find_in_path(self.name()),
-            Self::Tansu | Self::Dynoxide | Self::CfnLint => {
+            Self::Tansu | Self::Dynoxide | Self::CfnLint | Self::Schemathesis => {
                 Some(self.directory()?.join("bin").join(self.name())).filter(|path| path.is_file())
             }
         }

@@ -24,11 +24,9 @@ const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
 const TANSU_PROFILE: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
 
-/// Runs a venv's Python. The script that `pip` makes would name the directory that the venv was made in, and so would not
-/// survive the move to where it belongs.
-const CFN_LINT: &str = r#"#!/bin/sh
-exec "$(dirname "$0")/python" -c 'from cfnlint.runner import main; main()' "$@"
-"#;
+/// Where the programs that are written in Python begin.
+const CFN_LINT: &str = "from cfnlint.runner import main; main()";
+const SCHEMATHESIS: &str = "from schemathesis.cli import schemathesis; schemathesis()";
 
 /// Provides the compilers that our dependencies take.
 pub(crate) fn build_tools() -> anyhow::Result<()> {
@@ -59,7 +57,8 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
         Program::Dynoxide => {
             into_cache(program, |version, root| cargo_install(&["dynoxide-rs", "--version", version], &[], root))?;
         }
-        Program::CfnLint => into_cache(program, cfn_lint)?,
+        Program::CfnLint => into_cache(program, |version, root| python(program, CFN_LINT, version, root))?,
+        Program::Schemathesis => into_cache(program, |version, root| python(program, SCHEMATHESIS, version, root))?,
     }
     program.find().with_context(|| format!("{} is not where it was installed", program.name()))
 }
@@ -102,7 +101,8 @@ fn cargo_install(package: &[&str], profile: &[(&str, &str)], root: &Path) -> any
     remove(&target)
 }
 
-fn cfn_lint(version: &str, root: &Path) -> anyhow::Result<()> {
+/// Installs a package of Python with a program of the same name, which begins with `main`.
+fn python(program: Program, main: &str, version: &str, root: &Path) -> anyhow::Result<()> {
     if !answers("python3", &["-c", "import ensurepip, venv"]) {
         apt_install(&["python3-venv"])?;
     }
@@ -110,9 +110,11 @@ fn cfn_lint(version: &str, root: &Path) -> anyhow::Result<()> {
     let bin = root.join("bin");
     let mut pip = Command::new(bin.join("python"));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    call(pip.arg(format!("cfn-lint=={version}")))?;
-    let script = bin.join(Program::CfnLint.name());
-    fs::write(&script, CFN_LINT)?;
+    call(pip.arg(format!("{}=={version}", program.name())))?;
+    let script = bin.join(program.name());
+    // The script that `pip` makes names the directory that the venv was made in, and so would not survive the move to where
+    // it belongs.
+    fs::write(&script, format!("#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -c '{main}' \"$@\"\n"))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     Ok(())
 }

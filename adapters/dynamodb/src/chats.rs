@@ -289,7 +289,7 @@ fn member_changes(members: &[MemberChange]) -> impl Iterator<Item = &Member> {
     })
 }
 
-fn pair_key(pair: DirectPair) -> Key {
+pub(crate) fn pair_key(pair: DirectPair) -> Key {
     let [one, other] = pair.users();
     Key::one(Table::DirectChats, format_args!("{one}#{other}"))
 }
@@ -312,7 +312,7 @@ fn chat_item(chat: &Chat, version: u64) -> Item {
     ])
 }
 
-fn read_chat(item: &Item) -> Result<Chat, StoreError> {
+pub(crate) fn read_chat(item: &Item) -> Result<Chat, StoreError> {
     let row = Row { table: Table::Chats, item };
     Ok(Chat {
         chat_id: row.parsed("chat_id")?,
@@ -336,7 +336,7 @@ fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
     item
 }
 
-fn read_member(item: &Item) -> Result<Member, StoreError> {
+pub(crate) fn read_member(item: &Item) -> Result<Member, StoreError> {
     let row = Row { table: Table::ChatMemberships, item };
     Ok(Member {
         user_id: row.parsed("user_id")?,

@@ -9,14 +9,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use domain::limits::{CONTENT_BYTES_MAX, RETENTION};
-use domain::{ChatId, ClientMessageId, Event, Message, Sequence, Ttl, UserId};
+use domain::{ChatId, ClientMessageId, Event, Invariant, Message, Sequence, Ttl, UserId};
 use ports::{Appended, Committed, Head, NewMessage, Receipt, SendRefusal, StoreError};
 
 use crate::DynamoStore;
 use crate::db::{Budget, Reason, TRANSACTION_ITEMS_MAX, Transacted};
 use crate::expiry::expiration_write;
 use crate::item::{Item, Key, Row, bytes, item, number, seconds, text, ttl};
-use crate::messages::{head_changes, message_item, message_key};
+use crate::messages::{counter_sequence, head_changes, message_item, message_key};
 use crate::outbox::dirty_mark;
 use crate::schema::{TTL, Table};
 use crate::write::{Condition, Write};
@@ -86,7 +86,9 @@ impl DynamoStore {
                         budget.pause("the counter was moved by others").await?;
                     }
                     Verdict::CounterBehind => {
-                        let source = format!("the counter of `{chat_id}` is behind its messages").into();
+                        let source = format!("the counter of `{chat_id}` is behind its messages");
+                        ports::violated(Invariant::SequenceMonotonicity, &source);
+                        let source = source.into();
                         return Err(StoreError::Corrupt { table: Table::ChatCounters.name(), source });
                     }
                 },
@@ -100,11 +102,8 @@ impl DynamoStore {
             return Ok(Some(counter));
         }
         let Some(item) = self.db().get(&Key::one(Table::ChatCounters, chat_id)).await? else { return Ok(None) };
-        let row = Row { table: Table::ChatCounters, item: &item };
-        let counter = Counter {
-            sequence: Sequence(row.number("sequence_counter")?),
-            message_ttl: row.maybe_life("message_ttl")?,
-        };
+        let message_ttl = Row { table: Table::ChatCounters, item: &item }.maybe_life("message_ttl")?;
+        let counter = Counter { sequence: counter_sequence(&item)?, message_ttl };
         self.counters().insert(chat_id, counter);
         Ok(Some(counter))
     }
@@ -237,7 +236,12 @@ fn move_counter(chat_id: ChatId, counter: Counter, messages: &[Message]) -> Writ
 }
 
 fn send_key(chat_id: ChatId, send: &NewMessage) -> Key {
-    Key::of(Table::IdempotencyKeys, chat_id, format_args!("{}#{}", send.sender_id, send.client_message_id))
+    key_of_send(chat_id, send.sender_id, send.client_message_id)
+}
+
+/// Where a send is remembered.
+pub(crate) fn key_of_send(chat_id: ChatId, sender_id: UserId, client_message_id: ClientMessageId) -> Key {
+    Key::of(Table::IdempotencyKeys, chat_id, format_args!("{sender_id}#{client_message_id}"))
 }
 
 fn send_item(send: &NewMessage, message: &Message) -> Item {
@@ -250,14 +254,20 @@ fn send_item(send: &NewMessage, message: &Message) -> Item {
     ])
 }
 
-/// What a send gets whose key is there.
-fn retried(key: &Item, send: &NewMessage) -> Result<Appended, StoreError> {
+/// What the sender of a key was told.
+pub(crate) fn read_receipt(key: &Item) -> Result<Receipt, StoreError> {
     let row = Row { table: Table::IdempotencyKeys, item: key };
-    let receipt = Receipt {
+    Ok(Receipt {
         message_id: row.parsed("message_id")?,
         sequence: Sequence(row.number("sequence")?),
         created_at: row.parsed("created_at")?,
-    };
+    })
+}
+
+/// What a send gets whose key is there.
+fn retried(key: &Item, send: &NewMessage) -> Result<Appended, StoreError> {
+    let row = Row { table: Table::IdempotencyKeys, item: key };
+    let receipt = read_receipt(key)?;
     let same = row.array("fingerprint")? == send.fingerprint();
     Ok(if same { Appended::Duplicate(receipt) } else { Appended::Refused(SendRefusal::KeyReused) })
 }

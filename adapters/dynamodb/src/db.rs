@@ -278,6 +278,35 @@ impl Db {
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
+    /// Up to `count` items of a whole table behind a key, strongly consistent, as many as the service returns at once, and
+    /// where to go on if there may be more. It is for an audit: no request may read a whole table.
+    pub(crate) async fn scan(
+        &self,
+        table: Table,
+        after: Option<&Key>,
+        count: usize,
+    ) -> Result<(Vec<Item>, Option<Key>), StoreError> {
+        let request = self
+            .client
+            .scan()
+            .table_name(self.name(table))
+            .consistent_read(true)
+            .limit(i32::try_from(count).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(after.map(Key::attributes))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        let output = self.ask(Operation::Scan, request.send()).await.map_err(unavailable)?;
+        self.charged(Operation::Scan, output.consumed_capacity.as_slice());
+        let next = output.last_evaluated_key.map(|key| Key::read(table, &key)).transpose()?;
+        Ok((output.items.unwrap_or_default(), next))
+    }
+
+    /// How many items a table has, as of some hours ago.
+    pub(crate) async fn count(&self, table: Table) -> Result<u64, StoreError> {
+        let output = Box::pin(self.client.describe_table().table_name(self.name(table)).send()).await;
+        let count = output.map_err(unavailable)?.table.and_then(|table| table.item_count);
+        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
     /// Does all of it or nothing. Another transaction in the way is waited for.
     pub(crate) async fn transact(&self, writes: impl Fn() -> Vec<Write>) -> Result<Transacted, StoreError> {
         let mut budget = Budget::new();

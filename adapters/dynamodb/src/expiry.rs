@@ -141,13 +141,24 @@ impl DynamoStore {
 
 /// Has a message purged when its time has come, if it has one.
 pub(crate) fn expiration_write(message: &Message) -> Option<Write> {
-    let Message { chat_id, sequence, .. } = message;
-    let place = format!("{}#{chat_id}#{sequence:020}", message.expires_at?);
-    let key = Key::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place);
-    Some(Write::put(key, item([])))
+    Some(Write::put(expiration_key(message)?, item([])))
 }
 
-fn read_expiration(item: &Item) -> Result<(ChatId, Sequence, Key), StoreError> {
+/// Where the expiration of a message is, if it has one.
+pub(crate) fn expiration_key(message: &Message) -> Option<Key> {
+    let Message { chat_id, sequence, .. } = message;
+    let place = format!("{}#{chat_id}#{sequence:020}", message.expires_at?);
+    Some(Key::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place))
+}
+
+/// What expires at `now` or before, of the partition in which a chat's expirations are.
+pub(crate) fn due_beside(chat_id: ChatId, now: Timestamp) -> Query {
+    // `$` is the character behind `#`: everything up to this millisecond.
+    let due = Bound::Below(text(format_args!("{now}$")));
+    Query { bound: Some(due), ..Query::partition(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS)) }
+}
+
+pub(crate) fn read_expiration(item: &Item) -> Result<(ChatId, Sequence, Key), StoreError> {
     let row = Row { table: Table::Expirations, item };
     let place = row.text("place")?;
     let (chat_id, sequence) = place.split_once('#').and_then(|(_, place)| place.split_once('#')).unwrap_or_default();

@@ -82,6 +82,11 @@ impl Key {
         Ok(Self { table, partition, sort })
     }
 
+    /// Its parts.
+    pub(crate) fn parts(&self) -> (&str, Option<&str>) {
+        (&self.partition, self.sort.as_deref())
+    }
+
     pub(crate) fn attributes(&self) -> Item {
         let definition = self.table.definition();
         let sort = self.sort.clone().zip(definition.sort_key).map(|(sort, attribute)| match attribute {

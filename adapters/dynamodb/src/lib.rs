@@ -2,8 +2,8 @@
 //!
 //! Each write is one transaction under conditions on what was read before it, with a request token, so that a try whose
 //! answer was lost counts once; only what moves forward alone, the place of the relay and last seen, is moved without
-//! one. Reads go to base tables, strongly consistent; nothing ever scans. Items that have expired are in no answer,
-//! whenever the service deletes them.
+//! one. Reads go to base tables, strongly consistent. No request scans; an audit does. Items that have expired are in no
+//! answer, whenever the service deletes them.
 //!
 //! What the log needs is written with each commit: messages mark their chat as dirty, other events go to the outbox.
 //! The log itself is another engine's, so there is no [`EventLog`](ports::EventLog) here; [`Outbox`](ports::Outbox) is
@@ -11,10 +11,11 @@
 //!
 //! Reading order: `schema` says what the tables are, `item` and `write` how values get in and out, `db` and `meter` how
 //! the service is asked and what it costs, `lane` and `commit` how a message becomes durable, `outbox` how it gets to
-//! the log, `expiry` how it goes, `recovery` what an operator does for a lost counter, and the modules named after
-//! ports answer for them.
+//! the log, `expiry` how it goes, `recovery` what an operator does for a lost counter, `audit` how everything is shown to
+//! whoever checks it, and the modules named after ports answer for them.
 #![warn(missing_docs)]
 
+mod audit;
 mod chats;
 mod codes;
 mod commit;

@@ -5,6 +5,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{Head, LastMessage, MessageReader, Page, PageBounds, StoreError, UnreadQuery};
 
 use crate::DynamoStore;
+use crate::commit::ROUND_LEN_MAX;
 use crate::db::{Bound, CONCURRENCY_MAX, Query};
 use crate::item::{EXPIRES_AT, Item, Key, Row, end, item, number, seconds, text};
 use crate::outbox::PUBLISHED;
@@ -223,11 +224,18 @@ pub(crate) fn new_counter(chat: &domain::Chat) -> Item {
 
 /// The sequence that a counter row says.
 pub(crate) fn counter_sequence(counter: &Item) -> Result<Sequence, StoreError> {
-    Ok(Sequence(Row { table: Table::ChatCounters, item: counter }.number("sequence_counter")?))
+    let row = Row { table: Table::ChatCounters, item: counter };
+    match row.number("sequence_counter")? {
+        // Nobody has come so far that no round of messages can follow.
+        sequence if sequence > u64::MAX - ROUND_LEN_MAX as u64 => {
+            Err(row.unreadable(format!("a chat cannot hold {sequence} messages")))
+        }
+        sequence => Ok(Sequence(sequence)),
+    }
 }
 
 /// A head row at `now`: of a last message that has expired, no words are left (G11).
-fn read_head(item: &Item, now: Timestamp) -> Result<Head, StoreError> {
+pub(crate) fn read_head(item: &Item, now: Timestamp) -> Result<Head, StoreError> {
     let row = Row { table: Table::ChatCounters, item };
     let last_message = match row.maybe_parsed("last_message_id")? {
         None => None,

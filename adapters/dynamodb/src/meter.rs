@@ -17,6 +17,7 @@ pub(crate) enum Operation {
     GetItem,
     BatchGetItem,
     Query,
+    Scan,
     UpdateItem,
     TransactWriteItems,
 }
@@ -27,6 +28,7 @@ impl Operation {
             Self::GetItem => "GetItem",
             Self::BatchGetItem => "BatchGetItem",
             Self::Query => "Query",
+            Self::Scan => "Scan",
             Self::UpdateItem => "UpdateItem",
             Self::TransactWriteItems => "TransactWriteItems",
         }
@@ -34,7 +36,7 @@ impl Operation {
 
     fn kind(self) -> &'static str {
         match self {
-            Self::GetItem | Self::BatchGetItem | Self::Query => "read",
+            Self::GetItem | Self::BatchGetItem | Self::Query | Self::Scan => "read",
             Self::UpdateItem | Self::TransactWriteItems => "write",
         }
     }

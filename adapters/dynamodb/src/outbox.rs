@@ -16,10 +16,10 @@ use metrics::counter;
 use ports::{Committed, Outbox, StoreError, Waiting};
 use tracing::error;
 
-pub(crate) use self::item::{change_write, purge_write};
+pub(crate) use self::item::{EVENT_TIME, change_write, events_of, purge_write, read_event};
 pub(crate) use self::queue::Queue;
 
-use self::item::{EVENT_TIME, OUTBOX_SHARDS, chat_at, event_key, events_of, read_event, set_aside};
+use self::item::{OUTBOX_SHARDS, chat_at, event_key, set_aside};
 use crate::DynamoStore;
 use crate::db::{Bound, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};
 use crate::item::{Item, Key, Row, number, text};
@@ -38,7 +38,7 @@ const WAITING_MAX: usize = 100;
 /// Up to where the messages of a chat are known to be in the log.
 pub(crate) const PUBLISHED: &str = "published_sequence";
 const DIRTY_SHARD: &str = "dirty_shard";
-const DIRTY_SINCE: &str = "dirty_since";
+pub(crate) const DIRTY_SINCE: &str = "dirty_since";
 
 #[async_trait]
 impl Outbox for DynamoStore {

@@ -192,6 +192,7 @@ mod tests {
     use std::time::Duration;
 
     use domain::{ChatCommand, ChatUpdate, Ttl, WatermarkKind};
+    use ports::contract::Violations;
     use ports::{
         Appended, ChatWriter, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SendRefusal, SystemClock,
     };
@@ -298,6 +299,28 @@ mod tests {
         let (before, sequence, published) = (Some(Sequence(3)), Sequence(5), Sequence(2));
         assert_eq!(recovery, Recovery::Restored { before, sequence, published });
         assert_eq!(sequence_of(send(&store, message(chat_id, sender_id)).await), 6);
+    }
+
+    #[tokio::test]
+    async fn a_send_into_a_chat_whose_counter_is_behind_is_refused_and_counted() {
+        let violations = Violations::default();
+        let _watched = violations.watch();
+        let server = Server::with_tables().await;
+        let (chat_id, sender_id) = chat(&server.store()).await;
+        server.store().append((0..2).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
+        server.put(counter_key(chat_id), item([("sequence_counter", Some(number(1)))])).await;
+        let outcome = server.store().append(vec![message(chat_id, sender_id)]).await.unwrap();
+        assert_eq!(outcome, [Appended::Refused(SendRefusal::Unreadable)]);
+        assert_eq!(violations.seen(), [("sequence_monotonicity".to_owned(), 1)]);
+    }
+
+    #[tokio::test]
+    async fn a_counter_that_no_message_could_follow_is_refused() {
+        let server = Server::with_tables().await;
+        let (chat_id, sender_id) = chat(&server.store()).await;
+        server.put(counter_key(chat_id), item([("sequence_counter", Some(number(u64::MAX)))])).await;
+        let outcome = server.store().append(vec![message(chat_id, sender_id)]).await.unwrap();
+        assert_eq!(outcome, [Appended::Refused(SendRefusal::Unreadable)]);
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ mod show;
 
 pub use access::{Action, access};
 pub use cloudformation::cloudformation;
-pub use iam::{LogNames, Site, iam};
+pub use iam::{LogNames, SCAN, Site, auditor_iam, iam};
 pub use live::{Aspect, Drift, SchemaError, apply, diff};
 pub use show::show;
 

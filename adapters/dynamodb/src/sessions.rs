@@ -134,7 +134,7 @@ fn session_item(session: &Session) -> Item {
     ])
 }
 
-fn read_session(item: &Item) -> Result<Session, StoreError> {
+pub(crate) fn read_session(item: &Item) -> Result<Session, StoreError> {
     let row = Row { table: Table::Sessions, item };
     let spent = if row.has("spent_token") {
         Some(SpentToken {

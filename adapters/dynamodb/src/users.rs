@@ -127,7 +127,7 @@ fn user_item(user: &User) -> Item {
     ])
 }
 
-fn read_user(item: &Item) -> Result<User, StoreError> {
+pub(crate) fn read_user(item: &Item) -> Result<User, StoreError> {
     let row = Row { table: Table::Users, item };
     Ok(User {
         user_id: row.parsed("user_id")?,

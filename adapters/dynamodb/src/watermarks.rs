@@ -68,7 +68,7 @@ pub(crate) fn watermarks_item(watermarks: Watermarks) -> Item {
     item([(DELIVERED, Some(number(watermarks.delivered.0))), (READ, Some(number(watermarks.read.0)))])
 }
 
-fn read_watermarks(item: &Item) -> Result<Watermarks, StoreError> {
+pub(crate) fn read_watermarks(item: &Item) -> Result<Watermarks, StoreError> {
     let row = Row { table: Table::DeliveryState, item };
     Ok(Watermarks { delivered: Sequence(row.number(DELIVERED)?), read: Sequence(row.number(READ)?) })
 }

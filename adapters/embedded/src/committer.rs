@@ -68,7 +68,7 @@ where
 {
     fn run(self: Box<Self>, tx: &mut Tx<'_>) -> Answer {
         let Self { work, waiter } = *self;
-        let result = work(tx);
+        let result = work(tx).and_then(|outcome| tx.check().map(|()| outcome));
         match result {
             Ok(_) => tx.keep(),
             Err(_) => tx.discard(),

@@ -20,6 +20,8 @@ pub struct Config {
     pub tail_bytes_max: usize,
     /// Bytes of purged messages above which their space is taken back from the engine, if they were a quarter of all.
     pub purged_bytes_max: u64,
+    /// Whether what is past its time is forgotten. Whoever only looks at a store leaves it as it is.
+    pub forgets: bool,
 }
 
 impl Default for Config {
@@ -34,6 +36,7 @@ impl Default for Config {
             tail_events_max: 8192,
             tail_bytes_max: 8 << 20,
             purged_bytes_max: 64 << 20,
+            forgets: true,
         }
     }
 }

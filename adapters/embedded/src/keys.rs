@@ -51,6 +51,29 @@ pub(crate) fn parse_membership(key: &[u8]) -> Result<ChatId, BoxError> {
     split::<16, 16>(key).map(|(_, chat_id)| ChatId::from_bytes(chat_id))
 }
 
+/// The chat and the user of a [`member`] key.
+pub(crate) fn parse_member(key: &[u8]) -> Result<(ChatId, UserId), BoxError> {
+    split::<16, 16>(key).map(|(chat, user_id)| (parse_chat(chat), UserId::from_bytes(user_id)))
+}
+
+/// The user and the chat of a [`membership`] key.
+pub(crate) fn parse_listing(key: &[u8]) -> Result<(UserId, ChatId), BoxError> {
+    split::<16, 16>(key).map(|(user, chat_id)| (parse_user(user), ChatId::from_bytes(chat_id)))
+}
+
+/// The two of a [`direct`] key, unless they are one.
+pub(crate) fn parse_direct(key: &[u8]) -> Result<DirectPair, BoxError> {
+    let (one, other) = split::<16, 16>(key)?;
+    Ok(DirectPair::new(parse_user(one), parse_user(other)).ok_or("a pair of one")?)
+}
+
+/// What a [`send`] key is made of.
+pub(crate) fn parse_send(key: &[u8]) -> Result<(ChatId, UserId, ClientMessageId), BoxError> {
+    let (send, member) = split::<16, 32>(key)?;
+    let (chat_id, sender_id) = parse_member(&member)?;
+    Ok((chat_id, sender_id, ClientMessageId::from_bytes(send)))
+}
+
 pub(crate) fn contact(user_id: UserId, contact_id: UserId) -> [u8; 32] {
     join(user(user_id), contact_id.to_bytes())
 }
@@ -103,6 +126,11 @@ pub(crate) fn parse_notice_due(key: &[u8]) -> Result<(Timestamp, NoticeKey), Box
 
 pub(crate) fn request(key: RequestKey) -> [u8; 32] {
     join(key.user_id.to_bytes(), key.key.into_bytes())
+}
+
+pub(crate) fn parse_request(key: &[u8]) -> Result<RequestKey, BoxError> {
+    let (user_id, key) = split::<16, 16>(key)?;
+    Ok(RequestKey { user_id: UserId::from_bytes(user_id), key: Uuid::from_bytes(key) })
 }
 
 /// A sign-in key. The length of the issuer goes before it, so that no two pairs of issuer and subject share a key.
@@ -164,10 +192,7 @@ pub(crate) fn parse_expiry(key: &[u8]) -> Result<Expiring, BoxError> {
         b'm' => parse_message(rest).map(Expiring::Message),
         b's' => Ok(Expiring::Session(SessionId::from_bytes(rest.try_into()?))),
         b'c' => Ok(Expiring::Code(rest.try_into()?)),
-        b'r' => {
-            let (user_id, key) = split::<16, 16>(rest)?;
-            Ok(Expiring::Request(RequestKey { user_id: UserId::from_bytes(user_id), key: Uuid::from_bytes(key) }))
-        }
+        b'r' => parse_request(rest).map(Expiring::Request),
         b'd' => Ok(Expiring::DeadLetter(DeadLetterId::from_bytes(rest.try_into()?))),
         _ => Err(format!("an expiry of unknown kind {tag}").into()),
     }
@@ -181,6 +206,11 @@ fn random_first(mut ulid: [u8; 16]) -> [u8; 16] {
 pub(crate) fn parse_chat(mut key: [u8; 16]) -> ChatId {
     key.rotate_right(TIME_BYTES);
     ChatId::from_bytes(key)
+}
+
+pub(crate) fn parse_user(mut key: [u8; 16]) -> UserId {
+    key.rotate_right(TIME_BYTES);
+    UserId::from_bytes(key)
 }
 
 fn join<const A: usize, const B: usize, const N: usize>(a: [u8; A], b: [u8; B]) -> [u8; N] {
@@ -233,6 +263,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_key_was_made_of_is_found_in_it() {
+        let bytes: [u8; 16] = std::array::from_fn(|n| n as u8);
+        let (chat_id, user_id, send) =
+            (ChatId::from_bytes(bytes), UserId::from_bytes(bytes), ClientMessageId::from_bytes([9; 16]));
+        assert_eq!(parse_member(&member(chat_id, user_id)).unwrap(), (chat_id, user_id));
+        assert_eq!(parse_listing(&membership(user_id, chat_id)).unwrap(), (user_id, chat_id));
+        assert_eq!(parse_send(&self::send(chat_id, user_id, send)).unwrap(), (chat_id, user_id, send));
+        let pair = DirectPair::new(user_id, UserId::from_bytes([7; 16])).unwrap();
+        assert_eq!(parse_direct(&direct(pair)).unwrap(), pair);
+        assert!(parse_direct(&[7; 32]).is_err());
+    }
+
+    #[test]
     fn expiries_are_in_the_order_of_time_and_parse_back() {
         let request = RequestKey { user_id: UserId::from_bytes([7; 16]), key: Uuid::from_bytes([8; 16]) };
         let kinds = [
@@ -273,7 +316,8 @@ mod tests {
         #[test]
         fn any_bytes_parse_or_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             drop((parse_message(&bytes), parse_membership(&bytes), parse_offset(&bytes), parse_expiry(&bytes)));
-            drop((parse_notice_due(&bytes), parse_contact(&bytes)));
+            drop((parse_notice_due(&bytes), parse_contact(&bytes), parse_member(&bytes), parse_listing(&bytes)));
+            drop((parse_direct(&bytes), parse_send(&bytes)));
         }
     }
 }

@@ -6,9 +6,10 @@
 //! committer refuses writes, lets reads go on, and reopens the engine until it works again.
 //!
 //! Reading order: `tables`, `keys` and `records` say what is on the disk, `tx` and `committer` how it gets there, `store`
-//! holds the parts together, the modules named after ports answer for them, and `trim` forgets.
+//! holds the parts together, the modules named after ports answer for them, and `trim` forgets. `audit` shows every row.
 #![warn(missing_docs)]
 
+mod audit;
 mod chats;
 mod committer;
 mod config;

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use domain::limits::{RETENTION, UNREAD_EXACT_MAX};
-use domain::{ChatId, Event, Message, MessageId, Sequence, Timestamp};
+use domain::{ChatId, Event, Invariant, Message, MessageId, Sequence, Timestamp};
 use ports::{
     Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
     UnreadQuery,
@@ -128,6 +128,10 @@ impl MessageReader for EmbeddedStore {
         let Some(place) = view.get::<Place>(Table::MessagePlaces, &message_id.to_bytes())? else { return Ok(None) };
         let Some(row) = view.get_bytes(Table::Messages, &keys::message(place))? else { return Ok(None) };
         let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+        let other = || format!("the place of message {message_id} holds {}", message.message_id);
+        if !ports::holds(Invariant::DynamodbIsAuthoritative, message.message_id == message_id, other) {
+            return Err(unreadable(Table::MessagePlaces, other()));
+        }
         Ok((!message.is_expired(now)).then_some(message))
     }
 }

@@ -43,9 +43,10 @@ impl EmbeddedStore {
         let path = path.as_ref();
         let engine = |source| OpenError::Engine { path: path.to_owned(), source };
         let directory = Directory::claim(path)?;
-        let purged_bytes_max = config.purged_bytes_max;
+        let (purged_bytes_max, forgets) = (config.purged_bytes_max, config.forgets);
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
-        let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max).map_err(|error| engine(error.into()))?;
+        let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max, forgets);
+        let trimmer = trimmer.map_err(|error| engine(error.into()))?;
         let threads = Mutex::new(Some(Threads { trimmer, committer }));
         Ok(Self { shared: Arc::new(Shared { link, threads }) })
     }
@@ -124,7 +125,8 @@ pub(crate) fn closed<E>(_: E) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, ClientMessageId, ContentType, Sequence, UserId};
+    use domain::{ChatId, ClientMessageId, ContentType, MessageId, Sequence, UserId};
+    use ports::contract::Violations;
     use ports::{
         Appended, ChatReader, ChatWriter, DeadLetterStore, EventLog, MessageReader, MessageWriter, NewGroup,
         NewMessage, Position, RandomIds, SendRefusal, SystemClock, Undelivered, UserReader,
@@ -132,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::keys;
+    use crate::records::Place;
     use crate::tables::Table;
 
     #[tokio::test]
@@ -156,6 +159,50 @@ mod tests {
         assert_eq!(table(store.users(&[user_id]).await.err()), "users");
         assert_eq!(table(store.members(chat_id).await.err()), "members");
         assert_eq!(table(store.head(chat_id).await.err()), "heads");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_place_that_holds_another_message_is_refused_and_counted() {
+        let violations = Violations::default();
+        let _watched = violations.watch();
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+                .unwrap();
+        let user_id = UserId::from_bytes([1; 16]);
+        let group = NewGroup {
+            chat_id: ChatId::from_bytes([2; 16]),
+            name: "group".to_owned().try_into().unwrap(),
+            created_by: user_id,
+            members: vec![],
+            created_at: SystemClock.now(),
+        };
+        let chat_id = store.create_group(group).await.unwrap().chat().chat_id;
+        let (sent, never_sent) = (MessageId::from_bytes([4; 16]), MessageId::from_bytes([5; 16]));
+        let message = NewMessage {
+            chat_id,
+            sender_id: user_id,
+            client_message_id: ClientMessageId::from_bytes([3; 16]),
+            message_id: sent,
+            content: "hello".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            ttl: None,
+            created_at: SystemClock.now(),
+            origin_connection_id: None,
+        };
+        store.append(vec![message]).await.unwrap();
+        let spoil = store.write(move |tx| {
+            tx.put(Table::MessagePlaces, &never_sent.to_bytes(), &Place { chat_id, sequence: Sequence(1) });
+            Ok(())
+        });
+        spoil.await.unwrap();
+        let found = store.by_id(sent, SystemClock.now()).await.unwrap();
+        assert_eq!(found.map(|message| message.message_id), Some(sent));
+        assert_eq!(violations.seen(), []);
+        let failure = store.by_id(never_sent, SystemClock.now()).await.unwrap_err();
+        assert_eq!(failure.to_string(), "a stored record of `message_places` is unreadable");
+        assert_eq!(violations.seen(), [("dynamodb_is_authoritative".to_owned(), 1)]);
         store.close().await;
     }
 

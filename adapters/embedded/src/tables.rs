@@ -213,6 +213,11 @@ impl Tables {
         Ok(disk.blocks_available() * disk.fragment_size())
     }
 
+    /// Rows of all tables, roughly: what was written over or deleted counts until the files are merged.
+    pub(crate) fn rows(&self) -> u64 {
+        self.keyspaces.iter().map(|keyspace| keyspace.approximate_len() as u64).sum()
+    }
+
     /// Bytes that the files of a table take.
     pub(crate) fn disk_space(&self, table: Table) -> u64 {
         self.keyspace(table).disk_space()

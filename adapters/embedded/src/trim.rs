@@ -56,7 +56,12 @@ pub(crate) struct Trimmer {
 }
 
 impl Trimmer {
-    pub(crate) fn start(link: Link, clock: Arc<dyn Clock>, purged_bytes_max: u64) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        link: Link,
+        clock: Arc<dyn Clock>,
+        purged_bytes_max: u64,
+        forgets: bool,
+    ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let thread = thread::Builder::new().name("trimmer".to_owned()).spawn(move || {
             let mut search = Search::new(link, clock, purged_bytes_max);
@@ -66,7 +71,9 @@ impl Trimmer {
                 if periods == 0 {
                     search.expiries_from.clear();
                 }
-                search.period();
+                if search.tick() && forgets {
+                    search.period();
+                }
             }
         })?;
         Ok(Self { stop, thread })
@@ -104,10 +111,12 @@ impl Search {
         Self { link, clock, log_from: 0, expiries_from: vec![], purged_bytes_max, compacted_at: None }
     }
 
+    /// Has the committer save what it has not; `false` if it is gone.
+    fn tick(&self) -> bool {
+        self.link.commands.blocking_send(Command::Tick).is_ok()
+    }
+
     fn period(&mut self) {
-        if self.link.commands.blocking_send(Command::Tick).is_err() {
-            return;
-        }
         for step in [Self::trim_log, Self::purge_expired, Self::compact] {
             for _ in 0..STEPS_MAX {
                 match step(self) {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use domain::{ChatId, Event, EventBody, Timestamp};
+use domain::{ChatId, Event, EventBody, Invariant, Timestamp};
 use fjall::Slice;
 use ports::{Ids, StoreError};
 use quick_cache::unsync::Cache;
@@ -141,6 +141,23 @@ impl<'a> Tx<'a> {
         let offset = self.offset + (self.kept.events.len() + self.job.events.len()) as u64;
         self.put_new(Table::Log, &keys::offset(offset), encode_event(&event));
         self.job.events.push(Arc::new(event));
+    }
+
+    /// Asserts that the job moves no head back that is known here. The one who wrote it discards the job.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        for (chat_id, after) in self.job.of(Table::Heads).filter_map(moved_head) {
+            let kept = self.kept.get(Table::Heads, &keys::chat(chat_id));
+            let before = match kept {
+                Some(written) => written.as_ref().and_then(|row| Counter::decode(row).ok()),
+                None => self.heads.get(&chat_id).copied(),
+            };
+            let Some((before, after)) = before.zip(after) else { continue };
+            let moved = || format!("the head of `{chat_id}` would move from {} to {}", before.sequence, after.sequence);
+            if !ports::holds(Invariant::AllocationMonotonicity, before.sequence <= after.sequence, moved) {
+                return Err(unreadable(Table::Heads, moved()));
+            }
+        }
+        Ok(())
     }
 
     /// Ends a job that worked: its writes are part of the commit.
@@ -341,6 +358,30 @@ mod tests {
             third.commit().unwrap();
             assert_eq!(heads.get(&chat(1)), None);
         });
+    }
+
+    #[test]
+    fn a_job_that_would_move_a_head_back_is_refused_and_counted() {
+        let violations = ports::contract::Violations::default();
+        let _watched = violations.watch();
+        on_tables(|tables, heads| {
+            let key = keys::chat(chat(1));
+            let mut first = tx(tables, heads);
+            first.put(Table::Heads, &key, &head(7, 60));
+            first.check().unwrap();
+            first.keep();
+            first.put(Table::Heads, &key, &head(6, 60));
+            assert_eq!(first.check().unwrap_err().to_string(), "a stored record of `heads` is unreadable");
+            first.discard();
+            first.commit().unwrap();
+
+            let mut second = tx(tables, heads);
+            second.put(Table::Heads, &key, &head(7, 5));
+            second.check().unwrap();
+            second.put(Table::Heads, &key, &head(6, 5));
+            assert!(second.check().is_err(), "of what was committed before, too");
+        });
+        assert_eq!(violations.seen(), [("allocation_monotonicity".to_owned(), 2)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use ports::{Clock, HealthCell, StoreError};
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{ClientContext, Statistics};
 use tracing::{debug, info, warn};
 
@@ -99,6 +99,13 @@ pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfi
         .set("fetch.max.bytes", FETCH_BYTES_MAX.to_string())
         .set("receive.message.max.bytes", ANSWER_BYTES_MAX.to_string());
     Ok(settings)
+}
+
+/// Whether a consumer says that brokers are away. It tries again by itself.
+pub(crate) fn is_away(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
+    let KafkaError::MessageConsumption(code) = error else { return false };
+    matches!(code, AllBrokersDown | BrokerTransportFailure | OperationTimedOut | Resolve)
 }
 
 fn trust(settings: &mut ClientConfig, ca_pem: Option<&str>) {

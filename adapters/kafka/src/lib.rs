@@ -12,9 +12,11 @@
 //! lost.
 //!
 //! Reading order: [`topics`] says what is in Kafka and `record` how it is written. `publisher` and `producer` are the
-//! way in. `reader`, `buffer` and `consumer` are the way out, and `offsets` answers for groups from outside.
+//! way in. `reader`, `buffer` and `consumer` are the way out, and `offsets` answers for groups from outside; `audit`
+//! shows every record to whoever checks them.
 #![warn(missing_docs)]
 
+mod audit;
 mod buffer;
 mod burial;
 mod client;
@@ -30,6 +32,7 @@ mod reader;
 mod record;
 pub mod topics;
 
+pub use audit::KafkaAudit;
 pub use client::OpenError;
 pub use config::{Config, Password, Security};
 pub use log::KafkaLog;

@@ -71,7 +71,7 @@ impl KafkaLog {
     }
 
     /// Asks the brokers something, on a thread that may block.
-    async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static>(
         &self,
         group: &str,
         question: impl FnOnce(&Offsets) -> Result<T, BoxError> + Send + 'static,

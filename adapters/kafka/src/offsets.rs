@@ -7,10 +7,10 @@ use ports::{BoxError, Start};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::OwnedMessage;
+use rdkafka::message::{BorrowedMessage, OwnedMessage};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings};
+use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings, is_away};
 use crate::config::Config;
 use crate::names::Names;
 use crate::place::{Partition, Place};
@@ -59,6 +59,55 @@ impl Offsets {
             u64::try_from(end - next).unwrap_or(0)
         });
         Ok(lag.sum())
+    }
+
+    /// The first offset that each partition keeps, and the one behind its last.
+    pub(crate) fn bounds(&self) -> Result<BTreeMap<Partition, (i64, i64)>, BoxError> {
+        let partitions = self.partitions()?;
+        let (oldest, ends) = (self.at(&partitions, OLDEST)?, self.at(&partitions, END)?);
+        let bounds = ends.into_iter().map(|(partition, end)| {
+            let oldest = oldest.get(&partition).copied().unwrap_or(end);
+            (partition, (oldest, end))
+        });
+        Ok(bounds.collect())
+    }
+
+    /// Where the group is in each partition that it has committed, and the end of that, read behind it.
+    pub(crate) fn places(&self) -> Result<Vec<(Partition, i64, i64)>, BoxError> {
+        let partitions = self.partitions()?;
+        let committed = self.committed(&partitions)?;
+        let ends = self.at(&partitions, END)?;
+        let place = |(partition, next)| Some((partition, next, *ends.get(&partition)?));
+        Ok(committed.into_iter().filter_map(place).collect())
+    }
+
+    /// Hands up to `count` records of a partition to `take`, from a place to an end that it has. Says where to go on.
+    pub(crate) fn records(
+        &self,
+        from: Place,
+        end: i64,
+        count: usize,
+        mut take: impl FnMut(&BorrowedMessage<'_>),
+    ) -> Result<i64, BoxError> {
+        self.consumer.assign(&self.names.list(&BTreeMap::from([(from.partition, from.offset)]))?)?;
+        let (mut next, mut left) = (from.offset, count);
+        while next < end && left > 0 {
+            match self.consumer.poll(self.left()) {
+                Some(Ok(record)) => {
+                    // What was trimmed meanwhile is passed over.
+                    next = record.offset() + 1;
+                    left -= 1;
+                    take(&record);
+                }
+                Some(Err(error)) if is_away(&error) => {}
+                Some(Err(error)) => return Err(error.into()),
+                None if !self.left().is_zero() => {}
+                // The rest is asked for again.
+                None if next > from.offset => break,
+                None => return Err(KafkaError::NoMessageReceived.into()),
+            }
+        }
+        Ok(next)
     }
 
     /// Has the group begin elsewhere, once nobody consumes as it.

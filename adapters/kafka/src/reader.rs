@@ -8,7 +8,7 @@ use metrics::gauge;
 use ports::StoreError;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{ClientConfig, ClientContext, Message, Statistics};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -16,7 +16,7 @@ use tokio::{task, time};
 use tracing::{info, warn};
 
 use crate::buffer::{Buffer, ENTRY_BYTES, Entry};
-use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings};
+use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings, is_away};
 use crate::config::Config;
 use crate::names::Names;
 use crate::place::{Partition, Place};
@@ -208,10 +208,8 @@ impl Member {
 
     /// Notes an error of the consumer. While brokers are away there is nothing to do but wait, which it does by itself.
     fn met(&self, error: KafkaError) {
-        use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
-        match error {
-            KafkaError::MessageConsumption(AllBrokersDown | BrokerTransportFailure | OperationTimedOut | Resolve) => {}
-            error => self.failed(StoreError::unavailable(error)),
+        if !is_away(&error) {
+            self.failed(StoreError::unavailable(error));
         }
     }
 

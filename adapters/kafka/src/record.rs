@@ -150,3 +150,48 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+mod fuzz {
+    use domain::{ChatId, ContentType, Message, MessageId, Sequence, Timestamp, UserId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A record as it should be.
+    fn sound() -> Outgoing {
+        let message = Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(47),
+            sender_id: UserId::from_bytes([3; 16]),
+            client_message_id: domain::ClientMessageId::from_bytes([4; 16]),
+            content: "Grüße \"du\"".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            created_at: Timestamp::from_millis(1_769_783_400_000),
+            expires_at: None,
+        };
+        Outgoing::event("topic".to_owned(), &Event::message_persisted(message, None))
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_record_is_refused_or_an_event_of_its_key_that_is_the_same_when_it_is_published_again(
+            value in damage::bytes(Just(sound().value.to_vec())),
+        ) {
+            let key = sound().key;
+            if let Ok(event) = read(EventKind::Message, key.as_deref(), Some(&value)) {
+                let again = Outgoing::event("topic".to_owned(), &event);
+                prop_assert_eq!(&again.key, &key);
+                prop_assert_eq!(read(EventKind::Message, key.as_deref(), Some(&again.value)).unwrap(), event);
+            }
+        }
+
+        #[test]
+        fn a_record_with_a_damaged_key_is_refused(key in damage::bytes(Just(sound().key.unwrap()))) {
+            let Outgoing { key: own, value, .. } = sound();
+            prop_assume!(own.as_ref() != Some(&key));
+            prop_assert_eq!(read(EventKind::Message, Some(&key), Some(&value)), Err(Unreadable::Key));
+        }
+    }
+}

@@ -63,17 +63,24 @@ impl Due {
         Some((user_id, claim.mark))
     }
 
-    /// Ends a claim, if it is still the one of this mark. Who has changed meanwhile is due again.
-    pub(crate) fn settle(&mut self, user_id: UserId, mark: u64) {
+    /// Ends a claim, if it is still the one of this mark. Who has changed meanwhile is due again, at `otherwise` if what was
+    /// announced is not so any more and nobody has said when: they have changed back to what others were told before.
+    pub(crate) fn settle(&mut self, user_id: UserId, mark: u64, otherwise: Option<Timestamp>) {
         let Some(Entry { claim: Some(claim), at }) = self.entries.get(&user_id).copied() else { return };
         if claim.mark != mark {
             return;
         }
         self.entries.remove(&user_id);
         self.order.remove(&(at, user_id));
-        if let Some(at) = claim.then {
+        if let Some(at) = claim.then.or(otherwise) {
             self.put(user_id, at);
         }
+    }
+
+    /// Forgets everybody who is due. Marks go on: a claim from before settles none from after.
+    pub(crate) fn wipe(&mut self) {
+        self.entries.clear();
+        self.order.clear();
     }
 
     fn set(&mut self, user_id: UserId, entry: Entry) {
@@ -103,7 +110,7 @@ mod tests {
         due.come(user(), at(300));
         assert_eq!(due.claim(at(199)), None);
         assert_eq!(due.claim(at(200)), Some((user(), 1)));
-        due.settle(user(), 1);
+        due.settle(user(), 1, None);
         due.go(user(), at(500));
         due.go(user(), at(900));
         assert_eq!(due.claim(at(899)), None);
@@ -117,9 +124,22 @@ mod tests {
         assert_eq!(due.claim(at(0)), Some((user(), 1)));
         assert_eq!(due.claim(at(9_999)), None);
         assert_eq!(due.claim(at(10_000)), Some((user(), 2)));
-        due.settle(user(), 1);
+        due.settle(user(), 1, None);
         assert_eq!(due.claim(at(19_999)), None);
-        due.settle(user(), 2);
+        due.settle(user(), 2, None);
         assert_eq!(due.claim(at(60_000)), None);
+    }
+
+    #[test]
+    fn a_claim_from_before_a_wipe_settles_none_from_after() {
+        let mut due = Due::default();
+        due.come(user(), at(0));
+        assert_eq!(due.claim(at(0)), Some((user(), 1)));
+        due.wipe();
+        assert_eq!(due.claim(at(60_000)), None);
+        due.come(user(), at(60_000));
+        assert_eq!(due.claim(at(60_000)), Some((user(), 2)));
+        due.settle(user(), 1, None);
+        assert_eq!(due.claim(at(70_000)), Some((user(), 3)));
     }
 }

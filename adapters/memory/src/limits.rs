@@ -23,6 +23,11 @@ impl MemoryLimits {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, full_at: Mutex::new(ExpiringMap::new(BUCKETS_MAX)) }
     }
+
+    /// Forgets what was taken, as a Redis that is flushed does: all buckets are full again.
+    pub fn wipe(&self) {
+        *self.full_at.lock().expect("no holder of the lock panics") = ExpiringMap::new(BUCKETS_MAX);
+    }
 }
 
 #[async_trait]
@@ -61,5 +66,16 @@ mod tests {
             limits.take(key(0), quota).await.unwrap();
         }
         assert_eq!(limits.full_at.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_wipe_fills_all_buckets() {
+        let limits = MemoryLimits::new(Arc::new(ManualClock::default()));
+        let quota = Quota::per(1, Duration::from_secs(1)).unwrap();
+        let key = LimitKey::SendPerUser(UserId::from_bytes([1; 16]));
+        let allowed = limits.take(key, quota).await.unwrap();
+        assert_ne!(limits.take(key, quota).await.unwrap(), allowed);
+        limits.wipe();
+        assert_eq!(limits.take(key, quota).await.unwrap(), allowed);
     }
 }

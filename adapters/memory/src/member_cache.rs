@@ -42,6 +42,11 @@ impl MemoryMemberCache {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, chats: Cache::with_weighter(CHATS_ESTIMATED, MEMBERS_MAX, MemberCount) }
     }
+
+    /// Forgets all chats, as a Redis that is flushed does.
+    pub fn wipe(&self) {
+        self.chats.clear();
+    }
 }
 
 #[async_trait]
@@ -59,5 +64,27 @@ impl MemberCache for MemoryMemberCache {
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
         self.chats.remove(&chat_id);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+
+    #[tokio::test]
+    async fn a_wiped_cache_remembers_what_it_is_filled_with_next() {
+        let cache = MemoryMemberCache::new(Arc::new(ManualClock::default()));
+        let chats = [1, 2].map(|n| ChatId::from_bytes([n; 16]));
+        let members = |n: u8| Arc::from([UserId::from_bytes([n; 16])]);
+        for chat_id in chats {
+            cache.fill(chat_id, members(1)).await.unwrap();
+        }
+        cache.wipe();
+        for chat_id in chats {
+            assert_eq!(cache.members(chat_id).await.unwrap(), None);
+        }
+        cache.fill(chats[0], members(2)).await.unwrap();
+        assert_eq!(cache.members(chats[0]).await.unwrap(), Some(members(2)));
     }
 }

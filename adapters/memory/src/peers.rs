@@ -22,6 +22,11 @@ impl MemoryPeers {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, known: RwLock::default() }
     }
+
+    /// Forgets everybody, as a Redis that is flushed does. They are known again with their next announcement.
+    pub fn wipe(&self) {
+        self.known.write().expect("no holder of the lock panics").clear();
+    }
 }
 
 #[async_trait]
@@ -47,5 +52,22 @@ impl Peers for MemoryPeers {
         let known = self.known.read().expect("no holder of the lock panics");
         let live = known.iter().filter(|((its_role, _), expires_at)| *its_role == role && **expires_at > now);
         Ok(live.map(|((_, peer), _)| peer.clone()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+
+    #[tokio::test]
+    async fn who_is_announced_after_a_wipe_is_known_again() {
+        let peers = MemoryPeers::new(Arc::new(ManualClock::default()));
+        let peer = Peer { id: "one".into(), address: "localhost:1".into() };
+        peers.announce(&peer, &[ProcessRole::Ingest]).await.unwrap();
+        peers.wipe();
+        assert_eq!(peers.peers(ProcessRole::Ingest).await.unwrap(), []);
+        peers.announce(&peer, &[ProcessRole::Ingest]).await.unwrap();
+        assert_eq!(peers.peers(ProcessRole::Ingest).await.unwrap(), [peer]);
     }
 }

@@ -54,6 +54,15 @@ impl MemoryRoutes {
         Self { clock, expiry, state: RwLock::new(state) }
     }
 
+    /// Loses every route, every beat and everybody who is due, as a Redis that is flushed does (C6). Gateways hear of it with
+    /// their next beat.
+    pub fn wipe(&self) {
+        let mut state = self.write();
+        state.beats.clear();
+        state.users = ExpiringMap::new(USERS_MAX);
+        state.due.wipe();
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, State> {
         // Nothing that runs under the lock can leave the state half changed.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -231,7 +240,7 @@ impl Transitions for MemoryRoutes {
                     let is_news = !of_user.is_announced();
                     claimed.push(Transition { user_id, standing: of_user.standing(), is_news, claim });
                 }
-                None => state.due.settle(user_id, claim),
+                None => state.due.settle(user_id, claim, None),
             }
         }
         Ok(claimed)
@@ -251,12 +260,14 @@ impl Transitions for MemoryRoutes {
         let now = self.clock.now();
         let mut state = self.write();
         for Transition { user_id, standing, claim, .. } in announced {
+            let mut has_changed = false;
             if let Some(mut of_user) = state.users.remove(user_id, now) {
                 of_user.announced = Some(*standing == Standing::Online);
+                has_changed = !of_user.is_announced();
                 let expires_at = of_user.expires_at(now);
                 state.users.insert(*user_id, of_user, expires_at, now);
             }
-            state.due.settle(*user_id, *claim);
+            state.due.settle(*user_id, *claim, has_changed.then_some(now));
         }
         Ok(())
     }
@@ -306,5 +317,39 @@ mod tests {
         }
         let state = routes.read();
         assert_eq!(state.users.get(&user_id, clock.now()).map(|of_user| of_user.routes.len()), Some(3));
+    }
+
+    #[tokio::test]
+    async fn wiped_routes_are_rebuilt_by_beats_and_refreshes() {
+        let routes = MemoryRoutes::new(Arc::new(ManualClock::default()), Duration::from_secs(15));
+        let [one, other] = [(1, "a"), (2, "b")].map(|(n, gateway)| Route {
+            connection_id: ConnectionId::from_bytes([n; 16]),
+            user_id: UserId::from_bytes([n; 16]),
+            device_id: DeviceId::from_bytes([n; 16]),
+            gateway: GatewayId(gateway.into()),
+            connected_at: Timestamp::default(),
+        });
+        let users = [one.user_id, other.user_id];
+        let before = async || routes.gateways(&users).await.unwrap();
+        for route in [&one, &other] {
+            routes.beat(&route.gateway).await.unwrap();
+            routes.register(route).await.unwrap();
+        }
+        let all = before().await;
+        assert_eq!(all.len(), 2);
+        routes.settle(&routes.claim(1).await.unwrap()).await.unwrap();
+        let unsettled = routes.claim(10).await.unwrap();
+        routes.wipe();
+        assert_eq!(before().await, BTreeMap::new());
+        assert_eq!(routes.live_gateways().await.unwrap(), []);
+
+        for route in [&one, &other] {
+            assert!(!routes.beat(&route.gateway).await.unwrap());
+            let refreshed = routes.refresh(std::slice::from_ref(route)).await.unwrap();
+            assert_eq!(refreshed, [Refreshed { was_known: false, connections: 1 }]);
+        }
+        assert_eq!(before().await, all);
+        routes.settle(&unsettled).await.unwrap();
+        assert_eq!(routes.claim(10).await.unwrap(), [], "nobody has gone, so nobody is announced");
     }
 }

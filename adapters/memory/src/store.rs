@@ -6,8 +6,11 @@ use domain::{
     PushDevice, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
 use ports::{DeadLetter, DeadLetterId, Head, Ids, PhoneKey, Position, RequestKey, UserKey};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
+use crate::commits::Commits;
+
+mod audit;
 mod chats;
 mod codes;
 mod contacts;
@@ -16,28 +19,41 @@ mod last_seen;
 mod log;
 mod messages;
 mod notices;
+mod outbox;
 mod purge;
 mod push_devices;
 mod requests;
+mod rewind;
 mod sessions;
+mod spoil;
 mod users;
 mod watermarks;
 
-/// All durable ports, in memory. Clones are handles on the same store.
+pub use outbox::MemoryOutbox;
+pub use rewind::Snapshot;
+pub use spoil::Damage;
+
+/// All durable ports, in memory. Clones are handles on the same store, of the same process.
+///
+/// Its log is part of it, unless it was made to have one [beside](Self::beside_a_log) it: then its own stays empty, and
+/// what is committed waits in the [outbox](crate::MemoryOutbox).
 ///
 /// Nothing is swept by itself: it keeps idempotency keys, events, and expired messages, which no read returns, for as long
 /// as it lives, or until it is told to [purge](Self::purge_expired).
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
+    /// What the process of this handle has committed.
+    pub(crate) commits: Arc<Commits>,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Where the log ends, for consumers to wait on.
-    log_end: watch::Sender<Position>,
+    /// Wakes the consumers of the log, in the order in which they began to wait.
+    log_grew: Notify,
 }
 
+#[derive(Clone)]
 struct State {
     ids: Arc<dyn Ids>,
     chats: BTreeMap<ChatId, ChatState>,
@@ -45,6 +61,7 @@ struct State {
     memberships: BTreeMap<UserId, BTreeSet<ChatId>>,
     places: BTreeMap<MessageId, (ChatId, Sequence)>,
     users: BTreeMap<UserId, User>,
+    /// Like the requests it is only ever asked by key, so the order of a hash is seen by nobody.
     user_keys: HashMap<UserKey, UserId>,
     contacts: BTreeMap<UserId, BTreeSet<UserId>>,
     sessions: BTreeMap<SessionId, Session>,
@@ -53,6 +70,8 @@ struct State {
     push_devices: BTreeMap<(UserId, DeviceId), PushDevice>,
     notices: BTreeMap<notices::Key, notices::NoticeState>,
     dead_letters: BTreeMap<DeadLetterId, DeadLetter>,
+    /// What waits for a log that is beside the store; `None` where it is part of it.
+    outbox: Option<outbox::Waiting>,
     log: BTreeMap<Position, Arc<Event>>,
     /// Behind the last event that was ever logged.
     log_end: Position,
@@ -61,6 +80,7 @@ struct State {
 }
 
 /// A chat and everything that is in it.
+#[derive(Clone)]
 struct ChatState {
     chat: Chat,
     members: BTreeMap<UserId, Member>,
@@ -74,6 +94,21 @@ struct ChatState {
 impl MemoryStore {
     /// A store with nothing in it, whose events get their ids from `ids`.
     pub fn new(ids: Arc<dyn Ids>) -> Self {
+        Self::with_outbox(ids, None)
+    }
+
+    /// The same without a log of its own: the store of a fleet.
+    pub fn beside_a_log(ids: Arc<dyn Ids>) -> Self {
+        Self::with_outbox(ids, Some(outbox::Waiting::default()))
+    }
+
+    /// A handle for another process: what is committed through it, and through clones of it, is told to the
+    /// [outbox](crate::MemoryOutbox) of that process and to no other.
+    pub fn process(&self) -> Self {
+        Self { shared: self.shared.clone(), commits: Arc::default() }
+    }
+
+    fn with_outbox(ids: Arc<dyn Ids>, outbox: Option<outbox::Waiting>) -> Self {
         let state = State {
             ids,
             chats: BTreeMap::new(),
@@ -89,11 +124,13 @@ impl MemoryStore {
             push_devices: BTreeMap::new(),
             notices: BTreeMap::new(),
             dead_letters: BTreeMap::new(),
+            outbox,
             log: BTreeMap::new(),
             log_end: Position(0),
             consumed: BTreeMap::new(),
         };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), log_end: watch::Sender::new(Position(0)) }) }
+        let shared = Shared { state: Mutex::new(state), log_grew: Notify::new() };
+        Self { shared: Arc::new(shared), commits: Arc::default() }
     }
 
     /// Loses the head row of a chat, as a disk or an operator might, to show what follows (ADR-004, scenario 7).
@@ -105,11 +142,19 @@ impl MemoryStore {
         });
     }
 
-    /// Does `work` as if nobody else were there, then wakes the consumers if it has left events.
+    /// Does `work` as if nobody else were there, then wakes whoever waits for what it has left: the consumers of the log, or
+    /// the relay of this process.
     fn transaction<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.lock().expect("no transaction panics half-way");
+        let log_end = state.log_end;
         let result = work(&mut state);
-        self.shared.log_end.send_if_modified(|end| std::mem::replace(end, state.log_end) != state.log_end);
+        let log_grew = state.log_end != log_end;
+        let commits = state.outbox.as_mut().map(outbox::Waiting::take_commits).unwrap_or_default();
+        drop(state);
+        if log_grew {
+            self.shared.log_grew.notify_waiters();
+        }
+        commits.into_iter().for_each(|commit| self.commits.push(commit));
         result
     }
 }
@@ -121,8 +166,13 @@ impl State {
     }
 
     fn record_event(&mut self, event: Event) {
-        self.log.insert(self.log_end, Arc::new(event));
-        self.log_end.0 += 1;
+        match &mut self.outbox {
+            Some(outbox) => outbox.add(Arc::new(event)),
+            None => {
+                self.log.insert(self.log_end, Arc::new(event));
+                self.log_end.0 += 1;
+            }
+        }
     }
 }
 

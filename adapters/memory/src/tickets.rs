@@ -21,6 +21,11 @@ impl MemoryTickets {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, tickets: Mutex::new(ExpiringMap::new(TICKETS_MAX)) }
     }
+
+    /// Loses every ticket, as a Redis that is flushed does. Whoever comes with one asks for another.
+    pub fn wipe(&self) {
+        *self.tickets.lock().expect("no holder of the lock panics") = ExpiringMap::new(TICKETS_MAX);
+    }
 }
 
 #[async_trait]
@@ -33,5 +38,31 @@ impl TicketStore for MemoryTickets {
 
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
         Ok(self.tickets.lock().expect("no holder of the lock panics").remove(&digest, now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::UserId;
+
+    use super::*;
+    use crate::ManualClock;
+
+    #[tokio::test]
+    async fn a_wiped_ticket_opens_nothing() {
+        let tickets = MemoryTickets::new(Arc::new(ManualClock::default()));
+        let ticket = |user: u8| Ticket {
+            user_id: UserId::from_bytes([user; 16]),
+            session_id: None,
+            device_id: None,
+            token_expires_at: Timestamp::MAX,
+            expires_at: Timestamp::MAX,
+        };
+        tickets.put([1; 32], ticket(1)).await.unwrap();
+        tickets.wipe();
+        assert!(tickets.take([1; 32], Timestamp::default()).await.unwrap().is_none());
+        tickets.put([1; 32], ticket(2)).await.unwrap();
+        let taken = tickets.take([1; 32], Timestamp::default()).await.unwrap();
+        assert_eq!(taken.map(|ticket| ticket.user_id), Some(UserId::from_bytes([2; 16])));
     }
 }

@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    fn pushes() -> impl Strategy<Value = Vec<Push>> {
+    pub(super) fn pushes() -> impl Strategy<Value = Vec<Push>> {
         let ids = proptest::collection::vec(any::<[u8; 16]>(), 1..5);
         let frame = proptest::collection::vec(any::<u8>(), 0..99);
         let push = (ids, any::<Option<[u8; 16]>>(), frame).prop_map(|(recipients, except, frame)| Push {
@@ -226,7 +226,7 @@ mod tests {
         proptest::collection::vec(push, 1..5)
     }
 
-    fn news() -> impl Strategy<Value = PresenceNews> {
+    pub(super) fn news() -> impl Strategy<Value = PresenceNews> {
         let last_seen = proptest::option::of((0u64..1 << 47).prop_map(Timestamp::from_millis));
         let view = prop_oneof![
             Just(PresenceView::Online),
@@ -335,13 +335,6 @@ mod tests {
             prop_assert_eq!(unpack(pack_revocation(session_id).into()).unwrap(), Message::Revoke(session_id));
         }
 
-        #[test]
-        fn any_bytes_are_a_message_or_refused(payload in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(Message::Pushes(pushes)) = unpack(payload.clone().into()) {
-                let bytes: usize = pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum();
-                prop_assert!(bytes <= payload.len());
-            }
-        }
 
         #[test]
         fn a_cut_or_lengthened_envelope_is_refused(sent in pushes(), cut in 1usize..20) {
@@ -350,6 +343,42 @@ mod tests {
             prop_assert!(unpack(short.into()).is_err());
             let long = [whole, vec![0; cut]].concat();
             prop_assert!(unpack(long.into()).is_err());
+        }
+    }
+}
+
+#[cfg(test)]
+mod fuzz {
+    use proptest::prelude::*;
+
+    use super::tests::{news, pushes};
+    use super::*;
+
+    /// Envelopes of every kind, as they should be.
+    fn envelopes() -> impl Strategy<Value = Vec<u8>> {
+        let (session_id, user_id) = (SessionId::from_bytes([1; 16]), UserId::from_bytes([2; 16]));
+        prop_oneof![
+            4 => pushes().prop_map(|pushes| pack(&pushes).unwrap().remove(0)),
+            2 => proptest::collection::vec(news(), 1..4).prop_map(|news| pack_news(&news).remove(0)),
+            1 => Just(pack_revocation(session_id)),
+            1 => Just(pack_displacement(user_id, ConnectionId::from_bytes([3; 16]))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_damaged_envelope_is_refused_or_holds_no_more_than_its_bytes(payload in damage::bytes(envelopes())) {
+            let len = payload.len();
+            let bytes = match unpack(payload.into()) {
+                Ok(Message::Pushes(pushes)) => {
+                    pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum()
+                }
+                Ok(Message::News(news)) => news.iter().map(|news| 16 * (1 + news.recipients.len())).sum(),
+                Ok(Message::Revoke(_)) => 16,
+                Ok(Message::Displace(..)) => 32,
+                Err(_) => 0,
+            };
+            prop_assert!(bytes <= len);
         }
     }
 }

@@ -13,8 +13,10 @@
 //! Reading order: `keys` says what is in Redis, `call`, `link` and `client` how it gets there, and the modules named
 //! after ports answer for them. `leases`, `routes`, `registration`, `due` and `transitions` are where users are and how
 //! they come and go; `envelope`, `delivery` and `inbox` are the way of a push from one process to another.
+//! `audit` shows routes to whoever checks them.
 #![warn(missing_docs)]
 
+mod audit;
 mod call;
 mod client;
 mod config;

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ConnectionId, DeviceId, Timestamp, UserId};
+use domain::{ConnectionId, DeviceId, Invariant, Timestamp, UserId};
 use metrics::counter;
-use ports::{BoxError, GatewayId, Route, Routes, StoreError};
+use ports::{BoxError, GatewayId, Route, Routes, StoreError, holds};
 use tokio::try_join;
 
 use crate::call::Call;
@@ -46,7 +46,13 @@ impl RedisRoutes {
             held = self.leases.look_again().await?;
         }
         let live = connections.into_iter().filter(|(_, gateway)| held.is_live(gateway, now));
-        self.details(live.map(|(connection_id, _)| connection_id).collect()).await
+        let mut routes = self.details(live.map(|(connection_id, _)| connection_id).collect()).await?;
+        routes.retain(|Route { connection_id, user_id: whose, .. }| {
+            holds(Invariant::RoutingDenormalizationConsistent, *whose == user_id, || {
+                format!("connection {connection_id} of user {user_id} is written down as one of {whose}")
+            })
+        });
+        Ok(routes)
     }
 
     async fn live_gateways_of(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
@@ -69,7 +75,7 @@ impl RedisRoutes {
 
     /// Connections as they were written. What is gone since it was named is no route; what was lost alone comes back
     /// with the next refresh.
-    async fn details(&self, connection_ids: Vec<ConnectionId>) -> Result<Vec<Route>, StoreError> {
+    pub(crate) async fn details(&self, connection_ids: Vec<ConnectionId>) -> Result<Vec<Route>, StoreError> {
         let asked = connection_ids.iter().map(|connection_id| {
             Call::new("HMGET", &keys::connection(*connection_id))
                 .arg("user_id")
@@ -126,7 +132,7 @@ pub(crate) fn member(connection_id: ConnectionId, gateway: &GatewayId) -> String
     format!("{connection_id}@{}", gateway.0)
 }
 
-fn parse(member: &str) -> Result<(ConnectionId, GatewayId), BoxError> {
+pub(crate) fn parse(member: &str) -> Result<(ConnectionId, GatewayId), BoxError> {
     let (connection_id, gateway) = member.split_once('@').ok_or("a connection without a gateway")?;
     Ok((connection_id.parse()?, GatewayId(gateway.into())))
 }

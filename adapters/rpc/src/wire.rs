@@ -2,6 +2,8 @@
 //!
 //! `to_*` writes values of ours. `read_*` takes what a peer has sent, and refuses what is none.
 
+#[cfg(test)]
+mod fuzz;
 mod identity;
 mod ingest;
 mod presence;

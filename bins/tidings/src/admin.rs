@@ -1,6 +1,7 @@
 //! Commands that ask a running service on its admin listener.
 
 pub(crate) mod routes;
+mod verify;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use server::AdminToken;
 
 use crate::serve::ConfigArgs;
+use crate::tools::ToolArgs;
 
 /// Which service is asked.
 #[derive(Args)]
@@ -194,7 +196,7 @@ async fn each(ids: &[String], admin: Admin, method: Method, action: &str, done: 
 }
 
 /// A service that can be asked.
-struct Admin {
+pub(crate) struct Admin {
     base_url: String,
     token: AdminToken,
     http: reqwest::Client,
@@ -202,7 +204,13 @@ struct Admin {
 }
 
 impl AdminArgs {
-    fn connect(self) -> anyhow::Result<Admin> {
+    /// The service that a tool is about, at another admin listener if one is named.
+    pub(crate) fn of(tool: ToolArgs, admin_listen: Option<SocketAddr>) -> Self {
+        let ToolArgs { config, data_dir, json } = tool;
+        Self { config, data_dir, admin_listen, json }
+    }
+
+    pub(crate) fn connect(self) -> anyhow::Result<Admin> {
         let config = ConfigArgs::of(self.config, self.data_dir, self.admin_listen).load()?;
         ensure!(
             config.admin.listen.port() != 0,

@@ -2,6 +2,7 @@
 
 mod admin;
 mod doctor;
+mod history;
 mod load;
 mod serve;
 mod tools;
@@ -47,8 +48,17 @@ enum Command {
     Reconcile(tools::reconcile::ReconcileArgs),
     /// Restores the counter of a chat whose sends are refused because it was lost.
     RecoverCounter(tools::recover_counter::RecoverCounterArgs),
+    /// Checks everything that is stored against what must be true of it.
+    ///
+    /// It reads all rows of the store, its log and, of a fleet, the routes, tables and policies, at a gentle pace, and
+    /// changes nothing. On one machine name the --data-dir of a stopped service or of a copy, or ask the running one with
+    /// --admin. Exits 1 if something is violated, and 2 if it could not look.
+    Verify(tools::verify::VerifyArgs),
     /// Puts a server under load and prints what it did, what it lost, and how fast it was.
     Load(load::LoadArgs),
+    /// Judges what clients did and saw.
+    #[command(subcommand)]
+    History(history::HistoryCommand),
     /// Looks after the webhook by which an application hears of every event.
     #[command(subcommand)]
     Webhook(admin::WebhookCommand),
@@ -71,7 +81,9 @@ fn main() -> ExitCode {
         Command::Events(command) => block_on(tools::events::run(command)),
         Command::Reconcile(arguments) => block_on(tools::reconcile::run(arguments)),
         Command::RecoverCounter(arguments) => block_on(tools::recover_counter::run(arguments)),
+        Command::Verify(arguments) => block_on(tools::verify::run(arguments)),
         Command::Load(arguments) => block_on(load::run(arguments)),
+        Command::History(command) => history::run(command),
         Command::Webhook(command) => block_on(admin::webhook(command)),
         Command::Notifications(command) => block_on(admin::notifications(command)),
         Command::DeadLetters(command) => block_on(admin::dead_letters(command)),

@@ -366,8 +366,10 @@ fn help_says_what_there_is() {
               events           Reads the event log, and sends consumers of it to another place
               reconcile        Compares store and log, both ways, and publishes what is missing
               recover-counter  Restores the counter of a chat whose sends are refused because it was lost
+              verify           Checks everything that is stored against what must be true of it
               load             Puts a server under load and prints what it did, what it lost, and how fast it
                                was
+              history          Judges what clients did and saw
               webhook          Looks after the webhook by which an application hears of every event
               notifications    Looks after the notifications of people who are away
               dead-letters     Shows what could not be delivered to others' servers, and delivers it again

@@ -27,6 +27,9 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+#[path = "tools/verify.rs"]
+mod verify;
+
 /// How long a command may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(50);
 /// The server takes any credentials; its clients do not go without.

@@ -4,8 +4,8 @@ use std::time::Duration;
 use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
-    ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MessageReader, Notifier, PushDeviceStore, RateLimiter,
-    RequestStore, UserReader, UserWriter, WatermarkStore,
+    ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MemberCache, MessageReader, Notifier, PushDeviceStore,
+    RateLimiter, RequestStore, UserReader, UserWriter, WatermarkStore,
 };
 use presence::Presence;
 use protocol::ErrorCode;
@@ -24,6 +24,8 @@ pub struct Api {
     pub chats: Arc<dyn ChatReader>,
     /// Changes chats and members.
     pub chat_writer: Arc<dyn ChatWriter>,
+    /// What is remembered of members, to be forgotten when they change.
+    pub members: Arc<dyn MemberCache>,
     /// Reads users.
     pub users: Arc<dyn UserReader>,
     /// Changes users.

@@ -4,7 +4,8 @@ use protocol::rest::Failure;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, Ref, RefOr, ResponseBuilder,
+    ComponentsBuilder, Content, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, Ref, RefOr, Required,
+    ResponseBuilder, Schema,
 };
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -33,7 +34,27 @@ pub fn openapi() -> OpenApi {
             .build();
         operation.responses.responses.insert("default".to_owned(), failure.into());
     }
+    allow_absent_bodies(&mut document);
     document
+}
+
+/// Says that a body may be left out whose fields may all be left out: that is how [`Json`](crate::http::Json) reads it.
+fn allow_absent_bodies(document: &mut OpenApi) {
+    let schemas = document.components.as_ref().map(|components| components.schemas.clone()).unwrap_or_default();
+    let needs_nothing = |content: &RefOr<Content>| match content {
+        RefOr::T(Content { schema: Some(RefOr::Ref(reference)), .. }) => {
+            let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
+            matches!(schemas.get(name), Some(RefOr::T(Schema::Object(object))) if object.required.is_empty())
+        }
+        _ => false,
+    };
+    for body in operations(document).filter_map(|operation| operation.request_body.as_mut()) {
+        if let RefOr::T(body) = body
+            && body.content.values().all(needs_nothing)
+        {
+            body.required = Some(Required::False);
+        }
+    }
 }
 
 /// An empty document that says what the API is.

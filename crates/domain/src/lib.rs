@@ -11,6 +11,7 @@ mod chat;
 mod code;
 mod event;
 mod ids;
+mod invariant;
 pub mod limits;
 mod message;
 mod presence;
@@ -29,6 +30,7 @@ pub use chat::{
 pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, EventKind, MembershipChange};
 pub use ids::{ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, SessionId, UserId};
+pub use invariant::{Invariant, Plane};
 pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use presence::{PresenceView, PresenceVisibility, Relation, Standing};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};

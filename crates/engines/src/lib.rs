@@ -13,6 +13,7 @@ mod port;
 mod process;
 mod program;
 mod redis;
+mod schemathesis;
 mod server;
 
 pub use cfn_lint::cfn_lint;
@@ -20,4 +21,5 @@ pub use dynamo::{Dynamo, Dynoxide};
 pub use faults::{Fault, FaultyDynamo, When};
 pub use kafka::{Kafka, Tansu};
 pub use redis::{Redis, RedisServer};
+pub use schemathesis::schemathesis;
 pub use server::{Engine, Server};

@@ -31,8 +31,9 @@ pub struct Shared {
 ///
 /// From its first failure on, what is shared is not asked any more, so that an outage costs one timeout and not one for
 /// each message. Every push goes directly to every gateway that was last known, with all its recipients: a gateway
-/// ignores those it has no connection of. Members come from the store. This ends 15 s after the last failure. Where it
-/// begins and ends a push may come twice, or before an earlier one, which clients know from its sequence.
+/// ignores those it has no connection of. Members come from the store. This ends 15 s after the last failure; once what
+/// is shared answers again, which gateways there are is asked for each push, because new ones may hold connections. Where
+/// it begins and ends a push may come twice, or before an earlier one, which clients know from its sequence.
 ///
 /// Its routes are for pushes alone: in an outage everybody seems to be at every gateway.
 ///
@@ -50,6 +51,8 @@ struct State {
     gateways: BTreeSet<GatewayId>,
     /// When what is shared may be believed again, while it is not.
     away_until: Option<Instant>,
+    /// Whether it has answered since its last failure.
+    answers: bool,
     /// Chats whose members have changed and may still be remembered. As long as there are any, nothing is believed.
     owed: BTreeSet<ChatId>,
 }
@@ -73,8 +76,7 @@ impl Fallback {
     }
 
     async fn refresh(&self) -> Result<(), StoreError> {
-        let peers = self.shared.peers.peers(ProcessRole::Gateway).await?;
-        self.learn(peers);
+        self.look_up_gateways().await?;
         while let Some(chat_id) = self.take_owed() {
             if let Err(failure) = self.shared.cache.invalidate(chat_id).await {
                 self.lock().owed.insert(chat_id);
@@ -89,12 +91,28 @@ impl Fallback {
         Ok(())
     }
 
+    async fn look_up_gateways(&self) -> Result<(), StoreError> {
+        let peers = self.shared.peers.peers(ProcessRole::Gateway).await?;
+        self.learn(peers);
+        Ok(())
+    }
+
+    /// The gateways to push to while what is shared is not believed.
+    async fn known_gateways(&self) -> BTreeSet<GatewayId> {
+        let answers = self.lock().answers;
+        if answers && let Err(failure) = self.look_up_gateways().await {
+            self.note(&failure);
+        }
+        self.lock().gateways.clone()
+    }
+
     fn learn(&self, peers: Vec<Peer>) {
         let mut state = self.lock();
         // What was wiped, or comes back from an outage, may know few of those that are there, or none.
         if state.away_until.is_none() && !peers.is_empty() {
             state.gateways.clear();
         }
+        state.answers = true;
         state.gateways.extend(peers.into_iter().map(|peer| GatewayId(peer.id)));
     }
 
@@ -117,7 +135,10 @@ impl Fallback {
     }
 
     fn note(&self, failure: &StoreError) {
-        let before = self.lock().away_until.replace(Instant::now() + REBUILD);
+        let mut state = self.lock();
+        state.answers = false;
+        let before = state.away_until.replace(Instant::now() + REBUILD);
+        drop(state);
         if before.is_none() {
             let error = failure as &dyn std::error::Error;
             warn!(error, "what processes share is away; pushes go directly to every gateway");
@@ -144,12 +165,14 @@ impl Routes for Fallback {
         if user_ids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        Ok(self.lock().gateways.iter().map(|gateway| (gateway.clone(), user_ids.to_vec())).collect())
+        Ok(self.known_gateways().await.into_iter().map(|gateway| (gateway, user_ids.to_vec())).collect())
     }
 
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
-        let live = self.ask(self.shared.routes.live_gateways()).await;
-        Ok(live.unwrap_or_else(|| self.lock().gateways.iter().cloned().collect()))
+        match self.ask(self.shared.routes.live_gateways()).await {
+            Some(live) => Ok(live),
+            None => Ok(self.known_gateways().await.into_iter().collect()),
+        }
     }
 
     // Who administers is told what is there and not what was last known.

@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, Event, Message, UserId};
+use domain::{ChatId, ConnectionId, Event, Invariant, Message, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, histogram};
-use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError};
+use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError, holds};
 use protocol::frame::message_body;
 use tracing::{error, warn};
 
+use crate::owed::Owed;
 use crate::plan::{Plan, What};
 use crate::receipts::Receipts;
 
@@ -43,8 +44,14 @@ impl Fanout {
                 Err(failure) => wait_out(failure).await,
             }
         };
+        let mut owed = Owed::default();
         loop {
-            let records = match consumer.next().await {
+            let records = tokio::select! {
+                biased;
+                () = tokio::time::sleep(RETRY_PAUSE), if !owed.is_empty() => Ok(vec![]),
+                records = consumer.next(), if !owed.is_full() => records,
+            };
+            let records = match records {
                 Ok(records) => records,
                 Err(failure) => {
                     wait_out(failure).await;
@@ -57,9 +64,14 @@ impl Fanout {
                     wait_out(failure).await;
                 }
             }
-            self.deliver(outgoing).await;
+            owed.note(self.deliver(outgoing).await);
+            if !owed.is_empty() {
+                self.make_up(&mut owed).await;
+            }
             // The place is kept only now, behind the pushes: a crash before this repeats them.
-            if let Err(failure) = consumer.commit().await {
+            if owed.is_empty()
+                && let Err(failure) = consumer.commit().await
+            {
                 warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
             }
         }
@@ -124,22 +136,30 @@ impl Fanout {
             }
         };
         let frame = frame();
-        for (gateway, recipients) in gateways {
+        // Stores list members in the order of their ids.
+        let in_order = recipients.is_sorted();
+        for (gateway, mut there) in gateways {
+            there.retain(|user_id| {
+                let asked =
+                    if in_order { recipients.binary_search(user_id).is_ok() } else { recipients.contains(user_id) };
+                holds(Invariant::OnlyMembersReceive, asked, || format!("user {user_id} was to get a push of others"))
+            });
+            let recipients = there;
             outgoing.entry(gateway).or_default().push(Push { recipients, except, frame: frame.clone() });
         }
     }
 
-    /// Hands each gateway its pushes.
-    pub(crate) async fn deliver(&self, outgoing: Outgoing) {
+    /// Hands each gateway its pushes, and returns those that were not taken.
+    pub(crate) async fn deliver(&self, outgoing: Outgoing) -> Outgoing {
         // At once, so that one that is slow or dead does not hold up the others.
         let delivered = outgoing.into_iter().map(async |(gateway, pushes)| {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
-            if let Err(failure) = self.delivery.deliver(&gateway, pushes).await {
-                let gateway = &*gateway.0;
-                warn!(error = &failure as &dyn std::error::Error, gateway, "pushes were lost; recipients will sync");
-            }
+            let failure = self.delivery.deliver(&gateway, pushes.clone()).await.err()?;
+            let name = &*gateway.0;
+            warn!(error = &failure as &dyn std::error::Error, gateway = name, "pushes were lost; recipients will sync");
+            Some((gateway, pushes))
         });
-        join_all(delivered).await;
+        join_all(delivered).await.into_iter().flatten().collect()
     }
 
     /// The members of a chat, remembered or from the store, and then remembered.

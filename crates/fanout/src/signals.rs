@@ -30,7 +30,8 @@ impl Fanout {
         let indicator = ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id, is_typing });
         let mut outgoing = Outgoing::new();
         self.push(&others, None, || indicator.encode(None), &mut outgoing).await;
-        self.deliver(outgoing).await;
+        // What is lost of these nobody misses for long.
+        drop(self.deliver(outgoing).await);
         Ok(true)
     }
 }

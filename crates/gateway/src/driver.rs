@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use bytes::Bytes;
 use domain::Timestamp;
 use futures_util::stream::FuturesUnordered;
@@ -33,8 +33,8 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 ///
 /// Everything the connection waits for is polled in one place, so a socket that does not take what is written holds up
 /// neither its timers nor the order to close it.
-pub(crate) struct Driver {
-    socket: WebSocket,
+pub(crate) struct Driver<S> {
+    socket: S,
     connection: Connection,
     gateway: Arc<Gateway>,
     admitted: Admitted,
@@ -58,14 +58,14 @@ enum Step {
     Timeout,
 }
 
-impl Driver {
-    pub(crate) fn new(
-        socket: WebSocket,
-        gateway: Arc<Gateway>,
-        admitted: Admitted,
-        token_expires_at: Timestamp,
-    ) -> Self {
-        let now = Instant::now();
+/// The socket of a connection: whole frames in, whole frames out.
+pub trait Socket: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin {}
+
+impl<S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin> Socket for S {}
+
+impl<S: Socket> Driver<S> {
+    pub(crate) fn new(socket: S, gateway: Arc<Gateway>, admitted: Admitted, token_expires_at: Timestamp) -> Self {
+        let now = now();
         let expires_at = now + token_expires_at.since(gateway.now());
         let connection = Connection::new(gateway.config.timing, now, expires_at);
         let timer = Box::pin(tokio::time::sleep_until(connection.poll_timeout().into()));
@@ -121,7 +121,7 @@ impl Driver {
                 return closing;
             }
             let step = poll_fn(|cx| self.poll_step(cx)).await;
-            let now = Instant::now();
+            let now = now();
             match step {
                 Step::Frame(Message::Text(text)) => {
                     self.heard();
@@ -280,6 +280,11 @@ impl Driver {
         };
         ServerFrame::ConnectionEstablished(established).encode(None)
     }
+}
+
+/// The time of the runtime, which is that of the machine unless a simulation says otherwise.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 fn text(frame: Bytes) -> Message {

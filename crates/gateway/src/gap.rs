@@ -45,6 +45,17 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Takes note that the others have just been told of this gateway. If they did not know it, or may have forgotten it, those who
+    /// push directly to the gateways they know have passed it by (C8), and its clients sync.
+    pub async fn handle_announced(&self) {
+        let was_known = self.hub.note_announced(self.config.expiry);
+        if !was_known && self.hub.connections() > 0 {
+            self.make_up_for_gap().await;
+        }
+    }
+}
+
 pub(crate) fn resync() -> Bytes {
     ServerFrame::Resync(Resync { reason: "missed_pushes".to_owned() }).encode(None)
 }
@@ -102,6 +113,27 @@ mod tests {
             let expected = has_ended.then_some(CloseReason::SessionRevoked);
             assert_eq!(peer.mailbox.close_order(), expected, "{:?}", peer.session_id);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_of_a_gateway_that_others_did_not_know_sync_when_they_do() {
+        let world = World::start().await;
+        let connections = connect(&world, [None, None]).await;
+        world.gateway.handle_announced().await;
+        assert_routed_and_told(&world, &connections).await;
+        for silence in [BEAT, EXPIRY] {
+            tokio::time::advance(silence).await;
+            world.gateway.handle_announced().await;
+            assert!(connections.iter().all(|connection| pushed(&connection.peer).is_empty()), "{silence:?}");
+        }
+        world.hear(&connections);
+        tokio::time::advance(EXPIRY + BEAT).await;
+        world.hear(&connections);
+        world.gateway.handle_announced().await;
+        let told = |connection: &Admitted| {
+            pushed(&connection.peer).iter().any(|frame| matches!(frame, ServerFrame::Resync(_)))
+        };
+        assert!(connections.iter().all(told));
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use domain::limits::FRAME_BYTES_MAX;
-use domain::{DeviceId, UserId};
+use domain::{DeviceId, Timestamp, UserId};
 use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use metrics::counter;
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
 use crate::Gateway;
-use crate::driver::Driver;
-use crate::hub::Refused;
+use crate::driver::{Driver, Socket};
+use crate::hub::{Admitted, Refused};
 use crate::peer::Peer;
 
 /// What one read of a socket may bring. Every open connection holds a buffer of this size.
@@ -58,51 +58,88 @@ async fn admit(
 ) -> Result<Response, Refusal> {
     let Query(parameters) = parameters.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
     let device_id = device(&parameters, headers)?;
-    let principal = authenticate(gateway, &parameters, headers, device_id).await?;
+    let principal = gateway.identify(credential(&parameters, headers)?, device_id).await?;
     let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
-
-    let limits = &gateway.config.limits;
-    if let Some(quota) = limits.connections_new {
-        let decision = gateway.limiter.take(LimitKey::ConnectionsNew(principal.user_id), quota).await?;
-        if !decision.allowed {
-            return Err(Refusal::rate_limited("connections_new", decision.retry_after));
-        }
-    }
-    let (older, others): (Vec<_>, Vec<_>) =
-        elsewhere(gateway, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
-    let connection_id = gateway.ids.ulid().into();
-    let peer = Peer::new(connection_id, principal.user_id, device_id, principal.session_id, gateway.now());
-    let admitted = gateway.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
-        Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
-        Refused::NoRoom => Refusal::unavailable(),
-    })?;
-    // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
-    // Who has no session here cannot lose it.
-    if let Some(session_id) = principal.session_id
-        && gateway.identity.live(&[session_id]).await? != [true]
-    {
-        return Err(IdentityError::TokenRevoked.into());
-    }
-    // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
-    gateway.register_route(&admitted.peer).await;
-    for route in &older {
-        let displaced = gateway.displacement.displace(&route.gateway, route.user_id, route.connection_id);
-        if let Err(failure) = displaced.await {
-            warn!(
-                error = &failure as &dyn std::error::Error,
-                "an older connection of a device stays until it is silent"
-            );
-        }
-    }
-
-    let gateway = gateway.clone();
+    let entrant = gateway.admit(principal, device_id).await?;
     Ok(upgrade
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
         .max_frame_size(FRAME_BYTES_MAX)
         .max_message_size(FRAME_BYTES_MAX)
         // If the upgrade fails, the callback is dropped with the place it holds in the hub.
-        .on_upgrade(move |socket| Driver::new(socket, gateway, admitted, principal.token_expires_at).run()))
+        .on_upgrade(move |socket| entrant.converse(socket)))
+}
+
+/// What a client shows to be let in.
+pub enum Credential<'a> {
+    /// An access token.
+    Token(&'a str),
+    /// A ticket, which is good once.
+    Ticket(&'a str),
+}
+
+/// A client that has its place and its route, and waits for its socket. Dropped, it gives them back.
+pub struct Entrant {
+    gateway: Arc<Gateway>,
+    admitted: Admitted,
+    token_expires_at: Timestamp,
+}
+
+impl Entrant {
+    /// Runs the connection to its end.
+    pub async fn converse(self, socket: impl Socket) {
+        Driver::new(socket, self.gateway, self.admitted, self.token_expires_at).run().await;
+    }
+}
+
+impl Gateway {
+    /// Says who a client is.
+    pub async fn identify(&self, credential: Credential<'_>, device_id: DeviceId) -> Result<Principal, Refusal> {
+        let principal = match credential {
+            Credential::Token(token) => self.identity.identify(token, device_id).await,
+            Credential::Ticket(ticket) => self.identity.redeem(ticket, device_id).await,
+        };
+        principal.map_err(Refusal::from)
+    }
+
+    /// Takes a client in: gives it its place and its route, and has older connections of the same device end.
+    pub async fn admit(self: &Arc<Self>, principal: Principal, device_id: DeviceId) -> Result<Entrant, Refusal> {
+        let limits = &self.config.limits;
+        if let Some(quota) = limits.connections_new {
+            let decision = self.limiter.take(LimitKey::ConnectionsNew(principal.user_id), quota).await?;
+            if !decision.allowed {
+                return Err(Refusal::rate_limited("connections_new", decision.retry_after));
+            }
+        }
+        let (older, others): (Vec<_>, Vec<_>) =
+            elsewhere(self, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
+        let connection_id = self.ids.ulid().into();
+        let peer = Peer::new(connection_id, principal.user_id, device_id, principal.session_id, self.now());
+        let admitted =
+            self.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
+                Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
+                Refused::NoRoom => Refusal::unavailable(),
+            })?;
+        // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
+        // Who has no session here cannot lose it.
+        if let Some(session_id) = principal.session_id
+            && self.identity.live(&[session_id]).await? != [true]
+        {
+            return Err(IdentityError::TokenRevoked.into());
+        }
+        // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
+        self.register_route(&admitted.peer).await;
+        for route in &older {
+            let displaced = self.displacement.displace(&route.gateway, route.user_id, route.connection_id);
+            if let Err(failure) = displaced.await {
+                warn!(
+                    error = &failure as &dyn std::error::Error,
+                    "an older connection of a device stays until it is silent"
+                );
+            }
+        }
+        Ok(Entrant { gateway: self.clone(), admitted, token_expires_at: principal.token_expires_at })
+    }
 }
 
 /// The connections that a user has at other gateways. Where they cannot be looked up, there are none.
@@ -125,30 +162,27 @@ fn device(parameters: &Parameters, headers: &HeaderMap) -> Result<DeviceId, Refu
     text.parse().map_err(|error| Refusal::invalid_request(format!("device id: {error}")))
 }
 
-async fn authenticate(
-    gateway: &Gateway,
-    parameters: &Parameters,
-    headers: &HeaderMap,
-    device_id: DeviceId,
-) -> Result<Principal, Refusal> {
+fn credential<'a>(parameters: &'a Parameters, headers: &'a HeaderMap) -> Result<Credential<'a>, Refusal> {
     let bearer = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(|header| {
         let (scheme, token) = header.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
     });
-    let principal = match (bearer, parameters.ticket.as_deref(), parameters.token.as_deref()) {
-        (Some(token), _, _) | (None, None, Some(token)) => gateway.identity.identify(token, device_id).await,
-        (None, Some(ticket), _) => gateway.identity.redeem(ticket, device_id).await,
-        (None, None, None) => Err(IdentityError::InvalidToken("there is none".into())),
-    };
-    principal.map_err(Refusal::from)
+    match (bearer, parameters.ticket.as_deref(), parameters.token.as_deref()) {
+        (Some(token), _, _) | (None, None, Some(token)) => Ok(Credential::Token(token)),
+        (None, Some(ticket), _) => Ok(Credential::Ticket(ticket)),
+        (None, None, None) => Err(IdentityError::InvalidToken("there is none".into()).into()),
+    }
 }
 
 /// A handshake that fails is answered in plain HTTP.
-struct Refusal {
-    status: StatusCode,
+#[derive(Debug)]
+pub struct Refusal {
+    /// The status of the answer.
+    pub status: StatusCode,
     error: &'static str,
     message: String,
-    retry_after: Option<Duration>,
+    /// How long the client is asked to wait.
+    pub retry_after: Option<Duration>,
     limit: Option<&'static str>,
 }
 

@@ -1,5 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,13 +25,15 @@ const TAKE_BACK_MAX: Duration = Duration::from_secs(2);
 pub struct Hub {
     id: GatewayId,
     connections_max: usize,
-    shards: Vec<Mutex<HashMap<UserId, Vec<Arc<Peer>>>>>,
-    hasher: RandomState,
+    /// In the order of their users, so that whatever goes through all of them goes the same way each time.
+    shards: Vec<Mutex<BTreeMap<UserId, Vec<Arc<Peer>>>>>,
     /// How many there are; watched for the last one to go.
     connections: watch::Sender<usize>,
     /// Whether no more connections are taken.
     draining: AtomicBool,
     started: Instant,
+    /// When the others were last told of this gateway.
+    announced_at: Mutex<Option<Instant>>,
     /// Counts the beats of this gateway; never 0.
     beat: AtomicU64,
     pub(crate) orders: Orders,
@@ -56,10 +57,10 @@ impl Hub {
             id,
             connections_max,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: RandomState::new(),
             connections: watch::Sender::new(0),
             draining: AtomicBool::new(false),
             started: Instant::now(),
+            announced_at: Mutex::default(),
             beat: AtomicU64::new(1),
             orders: Orders::default(),
             departures: Departures::new(connections_max),
@@ -133,6 +134,23 @@ impl Hub {
         }
     }
 
+    /// Notes that the others were told of this gateway now, and says whether they knew it, who remember it for so long.
+    pub(crate) fn note_announced(&self, remembered: Duration) -> bool {
+        let mut announced_at = self.announced_at.lock().unwrap_or_else(PoisonError::into_inner);
+        announced_at.replace(Instant::now()).is_some_and(|at| at.elapsed() <= remembered)
+    }
+
+    /// How many pushes, and how many bytes of them, wait for the connection that has most of either waiting.
+    pub fn fullest(&self) -> (usize, usize) {
+        let (mut messages, mut bytes) = (0, 0);
+        self.for_each(|peer| {
+            let waiting = peer.mailbox.waiting();
+            messages = messages.max(waiting.0);
+            bytes = bytes.max(waiting.1);
+        });
+        (messages, bytes)
+    }
+
     /// The beat that was last begun.
     pub(crate) fn beat(&self) -> u64 {
         self.beat.load(Ordering::SeqCst)
@@ -194,11 +212,13 @@ impl Hub {
         }
     }
 
-    fn shard(&self, user_id: UserId) -> MutexGuard<'_, HashMap<UserId, Vec<Arc<Peer>>>> {
-        self.lock(self.hasher.hash_one(user_id) as usize % SHARDS)
+    fn shard(&self, user_id: UserId) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<Peer>>>> {
+        // The last byte of an id is as good as random.
+        let [.., last] = user_id.to_bytes();
+        self.lock(usize::from(last) % SHARDS)
     }
 
-    fn lock(&self, index: usize) -> MutexGuard<'_, HashMap<UserId, Vec<Arc<Peer>>>> {
+    fn lock(&self, index: usize) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<Peer>>>> {
         // Nothing that runs under the lock can leave the map half changed.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }

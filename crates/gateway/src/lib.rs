@@ -22,5 +22,7 @@ mod watches;
 #[cfg(test)]
 mod world;
 
+pub use driver::Socket;
 pub use gateway::{Config, Gateway, Limits, router};
+pub use handshake::{Credential, Entrant, Refusal};
 pub use hub::Hub;

@@ -41,6 +41,11 @@ impl Mailbox {
         self.lock().outbox.pop()
     }
 
+    /// The pushes that wait, and their bytes.
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        self.lock().outbox.waiting()
+    }
+
     pub(crate) fn pressure(&self) -> Pressure {
         self.lock().outbox.pressure()
     }

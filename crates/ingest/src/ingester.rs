@@ -1,4 +1,3 @@
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
+use crate::checks;
 use crate::lane::{self, RETRY_AFTER, Waiting};
 
 #[derive(Clone, Debug)]
@@ -52,7 +52,6 @@ pub struct Ingester {
     config: Config,
     ports: Ports,
     lanes: Vec<mpsc::Sender<Waiting>>,
-    hasher: RandomState,
 }
 
 impl Ingester {
@@ -65,14 +64,13 @@ impl Ingester {
                 sender
             })
             .collect();
-        Self { config, ports, lanes, hasher: RandomState::new() }
+        Self { config, ports, lanes }
     }
 
     fn lane(&self, chat_id: ChatId) -> &mpsc::Sender<Waiting> {
-        match self.lanes.as_slice() {
-            [only] => only,
-            lanes => &lanes[self.hasher.hash_one(chat_id) as usize % lanes.len()],
-        }
+        // The end of an id is as good as random.
+        let [.., high, low] = chat_id.to_bytes();
+        &self.lanes[usize::from(u16::from_be_bytes([high, low])) % self.lanes.len()]
     }
 
     async fn sync_now(&self, request: SyncRequest) -> Result<Page, IngestError> {
@@ -82,10 +80,13 @@ impl Ingester {
             return Err(if chat.is_some() { IngestError::NotAMember } else { IngestError::ChatNotFound });
         }
         let bounds = PageBounds { count: limit, bytes: domain::limits::SYNC_PAGE_BYTES_MAX };
-        let page =
-            self.ports.messages.after(chat_id, after, bounds, self.ports.clock.now()).await.map_err(unavailable)?;
+        let now = self.ports.clock.now();
+        let page = self.ports.messages.after(chat_id, after, bounds, now).await.map_err(unavailable)?;
         if after > page.head {
             return Err(IngestError::AboveHead { head: page.head });
+        }
+        if !checks::page_may_be_shown(&request, now, &page) {
+            return Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
         }
         Ok(page)
     }
@@ -137,7 +138,13 @@ impl Ingest for Ingester {
         to: Sequence,
     ) -> Result<Watermarks, IngestError> {
         let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(unavailable) };
-        match self.within_deadline(advanced).await? {
+        let advance = self.within_deadline(advanced).await?;
+        if let Advance::Moved(watermarks) | Advance::Unchanged(watermarks) = advance
+            && !checks::watermarks_may_be_told(kind, to, matches!(advance, Advance::Moved(_)), watermarks)
+        {
+            return Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
+        }
+        match advance {
             Advance::Moved(watermarks) => {
                 let receipt = Signal::Receipt { chat_id, user_id, watermarks };
                 if let Err(failure) = self.ports.signals.signal(receipt).await {

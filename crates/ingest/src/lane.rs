@@ -7,6 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::error;
 
+use crate::checks::{Asked, Outcomes};
+
 /// A send that waits for its commit.
 pub(crate) struct Waiting {
     pub(crate) message: NewMessage,
@@ -24,6 +26,7 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// theirs later, so none waits longer than its own.
 pub(crate) async fn run(mut queue: mpsc::Receiver<Waiting>, store: Arc<dyn MessageWriter>, batch_len_max: usize) {
     let mut gathered = Vec::with_capacity(batch_len_max);
+    let mut checked = Outcomes::default();
     while queue.recv_many(&mut gathered, batch_len_max).await > 0 {
         let now = Instant::now();
         let mut batch = Vec::with_capacity(gathered.len());
@@ -32,22 +35,24 @@ pub(crate) async fn run(mut queue: mpsc::Receiver<Waiting>, store: Arc<dyn Messa
         for Waiting { message, deadline: own, reply } in gathered.drain(..) {
             if own <= now {
                 // Its sender has been kept waiting as long as we promised; a commit now would be one nobody expects.
-                answer(reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
+                answer(reply, Err(unavailable()));
                 continue;
             }
             deadline.get_or_insert(own);
+            replies.push((Asked::of(&message), reply));
             batch.push(message);
-            replies.push(reply);
         }
         let Some(deadline) = deadline else { continue };
         histogram!("tidings_ingest_batch_sends").record(batch.len() as f64);
         match tokio::time::timeout_at(deadline, store.append(batch)).await {
-            Ok(Ok(outcomes)) => {
-                assert_eq!(outcomes.len(), replies.len(), "the store answers every send of a batch");
-                for (reply, outcome) in replies.into_iter().zip(outcomes) {
-                    answer(reply, outcome_of(outcome));
+            Ok(Ok(outcomes)) if checked.answer_all(replies.len(), outcomes.len()) => {
+                for ((asked, reply), outcome) in replies.into_iter().zip(outcomes) {
+                    let may_be_told = checked.may_be_told(&asked, &outcome);
+                    answer(reply, if may_be_told { outcome_of(outcome) } else { Err(unavailable()) });
                 }
             }
+            // Whose outcome is missing is unknown.
+            Ok(Ok(_)) => refuse_all(replies),
             Ok(Err(failure)) => {
                 error!(error = &failure as &dyn std::error::Error, "a batch of sends was not committed");
                 refuse_all(replies);
@@ -72,10 +77,14 @@ fn outcome_of(outcome: Appended) -> Result<Sent, IngestError> {
     }
 }
 
-fn refuse_all(replies: Vec<oneshot::Sender<Result<Sent, IngestError>>>) {
-    for reply in replies {
-        answer(reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
+fn refuse_all(replies: Vec<(Asked, oneshot::Sender<Result<Sent, IngestError>>)>) {
+    for (_, reply) in replies {
+        answer(reply, Err(unavailable()));
     }
+}
+
+fn unavailable() -> IngestError {
+    IngestError::Unavailable { retry_after: RETRY_AFTER }
 }
 
 pub(crate) fn answer(reply: oneshot::Sender<Result<Sent, IngestError>>, outcome: Result<Sent, IngestError>) {

@@ -10,6 +10,8 @@ use quick_cache::unsync::Cache;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::warn;
 
+use crate::checks;
+
 /// How long something may wait before every relay sees to it; until then it is left to the process that committed it.
 const OVERDUE_AFTER: Duration = Duration::from_secs(2);
 /// How often what is overdue is looked for.
@@ -75,7 +77,8 @@ impl Relay {
                 continue;
             };
             let end = ends.get(&chat_id).or_else(|| known.published.get(&chat_id)).copied().unwrap_or_default();
-            if first == end.next() && !behind.contains(&chat_id) {
+            let follows = first == end.next() && !behind.contains(&chat_id);
+            if follows && checks::commit_may_be_published(chat_id, &messages) {
                 events.extend(messages);
                 ends.insert(chat_id, last);
             } else {
@@ -147,13 +150,17 @@ impl Relay {
     }
 
     async fn catch_up_messages(&self, chat_id: ChatId) -> Result<Caught, StoreError> {
-        let mut caught = Caught::Nothing;
+        let (mut caught, mut published) = (Caught::Nothing, Sequence::ZERO);
         loop {
             let events = self.outbox.unpublished(chat_id).await?;
             let Some(end) = sequence(events.last()) else { return Ok(caught) };
+            if !checks::backlog_may_be_published(chat_id, published, &events) {
+                let source = format!("the unpublished messages of `{chat_id}` are not in order").into();
+                return Err(StoreError::Corrupt { table: "messages", source });
+            }
             self.produce(&events).await?;
             self.outbox.published(chat_id, end).await?;
-            caught = Caught::Messages(end);
+            (caught, published) = (Caught::Messages(end), end);
         }
     }
 

@@ -25,6 +25,8 @@ use crate::{
 
 mod fixtures;
 mod list;
+mod peopled;
+mod violations;
 
 pub mod chats;
 pub mod codes;
@@ -48,6 +50,9 @@ pub mod transitions;
 pub mod unread;
 pub mod users;
 pub mod watermarks;
+
+pub use peopled::Peopled;
+pub use violations::Violations;
 
 /// The durable ports of one adapter, all on one store with nothing in it.
 #[derive(Clone)]

@@ -6,8 +6,11 @@
 //!
 //! Halves that may only read are traits of their own where planes differ in what they may do: fanout is handed
 //! [`ChatReader`] and [`EventLog`], and could not write the store if it wanted to. The gateway is handed [`Ingest`].
+//!
+//! [`invariants`] is how planes and adapters say that something which must be true is not.
 #![warn(missing_docs)]
 
+mod audit;
 mod chats;
 mod clock;
 mod contacts;
@@ -16,6 +19,7 @@ mod error;
 mod health;
 mod identity;
 mod ingest;
+pub mod invariants;
 mod limits;
 mod log;
 mod messages;
@@ -29,6 +33,11 @@ mod sessions;
 mod users;
 mod watermarks;
 
+pub use audit::{
+    AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditRoutes, AuditSource, Audited, Bookmark, ChatRows, ChatStanding,
+    ConsumerPlace, End, Lead, Listing, ListingRows, LogRow, Logged, MemberRows, MessageRows, PairRows, RouteRows,
+    SendKeyRows, StoredMessage,
+};
 pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use contacts::ContactStore;
@@ -36,6 +45,7 @@ pub use error::{BoxError, StoreError};
 pub use health::{Health, HealthCell};
 pub use identity::{Identity, IdentityError, Principal};
 pub use ingest::{Ingest, IngestError, SendRequest, Sent, SyncRequest};
+pub use invariants::{holds, violated};
 pub use limits::{LimitKey, RateLimiter};
 pub use log::{EventConsumer, EventLog, Position, Record, Start};
 pub use messages::{

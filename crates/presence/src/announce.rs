@@ -28,7 +28,7 @@ impl Presence {
     ///
     /// What fails is tried again. It may be dropped at any moment: what it has claimed is claimed by another then.
     pub async fn run(&self) {
-        tokio::join!(self.keep_announcing(), self.keep_sweeping());
+        tokio::join!(self.keep_announcing(), self.keep_sweeping(), self.keep_reassuring());
     }
 
     /// Writes down that everybody at a gateway is seen now: for one that goes when nobody is left to announce its users.

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
-use domain::{PresenceView, Relation, Timestamp, User, UserId};
-use ports::{Look, Presences, StoreError};
+use domain::{Invariant, PresenceView, Relation, Timestamp, User, UserId};
+use ports::{Look, Presences, StoreError, holds};
 use tracing::warn;
 
 use crate::Presence;
@@ -58,7 +58,13 @@ impl Presence {
             return Ok(HashSet::new());
         }
         let ways = looks.iter().flat_map(|look| [(look.viewer, look.user_id), (look.user_id, look.viewer)]);
-        let listed = self.contacts.listed(&ways.collect::<Vec<_>>()).await?;
+        let ways: Vec<_> = ways.collect();
+        let listed = self.contacts.listed(&ways).await?;
+        // One answer too few or too many would show people to whoever asked for others.
+        let answers = || format!("{} answers on {} contacts", listed.len(), ways.len());
+        if !holds(Invariant::PrivacyEnforced, listed.len() == ways.len(), answers) {
+            return Err(StoreError::unavailable(answers()));
+        }
         let both = listed.chunks(2).map(|ways| ways.iter().all(|listed| *listed));
         Ok(looks.into_iter().zip(both).filter_map(|(look, both)| both.then_some(look)).collect())
     }

@@ -9,6 +9,8 @@ use ports::{
 };
 use tracing::warn;
 
+use crate::Doubts;
+
 /// Presence in this process.
 pub struct Presence {
     /// Says who is online.
@@ -29,6 +31,8 @@ pub struct Presence {
     pub messages: Arc<dyn MessageReader>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Whose watchers could not be told of a change.
+    pub doubts: Doubts,
 }
 
 /// What those see who may not see any more: somebody who is not there.
@@ -43,7 +47,8 @@ pub(crate) struct News {
 }
 
 impl Presence {
-    /// Tells every gateway, because anyone may hold somebody who watches. One call for each, however many news there are.
+    /// Tells every gateway, because anyone may hold somebody who watches. One call for each, however many news there are. An
+    /// error means that some were not told.
     pub(crate) async fn tell(&self, news: &[News]) -> Result<(), StoreError> {
         if news.is_empty() {
             return Ok(());
@@ -55,12 +60,13 @@ impl Presence {
                 view: *view,
                 recipients: recipients.get(gateway).cloned().unwrap_or_default(),
             });
-            if let Err(failure) = self.watchers.tell(gateway, here.collect()).await {
+            let told = self.watchers.tell(gateway, here.collect()).await;
+            if let Err(failure) = &told {
                 let gateway = &*gateway.0;
-                warn!(error = &failure as &dyn std::error::Error, gateway, "a gateway was not told of presence");
+                warn!(error = failure as &dyn std::error::Error, gateway, "a gateway was not told of presence");
             }
+            told
         });
-        join_all(told).await;
-        Ok(())
+        join_all(told).await.into_iter().collect()
     }
 }

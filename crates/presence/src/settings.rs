@@ -9,11 +9,13 @@ use crate::presence::{HIDDEN, News};
 use crate::reach::{ByGateway, people};
 
 impl Presence {
-    /// Tells everybody whom it concerns that a user is seen by others from now on than before. Best effort: what is not
-    /// told now is true in every answer, and in every push from now on.
+    /// Tells everybody whom it concerns that a user is seen by others from now on than before. Whoever watches hears it, later
+    /// if not now; for the others it is best effort: what is not told now is true in every answer, and in every push from
+    /// now on.
     pub async fn visibility_changed(&self, user_id: UserId, before: PresenceVisibility, after: PresenceVisibility) {
         if let Err(failure) = self.tell_visibility(user_id, before, after).await {
-            warn!(error = &failure as &dyn std::error::Error, "nobody was told of a change of visibility");
+            warn!(error = &failure as &dyn std::error::Error, "not everybody was told of a change of visibility");
+            self.doubt([user_id]);
         }
     }
 
@@ -21,6 +23,7 @@ impl Presence {
     pub async fn contacts_changed(&self, user_id: UserId, contact_id: UserId, are_mutual: bool) {
         if let Err(failure) = self.tell_contacts(user_id, contact_id, are_mutual).await {
             warn!(error = &failure as &dyn std::error::Error, "two users were not told of a change of contacts");
+            self.doubt([user_id, contact_id]);
         }
     }
 

@@ -50,6 +50,11 @@ impl Outbox {
         Some(frame)
     }
 
+    /// The pushes that wait, and their bytes.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.queue.len(), self.bytes)
+    }
+
     /// Whether the queue is near its bound: at four fifths of either.
     pub fn pressure(&self) -> Pressure {
         let near = self.queue.len() * 5 >= Self::MESSAGES_MAX * 4 || self.bytes * 5 >= Self::BYTES_MAX * 4;

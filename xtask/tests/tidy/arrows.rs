@@ -2,12 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Which of our crates each of our crates may name. Planes name no adapter, adapters name no plane; the server alone sees
-/// both, and so decides what runs where.
+/// Which of our crates each of our crates may name. Planes name no adapter, adapters name no plane; the server and the
+/// simulator alone see both, and so decide what runs where.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ports", &["domain"]),
+    ("damage", &[]),
     ("keyfile", &[]),
     ("webhook", &["ports"]),
     ("auth", &["domain", "keyfile", "ports", "webhook"]),
@@ -17,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("notify", &["domain", "keyfile", "ports", "protocol", "webhook"]),
     ("presence", &["domain", "ports"]),
     ("chats", &["auth", "domain", "ports", "presence", "protocol"]),
+    ("audit", &["domain", "ports"]),
     ("client", &["domain", "protocol"]),
     ("memory", &["domain", "ports"]),
     ("embedded", &["domain", "ports"]),
@@ -27,18 +29,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka", "keyfile",
-            "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "webhook",
+            "audit", "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka",
+            "keyfile", "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "webhook",
         ],
     ),
-    ("tidings", &["client", "domain", "embedded", "ports", "protocol", "server"]),
+    ("tidings", &["audit", "client", "domain", "embedded", "ports", "protocol", "server"]),
+    (
+        "sim",
+        &[
+            "audit", "auth", "chats", "domain", "fanout", "gateway", "ingest", "keyfile", "memory", "ports",
+            "presence", "protocol",
+        ],
+    ),
     ("engines", &["xtask"]),
     ("xtask", &[]),
 ];
 
 /// What tests may name as well: the adapter that stands for any other, the plane that sends, the client that talks to a
-/// server, and the servers that adapters talk to.
-const IN_TESTS: &[&str] = &["client", "engines", "ingest", "memory"];
+/// server, the servers that adapters talk to, what spoils their input, and what judges all that they hold.
+const IN_TESTS: &[&str] = &["audit", "client", "damage", "engines", "ingest", "memory"];
 
 /// What the end-to-end tests of the binary may name on top: they look into the engines of a fleet behind its back.
 const IN_TESTS_OF_BINARY: &[&str] = &["dynamodb", "kafka", "redis", "rpc"];

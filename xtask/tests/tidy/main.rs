@@ -2,6 +2,7 @@
 
 mod alerts;
 mod arrows;
+mod assertions;
 mod links;
 mod modules;
 mod words;

@@ -1,7 +1,7 @@
 //! The policies of roles: what AWS lets a process do, said in AWS's words.
 //!
 //! They only allow. What a role has no statement for is refused, and a process of two roles is given two policies. No
-//! statement names more than one of our tables, indexes, topics or groups by a pattern, and none allows a scan.
+//! statement names more than one of our tables, indexes, topics or groups by a pattern, and none of a role allows a scan.
 
 use std::collections::BTreeMap;
 
@@ -52,6 +52,47 @@ pub fn iam(config: &Config, site: &Site, log: &LogNames, role: ProcessRole) -> O
     }
     let statements: Vec<Value> = statements.into_iter().map(|statement| statement.json(Value::String)).collect();
     (!statements.is_empty()).then(|| format!("{:#}\n", document(statements)))
+}
+
+/// What AWS calls it to read a whole table.
+pub const SCAN: &str = "dynamodb:Scan";
+
+/// What whoever checks a fleet does to tables: it reads everything, and looks at how they are made.
+const AUDITS: [&str; 7] = [
+    "dynamodb:GetItem",
+    "dynamodb:BatchGetItem",
+    "dynamodb:Query",
+    SCAN,
+    "dynamodb:DescribeTable",
+    "dynamodb:DescribeTimeToLive",
+    "dynamodb:DescribeContinuousBackups",
+];
+
+/// The policy of whoever checks a fleet with `tidings verify`, as JSON. It is a person's, and no role's: it alone may scan,
+/// and it writes nothing.
+pub fn auditor_iam(config: &Config, site: &Site, log: &LogNames) -> String {
+    let place = Place {
+        partition: &site.partition,
+        region: &site.region,
+        account_id: &site.account_id,
+        table_prefix: &config.table_prefix,
+        msk_cluster: site.msk_cluster.as_deref().unwrap_or_default(),
+    };
+    let tables = Table::ALL.map(|table| place.table(table)).to_vec();
+    let mut statements = vec![Statement { actions: AUDITS.to_vec(), resources: tables }];
+    if site.msk_cluster.is_some() {
+        let topics = log.topics.iter().map(|name| place.kafka("topic", Some(name))).collect();
+        let groups = log.groups.iter().map(|(_, group)| place.kafka("group", Some(group))).collect();
+        for (actions, resources) in [
+            (vec!["kafka-cluster:Connect"], vec![place.kafka("cluster", None)]),
+            (vec!["kafka-cluster:DescribeTopic", "kafka-cluster:ReadData"], topics),
+            (vec!["kafka-cluster:DescribeGroup"], groups),
+        ] {
+            statements.push(Statement { actions, resources });
+        }
+    }
+    let statements = statements.into_iter().map(|statement| statement.json(Value::String)).collect();
+    format!("{:#}\n", document(statements))
 }
 
 /// A policy of these statements.
@@ -245,6 +286,22 @@ pub(super) mod tests {
             kafka:DescribeTopic kafka:ReadData: topic/events/0a1b-2c/messages.persisted topic/events/0a1b-2c/memberships.changed topic/events/0a1b-2c/chats.created
             kafka:AlterGroup kafka:DescribeGroup: group/events/0a1b-2c/tidings.notify group/events/0a1b-2c/tidings.webhook
         "#]].assert_eq(&of_log);
+    }
+
+    #[test]
+    fn an_auditor_reads_everything_and_writes_nothing() {
+        let policy = auditor_iam(&Config::default(), &site(Some("events/0a1b-2c")), &log_names());
+        assert!(policy.contains(SCAN) && !policy.contains(['*', '?']), "{policy}");
+        for table in Table::ALL {
+            assert!(policy.contains(&format!("table/tidings_{}\"", table.name())), "{}", table.name());
+        }
+        let policy: Value = serde_json::from_str(&policy).unwrap();
+        let said = said(&policy);
+        for word in ["Put", "Update", "Delete", "Write", "Alter", "Create"] {
+            assert!(!said.contains(word), "{word}: {said}");
+        }
+        let len = policy.to_string().len();
+        assert!(len <= POLICY_LEN_MAX, "{len}");
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Stored for Head {
             })
         };
         Ok(Self {
-            sequence: Sequence(row.sequence),
+            sequence: followed(row.sequence)?,
             message_ttl: ttl_from_row(row.message_ttl)?,
             last_message: row.last_message.map(last_message).transpose()?,
         })
@@ -157,7 +157,15 @@ impl Counter {
     /// Reads the start of a head row and leaves the rest of it alone.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let ((sequence, message_ttl), _) = postcard::take_from_bytes(bytes)?;
-        Ok(Self { sequence: Sequence(sequence), message_ttl: ttl_from_row(message_ttl)? })
+        Ok(Self { sequence: followed(sequence)?, message_ttl: ttl_from_row(message_ttl)? })
+    }
+}
+
+/// The last sequence of a chat, which another one can follow: nobody has come so far that none can.
+fn followed(sequence: u64) -> Result<Sequence, BoxError> {
+    match sequence {
+        u64::MAX => Err(format!("a chat cannot hold {sequence} messages").into()),
+        _ => Ok(Sequence(sequence)),
     }
 }
 

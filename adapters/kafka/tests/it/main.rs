@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod access;
+mod auditing;
 mod consuming;
 mod fixtures;
 mod moving;

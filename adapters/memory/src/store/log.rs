@@ -3,7 +3,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::Event;
 use ports::{EventConsumer, EventLog, Position, Record, Start, StoreError};
-use tokio::sync::watch;
 
 use super::{MemoryStore, State};
 
@@ -14,8 +13,7 @@ const BATCH_LEN_MAX: usize = 256;
 impl EventLog for MemoryStore {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
         let next = self.transaction(|state| state.consumed(group));
-        let log_end = self.shared.log_end.subscribe();
-        Ok(Box::new(MemoryConsumer { store: self.clone(), group: group.to_owned(), next, log_end }))
+        Ok(Box::new(MemoryConsumer { store: self.clone(), group: group.to_owned(), next }))
     }
 
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
@@ -48,22 +46,22 @@ struct MemoryConsumer {
     group: String,
     /// The place of the next event to return.
     next: Position,
-    log_end: watch::Receiver<Position>,
 }
 
 #[async_trait]
 impl EventConsumer for MemoryConsumer {
     async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
         loop {
-            let next = self.next;
-            let end = *self.log_end.wait_for(|end| *end > next).await.expect("the consumer keeps the store alive");
-            // Nothing awaits from here on, so a dropped future has moved nothing.
-            let records = self.store.transaction(|state| state.records(next));
+            // It hears of what is logged from here on, so nothing comes between looking and waiting.
+            let grew = self.store.shared.log_grew.notified();
             // Where everything was purged, it goes on behind it.
+            let (records, end) = self.store.transaction(|state| (state.records(self.next), state.log_end));
             self.next = records.last().map_or(end, |last| Position(last.position.0 + 1));
+            // Nothing awaits between moving on and returning, so a dropped future has lost nothing.
             if !records.is_empty() {
                 return Ok(records);
             }
+            grew.await;
         }
     }
 
@@ -82,5 +80,30 @@ impl State {
     fn records(&self, from: Position) -> Vec<Record> {
         let record = |(position, event): (&Position, &Arc<Event>)| Record { position: *position, event: event.clone() };
         self.log.range(from..).take(BATCH_LEN_MAX).map(record).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SequentialIds;
+    use crate::waking::{Woken, poll};
+
+    #[tokio::test]
+    async fn consumers_are_woken_in_the_order_they_waited() {
+        let store = MemoryStore::new(Arc::new(SequentialIds::default()));
+        let mut consumers = vec![];
+        for n in 0..20 {
+            consumers.push(store.consumer(&format!("group {n}")).await.unwrap());
+        }
+        let woken = Woken::default();
+        let mut waiting: Vec<_> = consumers.iter_mut().map(|consumer| consumer.next()).collect();
+        for (n, next) in waiting.iter_mut().enumerate() {
+            assert!(poll(next, &woken, n).is_pending());
+        }
+        let sequences = vec![domain::Sequence(1)];
+        let body = domain::EventBody::MessagesExpired { chat_id: domain::ChatId::from_bytes([1; 16]), sequences };
+        store.transaction(|state| state.record(domain::Timestamp::default(), body));
+        assert_eq!(woken.take(), (0..20).collect::<Vec<_>>());
     }
 }

@@ -11,8 +11,9 @@ use ports::{
 use super::{ChatState, MemoryStore, State};
 
 /// What is remembered of a send: what its sender was told, and what it said.
+#[derive(Clone)]
 pub(super) struct CommittedSend {
-    receipt: Receipt,
+    pub(super) receipt: Receipt,
     content: Content,
     content_type: ContentType,
     ttl: Option<Ttl>,
@@ -41,17 +42,27 @@ impl State {
             return Appended::Refused(SendRefusal::CounterMissing);
         };
 
-        let message_ttl = head.message_ttl;
-        let message = send.clone().at(head.sequence.next(), message_ttl);
+        let sequence = head.sequence.next();
+        Appended::New(self.write_message(send, sequence))
+    }
+
+    /// Writes a message at a place, with all that belongs to it. The head only grows.
+    pub(super) fn write_message(&mut self, send: NewMessage, sequence: Sequence) -> Receipt {
+        let chat = self.chats.get_mut(&send.chat_id).expect("whoever writes has looked");
+        let head = chat.head.clone().unwrap_or_default();
+        let key = (send.sender_id, send.client_message_id);
+        let message = send.clone().at(sequence, head.message_ttl);
         let receipt =
             Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
         let NewMessage { content, content_type, ttl, origin_connection_id, .. } = send;
-        chat.head = Some(Head::at(&message, message_ttl));
+        if sequence > head.sequence {
+            chat.head = Some(Head::at(&message, head.message_ttl));
+        }
         chat.messages.insert(message.sequence, message.clone());
         chat.sends.insert(key, CommittedSend { receipt, content, content_type, ttl });
         self.places.insert(message.message_id, (message.chat_id, message.sequence));
         self.record_event(Event::message_persisted(message, origin_connection_id));
-        Appended::New(receipt)
+        receipt
     }
 }
 

@@ -8,6 +8,7 @@ use super::MemoryStore;
 pub(super) type Key = (UserId, ChatId, DeviceId);
 
 /// What a device is owed about a chat.
+#[derive(Clone)]
 pub(super) enum NoticeState {
     Owed(Notice),
     Told { silent_until: Timestamp },

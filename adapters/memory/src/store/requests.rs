@@ -7,6 +7,7 @@ use ulid::Ulid;
 use super::MemoryStore;
 
 /// What is remembered of a request with an idempotency key.
+#[derive(Clone)]
 pub(super) struct Request {
     fingerprint: [u8; 32],
     reserved: Ulid,

@@ -5,6 +5,7 @@ use std::slice;
 use std::time::Duration;
 
 use domain::Standing;
+use ports::contract::Violations;
 use ports::{Delivery, GatewayId, Route, RouteWriter, Routes, Transitions};
 use tidings_redis::RedisDelivery;
 
@@ -18,6 +19,7 @@ on_one_and_on_a_cluster!(
     zombie_prevention,
     conn_id_uniqueness,
     routing_denormalization_consistent,
+    a_connection_that_is_written_down_as_another_users_is_in_no_answer_and_counted,
     presence_derives_from_connections,
     multi_device_delivery,
 );
@@ -112,6 +114,20 @@ async fn routing_denormalization_consistent(world: World) {
     routes.sweep(100).await.unwrap();
     assert_eq!(servers(&world), BTreeSet::from(["b".to_owned()]));
     assert_eq!(servers(&world), connections(&world).into_values().collect());
+}
+
+async fn a_connection_that_is_written_down_as_another_users_is_in_no_answer_and_counted(world: World) {
+    let violations = Violations::default();
+    let _watched = violations.watch();
+    let routes = world.routes();
+    let user_id = user();
+    let [sound, damaged] = [route(user_id, "a"), route(user_id, "a")];
+    register(&routes, &[sound.clone(), damaged.clone()]).await;
+    for (engine, key) in world.keys(&format!("connection:{{{}}}", damaged.connection_id)) {
+        command::<()>(engine, &format!("HSET {key} user_id {}", user()));
+    }
+    assert_eq!(routes.routes(user_id).await.unwrap(), [sound]);
+    assert_eq!(violations.seen(), [("routing_denormalization_consistent".to_owned(), 1)]);
 }
 
 /// The members of the one `user_servers` there is.

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod access;
+mod auditing;
 mod contract;
 mod delivery;
 mod engine;

@@ -287,19 +287,6 @@ mod tests {
             prop_assert_eq!(read.content.as_str(), request.content.as_str());
             prop_assert_eq!(format!("{read:?}"), format!("{request:?}"));
         }
-
-        #[test]
-        fn any_bytes_are_a_request_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(request) = proto::SendRequest::decode(&*bytes) {
-                drop(read_send(request));
-            }
-            if let Ok(reply) = proto::SyncReply::decode(&*bytes) {
-                drop(read_sync_reply(ChatId::from_bytes([0; 16]), reply));
-            }
-            if let Ok(outcome) = proto::SendOutcome::decode(&*bytes) {
-                drop(read_outcome(outcome.kind));
-            }
-        }
     }
 
     #[test]

@@ -79,9 +79,6 @@ fn read_view(view: proto::View) -> Result<PresenceView, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use prost::Message as _;
-
     use super::*;
 
     fn look(n: u128) -> Look {
@@ -111,17 +108,5 @@ mod tests {
         assert_eq!(read_look_reply(1, online()).unwrap().unwrap(), [PresenceView::Online]);
         let error = read_look_reply(2, online()).unwrap_err();
         assert_eq!(error.to_string(), "`views` cannot be used: 1 answers were given for 2 looks");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_looks_and_views_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(request) = proto::LookRequest::decode(&*bytes) {
-                drop(read_looks(&request));
-            }
-            if let Ok(reply) = proto::LookReply::decode(&*bytes) {
-                drop(read_look_reply(1, reply));
-            }
-        }
     }
 }

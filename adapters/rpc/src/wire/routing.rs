@@ -112,7 +112,6 @@ pub(crate) fn read_signal_reply(reply: proto::SignalReply) -> Result<Result<bool
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use prost::Message as _;
 
     use super::*;
@@ -147,17 +146,5 @@ mod tests {
     fn a_frame_that_fits_nowhere_is_refused_and_measured() {
         let error = to_deliveries(&gateway(), &[push(1, FRAME_BYTES_MAX + 1)]).map(drop).unwrap_err();
         assert_eq!(error.to_string(), "a frame has 131073 bytes, limit is 131072");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_pushes_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(request) = proto::DeliverRequest::decode(&*bytes) {
-                drop(read_pushes(request.pushes));
-            }
-            if let Ok(request) = proto::SignalRequest::decode(&*bytes) {
-                drop(read_signal(request));
-            }
-        }
     }
 }

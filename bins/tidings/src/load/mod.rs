@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
@@ -62,7 +62,7 @@ pub(crate) struct LoadArgs {
     /// Members of the group of `group`, its sender among them.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1000))]
     members: u32,
-    /// Messages a second in `group`, operations a second in `mixed` [default: group as fast as they are delivered, mixed 1000]
+    /// Messages a second in `group` and `witness`, operations a second in `mixed` [default: group as fast as they are delivered, witness 100, mixed 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
     /// Messages in each chat of `catch-up` (1000) or `inbox` (100), or in the chat of `history` (20000).
@@ -71,6 +71,9 @@ pub(crate) struct LoadArgs {
     /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
     #[arg(long)]
     beside_hot_chat: bool,
+    /// Writes down what the clients of `witness` did and saw, for `tidings history check`.
+    #[arg(long, value_name = "FILE", required_if_eq("workload", "witness"))]
+    history: Option<PathBuf>,
     /// Also measures the store alone, and the disk alone, at the same number of sends in flight.
     #[arg(long)]
     store_limit: bool,
@@ -108,11 +111,17 @@ pub(crate) enum Workload {
     History,
     /// The first page of inboxes of 1000 chats, short and long ones.
     Inbox,
+    /// 20 people on the SDK in groups, whose history is written down and checked.
+    Witness,
 }
 
 /// Exits 0 if nothing was lost, doubled or reordered, else 1.
 pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
+    ensure!(
+        arguments.history.is_none() || arguments.workload == Workload::Witness,
+        "only the clients of `--workload witness` write a history"
+    );
     let target = match &arguments.url {
         Some(url) => Target::running(url, arguments.allow_remote)?,
         None => Target::start(&arguments.data_dir).await?,

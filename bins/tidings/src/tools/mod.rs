@@ -4,6 +4,7 @@ pub(crate) mod events;
 pub(crate) mod reconcile;
 pub(crate) mod recover_counter;
 pub(crate) mod schema;
+pub(crate) mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,13 +19,13 @@ use crate::serve::ConfigArgs;
 pub(crate) struct ToolArgs {
     /// The TOML file that the service runs with.
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// The data directory, where the service is on one machine [default: tidings-data]
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// Prints the answer as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl ToolArgs {

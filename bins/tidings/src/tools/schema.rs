@@ -26,7 +26,8 @@ pub(crate) struct ShowArgs {
     /// In whose words.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// The policy of one role, with --format iam: gateway, ingest, fanout or api [default: all of them]
+    /// The policy of one role, with --format iam: gateway, ingest, fanout or api [default: all of them]; or `auditor`,
+    /// that of whoever runs `tidings verify`
     #[arg(long)]
     role: Option<String>,
     /// The AWS account of the policies, twelve digits [default: whichever they are used in]

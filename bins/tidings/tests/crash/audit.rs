@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, HashSet};
 
+use audit::history::Op;
 use client::{Api, Credential, HistoryRange, RawConnection};
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{ChatId, ClientMessageId, MessageId, Sequence};
@@ -26,11 +27,13 @@ impl Audit {
     /// Reads what is new in every chat by sync. Once all sends are answered, history is exactly what was sent:
     /// everything where its ack says, everything once, no sequence left out.
     pub(crate) async fn sync(&mut self, load: &Load) {
-        for (chat_id, reader) in load.chats() {
+        for (chat_id, (client, reader)) in load.chats() {
             let mut connection = connect(reader).await;
             loop {
                 let after = Sequence(self.rows(chat_id).len() as u64);
+                load.history().note(*client, Op::SyncBegan { chat_id, after });
                 let page = sync_page(&mut connection, chat_id, after).await;
+                load.history().synced(*client, chat_id, after, &page);
                 let ledger = &load.state().ledger;
                 for message in &page.messages {
                     self.note(ledger, message);
@@ -60,7 +63,8 @@ impl Audit {
 
     /// The pages of history over REST say the same.
     pub(crate) async fn compare_with_rest(&self, load: &Load) {
-        for (chat_id, reader) in load.chats() {
+        for (chat_id, (client, reader)) in load.chats() {
+            load.history().store(*client, reader, chat_id).await;
             let mut rows: Vec<Row> = Vec::new();
             loop {
                 let after = Some(Sequence(rows.len() as u64));

@@ -7,6 +7,8 @@
 
 mod audit;
 mod commit;
+#[path = "../history/mod.rs"]
+mod history;
 mod ledger;
 mod load;
 mod sender;
@@ -75,6 +77,7 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
     last.sync(&load).await;
     last.compare_with_rest(&load).await;
     load.converge(&last).await;
+    load.check_history();
     eprintln!("{crashes} deaths under load, {deaths_at_start} at the start: {}", load.summary());
 }
 

@@ -2,8 +2,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use audit::history::{Client, Op};
 use client::{Ack, Api, ClientHandle, Credential, RawConnection};
-use domain::{ChatId, ContentType, UserId};
+use domain::{ChatId, ContentType};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame};
@@ -29,7 +30,7 @@ const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Sender {
     pub(crate) world: Arc<World>,
     pub(crate) number: usize,
-    pub(crate) user_id: UserId,
+    pub(crate) client: Client,
     pub(crate) chats: Vec<ChatId>,
     pub(crate) random: StdRng,
 }
@@ -38,7 +39,7 @@ impl Sender {
     fn next_message(&mut self) -> SendMessage {
         let chat_id = *self.chats.choose(&mut self.random).expect("everybody is in a chat");
         let message = new_message(chat_id, &mut self.random);
-        self.world.lock().ledger.sent(self.number, self.user_id, &message);
+        self.world.sent(self.number, self.client, &message, true);
         message
     }
 
@@ -48,7 +49,9 @@ impl Sender {
         let mut acks: FuturesUnordered<Ack> = FuturesUnordered::new();
         loop {
             tokio::select! {
-                Some(ack) = acks.next(), if !acks.is_empty() => self.world.acked(&ack.expect("no send is refused")),
+                Some(ack) = acks.next(), if !acks.is_empty() => {
+                    self.world.acked(self.client, &ack.expect("no send is refused"));
+                }
                 () = turn.comes(), if acks.len() < SDK_WINDOW => {
                     acks.push(handle.submit(self.next_message()).await.expect("the session goes on"));
                 }
@@ -70,7 +73,10 @@ impl Sender {
 
     async fn converse(&mut self, mut connection: RawConnection, unanswered: &mut VecDeque<SendMessage>) {
         match connection.next().await {
-            Ok(first) => assert!(matches!(first.frame, ServerFrame::ConnectionEstablished(_)), "{first:?}"),
+            Ok(first) => {
+                let ServerFrame::ConnectionEstablished(established) = first.frame else { panic!("{first:?}") };
+                self.world.history.note(self.client, Op::Connected { connection: established.connection_id });
+            }
             Err(_) => return,
         }
         let mut turn = Turn::of(&self.world);
@@ -82,7 +88,7 @@ impl Sender {
                 outbound = connection.next() => match outbound.map(|outbound| outbound.frame) {
                     Ok(ServerFrame::SendMessageAck(ack)) => {
                         unanswered.retain(|message| message.client_message_id != ack.client_message_id);
-                        self.world.acked(&ack);
+                        self.world.acked(self.client, &ack);
                     }
                     Ok(ServerFrame::Error(error)) => {
                         self.world.refused(&error);

@@ -2,12 +2,14 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use audit::history::Client;
 use domain::ChatId;
-use protocol::frame::{MessageBody, SendMessageAck};
+use protocol::frame::{MessageBody, SendMessage, SendMessageAck};
 use protocol::{ErrorBody, Retry};
 use tokio::sync::watch;
 
 use crate::audit::Row;
+use crate::history::History;
 use crate::ledger::{Ledger, id_of};
 
 /// How a load behaves.
@@ -30,6 +32,8 @@ pub(crate) enum Refusals {
 /// What all tasks share.
 pub(crate) struct World {
     state: Mutex<State>,
+    /// What everybody did and saw, which others check.
+    pub(crate) history: History,
     pub(crate) manners: Manners,
     /// Whether new sends are made. Those that are made go on until they are answered.
     pub(crate) sending: watch::Sender<bool>,
@@ -48,6 +52,7 @@ impl World {
     pub(crate) fn new(listeners: usize, manners: Manners) -> Self {
         Self {
             manners,
+            history: History::new(),
             state: Mutex::new(State { ledger: Ledger::default(), heard: vec![BTreeMap::new(); listeners] }),
             sending: watch::channel(false).0,
             progress: watch::channel(()).0,
@@ -58,7 +63,19 @@ impl World {
         self.state.lock().expect("a task that panics ends the test")
     }
 
-    pub(crate) fn acked(&self, ack: &SendMessageAck) {
+    /// Notes a send before its first try. `sender` is whoever keeps an order among its sends.
+    pub(crate) fn sent(&self, sender: usize, client: Client, message: &SendMessage, ordered: bool) {
+        self.history.began(client, message, ordered && self.keeps_orders());
+        self.lock().ledger.sent(sender, client.user_id, message);
+    }
+
+    /// Whether the order of each sender's sends is kept. Where some are refused, those behind them may be taken first.
+    pub(crate) fn keeps_orders(&self) -> bool {
+        self.manners.refusals == Refusals::None
+    }
+
+    pub(crate) fn acked(&self, client: Client, ack: &SendMessageAck) {
+        self.history.acked(client, ack);
         self.lock().ledger.acked(ack);
         self.progress.send_replace(());
     }

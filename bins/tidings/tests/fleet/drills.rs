@@ -75,6 +75,7 @@ impl Drill {
         self.load.converge(&audit).await;
         let converged = healed.elapsed();
         audit.compare_with_rest(&self.load).await;
+        self.load.check_history();
         self.audit_log(&audit).await;
         let summary = self.load.summary();
         eprintln!(

@@ -16,12 +16,16 @@ mod crossing;
 mod drills;
 mod fighting;
 mod gateways;
+mod histories;
 mod published;
 mod roles;
+mod verify;
 mod webhooks;
 
 #[path = "../crash/audit.rs"]
 mod audit;
+#[path = "../history/mod.rs"]
+mod history;
 #[path = "../crash/ledger.rs"]
 mod ledger;
 #[path = "../crash/load.rs"]

@@ -1,6 +1,8 @@
 //! The contract with clients, tried on the real binary over real sockets.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
+#[path = "../history/mod.rs"]
+mod history;
 mod receiver;
 mod server;
 
@@ -10,9 +12,11 @@ mod expiry;
 mod floods;
 mod frames;
 mod handshake;
+mod histories;
 mod idle;
 mod kills;
 mod limits;
+mod openapi;
 mod presence;
 mod rest;
 mod restart;
@@ -23,6 +27,8 @@ mod sends;
 mod slow_consumer;
 mod syncs;
 mod use_cases;
+mod verify;
 mod web_push;
 mod webhook;
 mod webhook_order;
+mod witness;

@@ -22,14 +22,14 @@ const FETCH_INTERVAL: Duration = Duration::from_secs(30);
 const KEYS_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// A key of the other system.
-struct Key {
+pub(crate) struct Key {
     signing: EncodingKey,
     algorithm: Algorithm,
     jwk: Jwk,
 }
 
 impl Key {
-    fn new(kid: &str, algorithm: Algorithm) -> Self {
+    pub(crate) fn new(kid: &str, algorithm: Algorithm) -> Self {
         let random = SystemRandom::new();
         let signing = match algorithm {
             Algorithm::EdDSA => EncodingKey::from_ed_der(Ed25519KeyPair::generate_pkcs8v1(&random).unwrap().as_ref()),
@@ -48,33 +48,37 @@ impl Key {
         Self { signing, algorithm, jwk }
     }
 
-    fn sign(&self, claims: &Value) -> String {
+    pub(crate) fn sign(&self, claims: &Value) -> String {
         let header = Header { kid: self.jwk.common.key_id.clone(), ..Header::new(self.algorithm) };
         encode(&header, claims, &self.signing).unwrap()
     }
 }
 
-fn key_set(keys: &[&Key]) -> String {
+pub(crate) fn key_set(keys: &[&Key]) -> String {
     serde_json::to_string(&JwkSet { keys: keys.iter().map(|key| key.jwk.clone()).collect() }).unwrap()
 }
 
 /// A world that trusts the key set in a file.
-struct Trusting {
+pub(crate) struct Trusting {
     world: World,
     file: PathBuf,
     _directory: TempDir,
 }
 
 impl Trusting {
-    fn new(keys: &[&Key]) -> Self {
+    pub(crate) fn new(keys: &[&Key]) -> Self {
+        Self::with_file(&key_set(keys))
+    }
+
+    pub(crate) fn with_file(text: &str) -> Self {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("jwks.json");
-        fs::write(&file, key_set(keys)).unwrap();
+        fs::write(&file, text).unwrap();
         let world = world(JwksSource::File(file.clone()));
         Self { world, file, _directory: directory }
     }
 
-    async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
+    pub(crate) async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         self.world.auth.authenticate(token).await
     }
 
@@ -97,7 +101,7 @@ fn world(jwks: JwksSource) -> World {
     World::with(Config { external: Some(external), ..Config::default() })
 }
 
-fn claims() -> Value {
+pub(crate) fn claims() -> Value {
     let exp = (start() + HOUR).as_secs();
     json!({"iss": "https://id.example", "aud": "tidings", "sub": "ada", "name": "Ada Lovelace", "exp": exp})
 }

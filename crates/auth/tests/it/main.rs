@@ -3,6 +3,7 @@
 
 mod access_token;
 mod external;
+mod fuzz;
 mod keys;
 mod local_http;
 mod one_time_code;

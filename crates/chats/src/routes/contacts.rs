@@ -17,6 +17,7 @@ const CONTACTS_DEFAULT: i64 = 100;
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct ContactsQuery {
     /// Contacts in the page: 100 unless given, 100 at the most.
+    #[param(minimum = 1)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
@@ -63,6 +64,7 @@ pub(crate) async fn add_contact(
     }
     let user = api.user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_listed(&api, caller.user_id, user_id).await? {
+        let _doubting = api.presence.doubting([caller.user_id, user_id]);
         api.contacts.add(caller.user_id, user_id).await?;
         // Read behind the write: of two who list each other at once, the second sees both.
         if has_listed(&api, user_id, caller.user_id).await? {
@@ -86,6 +88,7 @@ pub(crate) async fn remove_contact(
 ) -> Result<StatusCode, ApiError> {
     // Whoever was no contact has seen nothing, and must not learn from a push that the caller is there.
     if has_listed(&api, caller.user_id, user_id).await? {
+        let _doubting = api.presence.doubting([caller.user_id, user_id]);
         api.contacts.remove(caller.user_id, user_id).await?;
         if has_listed(&api, user_id, caller.user_id).await? {
             api.presence.contacts_changed(caller.user_id, user_id, false).await;

@@ -15,12 +15,13 @@ use crate::views::message_bodies;
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct HistoryQuery {
     /// Messages in the page: 20 unless given, 100 at the most.
+    #[param(minimum = 1)]
     limit: Option<i64>,
     /// Only messages below this sequence, newest first.
-    #[param(value_type = Option<u64>)]
+    #[param(value_type = Option<u64>, format = "uint64")]
     before: Option<Sequence>,
     /// Only messages above this sequence, oldest first.
-    #[param(value_type = Option<u64>)]
+    #[param(value_type = Option<u64>, format = "uint64")]
     after: Option<Sequence>,
     /// The `next_cursor` of the page before; excludes `before` and `after`.
     cursor: Option<String>,
@@ -37,6 +38,7 @@ pub(crate) struct AroundPath {
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct AroundQuery {
     /// Messages in the page: 20 unless given, 100 at the most.
+    #[param(minimum = 1)]
     limit: Option<i64>,
 }
 

@@ -21,6 +21,7 @@ const SEARCH_PAGES_MAX: usize = 10;
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct InboxQuery {
     /// Chats in the page: 20 unless given, 100 at the most.
+    #[param(minimum = 1)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,

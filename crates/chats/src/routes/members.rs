@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
 use protocol::rest::{self, Data};
+use tracing::warn;
 
 use super::{App, ChatPath, MemberPath};
 use crate::Api;
@@ -45,7 +46,7 @@ async fn add_once(
     }
     let command = ChatCommand::AddMember { user_id, role };
     match api.chat_writer.apply(chat_id, actor, command, api.now()).await? {
-        Ok(_) => {}
+        Ok(_) => forget_members(api, chat_id).await,
         // An earlier try of this very request added them, and its answer was lost.
         Err(ChatRefusal::AlreadyAMember) if reserved.resumed => {}
         Err(refusal) => return Err(refusal.into()),
@@ -137,6 +138,20 @@ pub(crate) async fn unmute_chat(
 }
 
 async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand) -> Result<(), ApiError> {
-    api.chat_writer.apply(chat_id, actor, command, api.now()).await??;
+    let change = api.chat_writer.apply(chat_id, actor, command, api.now()).await??;
+    if !change.members.is_empty() {
+        forget_members(api, chat_id).await;
+    }
     Ok(())
+}
+
+/// Has whoever pushes look the members up again, before the caller is told that they have changed. The event of the change
+/// does the same, but messages may overtake it on their way through the log, and whoever was removed is not to get those.
+async fn forget_members(api: &Api, chat_id: ChatId) {
+    if let Err(failure) = api.members.invalidate(chat_id).await {
+        warn!(
+            error = &failure as &dyn std::error::Error,
+            "members are remembered until the event of their change comes"
+        );
+    }
 }

@@ -28,6 +28,8 @@ pub(crate) async fn update_me(
         Some(_) => api.user(caller.user_id).await?,
         None => None,
     };
+    // A change that is made though its answer is an error, or comes too late, is seen by those who watch all the same.
+    let _doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
     let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
     let updated = updated.ok_or_else(no_such_user)?;
     let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);

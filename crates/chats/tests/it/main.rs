@@ -7,6 +7,7 @@ mod contacts;
 mod devices;
 mod envelope;
 mod expiry;
+mod fuzz;
 mod history;
 mod idempotency;
 mod inbox;

@@ -11,12 +11,12 @@ use axum::extract::connect_info::MockConnectInfo;
 use axum::http::{HeaderMap, Method, Request};
 use domain::{DeviceId, PhoneNumber, PresenceView, PushDevice, PushTarget, SessionId, Timestamp, User, UserId};
 use ingest::Ingester;
-use memory::{ManualClock, MemoryLimits, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds};
+use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds};
 use ports::{
     Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, PresenceNews, Push, Route, RouteWriter,
     Signal, Signals, StoreError, UnusableTarget, UserReader, Watchers,
 };
-use presence::Presence;
+use presence::{Doubts, Presence};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_chats::{Api, Limits};
@@ -111,6 +111,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
+            doubts: Doubts::default(),
         };
         let api = Api {
             auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
@@ -118,6 +119,7 @@ impl World {
             messages: store.clone(),
             chats: store.clone(),
             chat_writer: store.clone(),
+            members: Arc::new(MemoryMemberCache::new(clock.clone())),
             users: store.clone(),
             user_writer: store.clone(),
             contacts: store.clone(),

@@ -125,6 +125,25 @@ async fn c8_redis_is_believed_again_when_routes_have_had_time_to_come_back() {
     assert!(outage.direct.is_empty());
 }
 
+/// Clients of a gateway that dies go to the one that takes its place, and may be there before Redis is believed again.
+#[tokio::test(start_paused = true)]
+async fn c8_a_new_gateway_is_called_as_soon_as_redis_answers_again() {
+    let mut outage = Outage::new(&["a"]).await;
+    let (sender, other) = (outage.world.user(), outage.world.user());
+    let chat = outage.world.group(sender, &[other]).await;
+    outage.redis.begin();
+    outage.world.start();
+    outage.called().await;
+    outage.redis.end();
+    // The next look at the gateways finds that it answers.
+    time::sleep(2 * REFRESH).await;
+    outage.peers.announce(&peer("b"), &[ProcessRole::Gateway]).await.unwrap();
+    while outage.direct.try_recv().is_ok() {}
+    outage.world.send(chat, sender, None).await;
+    let called = [outage.called().await.0, outage.called().await.0];
+    assert_eq!(called.map(|gateway| gateway.0.to_string()), ["a", "b"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_has_left_before_an_outage_is_not_called() {
     let mut outage = Outage::new(&["a", "b"]).await;

@@ -3,6 +3,8 @@
 
 mod expiring;
 mod fallback;
+mod lying;
+mod owed;
 mod pushing;
 mod receipts;
 mod world;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UserId};
+use ports::contract::Violations;
 use ports::{Clock, Committed, EventProducer, Outbox, StoreError, Waiting};
 use tidings_ingest::Relay;
 use tokio::sync::{Notify, oneshot};
@@ -286,6 +287,38 @@ async fn a_relay_that_is_stopped_publishes_and_marks_what_was_committed_before()
     relay.await.unwrap();
     assert_eq!(world.logged(chat(1)), [1, 2, 3, 4]);
     assert_eq!(world.state().published[&chat(1)], Sequence(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_is_not_one_run_of_its_chat_is_read_from_the_store_instead() {
+    for lie in [vec![message(chat(1), 1), message(chat(1), 3)], vec![message(chat(1), 1), message(chat(2), 2)]] {
+        let violations = Violations::default();
+        let _watched = violations.watch();
+        let world = World::new();
+        let _relay = start(&world);
+        moments(1).await;
+        world.commit(chat(1), 3, false);
+        world.state().commits.push_back(Committed { chat_id: chat(1), messages: lie });
+        world.told.notify_one();
+        moments(1).await;
+        assert_eq!(world.logged(chat(1)), [1, 2, 3]);
+        assert_eq!(violations.seen(), [("ordering_preserved".to_owned(), 1)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_whose_unpublished_messages_are_out_of_order_gets_none_of_them_into_the_log() {
+    for lie in [[message(chat(1), 2), message(chat(1), 1)], [message(chat(1), 1), message(chat(2), 2)]] {
+        let violations = Violations::default();
+        let _watched = violations.watch();
+        let world = World::new();
+        let _relay = start(&world);
+        world.commit(chat(1), 2, false);
+        world.state().messages.insert(chat(1), lie.to_vec());
+        moments(4).await;
+        assert_eq!(world.state().log, []);
+        assert!(matches!(&violations.seen()[..], [(name, 1..)] if name == "ordering_preserved"));
+    }
 }
 
 fn first_occurrences(sequences: &[u64]) -> Vec<u64> {

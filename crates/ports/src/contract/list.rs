@@ -282,6 +282,7 @@ macro_rules! contract_tests {
             each_transition_is_claimed_once,
             an_unsettled_claim_comes_again,
             a_change_meanwhile_is_told_behind_the_claim,
+            a_coming_and_going_within_a_claim_is_told,
             a_going_meanwhile_has_its_grace,
             a_change_and_its_undoing_meanwhile_are_nothing,
             a_late_settlement_ends_no_other_claim,

@@ -212,6 +212,23 @@ pub async fn a_change_meanwhile_is_told_behind_the_claim(routes: Timed<dyn Routi
     assert_eq!(claim(&routes).await, []);
 }
 
+/// Who comes and goes while they are claimed is told to be gone, though that is what others were told before.
+pub async fn a_coming_and_going_within_a_claim_is_told(routes: Timed<dyn Routing>) {
+    let route = new_route(fresh(), "a");
+    register(&routes, &[&route]).await;
+    settle(&routes, &claim(&routes).await).await;
+    unregister(&routes, &route, Duration::ZERO).await;
+    settle(&routes, &claim(&routes).await).await;
+    register(&routes, &[&route]).await;
+    let coming = claim(&routes).await;
+    assert_eq!(standings(&coming), [(route.user_id, Standing::Online)]);
+    unregister(&routes, &route, Duration::ZERO).await;
+    settle(&routes, &coming).await;
+    let going = claim(&routes).await;
+    assert!(matches!(standings(&going)[..], [(gone, Standing::Offline { .. })] if gone == route.user_id), "{going:?}");
+    assert!(going[0].is_news, "{going:?}");
+}
+
 /// Who goes while they are claimed has their grace all the same.
 pub async fn a_going_meanwhile_has_its_grace(routes: Timed<dyn Routing>) {
     let route = new_route(fresh(), "a");

@@ -1,8 +1,12 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
 use domain::{PresenceVisibility, UserId};
-use ports::{ContactStore, PresenceNews};
+use ports::{ContactStore, GatewayId, PresenceNews, StoreError, Watchers};
 use tokio::time;
 
-use crate::world::{TIER_1, World, status};
+use crate::world::{TIER_1, World, run, status};
 
 /// A world in which a user of this setting is online, with somebody online who shares a chat with them.
 async fn watched(visibility: PresenceVisibility) -> (World, UserId, UserId) {
@@ -85,4 +89,46 @@ async fn contacts_who_share_no_chat_are_told_if_they_watch() {
     world.befriend(user, viewer).await;
     world.presence().contacts_changed(user, viewer, true).await;
     assert_eq!(told(&world), [(viewer, "online", vec![]), (user, "online", vec![])]);
+}
+
+/// Gateways that cannot be told anything until they can.
+struct Unreachable {
+    is_away: Arc<AtomicBool>,
+    world: World,
+}
+
+#[async_trait]
+impl Watchers for Unreachable {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+        if self.is_away.load(Ordering::SeqCst) {
+            return Err(StoreError::unavailable("away"));
+        }
+        self.world.told.tell(gateway, news).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_are_told_of_a_change_as_soon_as_they_can_be() {
+    let (world, user, _) = watched(PresenceVisibility::Everyone).await;
+    let is_away = Arc::new(AtomicBool::new(true));
+    let gateways = Unreachable { is_away: is_away.clone(), world: world.clone() };
+    let presence = world.presence_with(Arc::new(gateways), world.store.clone());
+    run(presence.clone());
+    world.set_visibility(user, PresenceVisibility::Nobody).await;
+    presence.visibility_changed(user, PresenceVisibility::Everyone, PresenceVisibility::Nobody).await;
+    time::sleep(10 * TIER_1).await;
+    assert_eq!(told(&world), []);
+    is_away.store(false, Ordering::SeqCst);
+    time::sleep(2 * TIER_1).await;
+    assert_eq!(told(&world), [(user, "offline", vec![])], "and then no more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_look_again_after_a_change_of_which_nobody_knows_whether_it_was_made() {
+    let (world, user, _) = watched(PresenceVisibility::Everyone).await;
+    let presence = world.presence();
+    run(presence.clone());
+    drop(presence.doubting([user]));
+    time::sleep(2 * TIER_1).await;
+    assert_eq!(told(&world), [(user, "offline", vec![])]);
 }

@@ -9,7 +9,7 @@ use ports::{
     ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser, PresenceNews,
     Presences, Route, RouteWriter, Routes, StoreError, UserKey, UserReader, UserWriter, Watchers,
 };
-use tidings_presence::Presence;
+use tidings_presence::{Doubts, Presence};
 use tokio::task::AbortHandle;
 use tokio::time::{self, Instant};
 
@@ -182,6 +182,7 @@ impl World {
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),
+            doubts: Doubts::default(),
         })
     }
 

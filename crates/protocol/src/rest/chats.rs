@@ -156,7 +156,7 @@ pub struct ChangeRole {
 pub struct Mute {
     /// For ever unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, format = "uint64")]
     pub duration_seconds: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ pub struct SendMessage {
     #[schema(value_type = String, format = "uuid")]
     pub client_message_id: ClientMessageId,
     /// 1 to 4096 bytes of UTF-8 without NUL.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, min_length = 1)]
     pub content: Sensitive,
     /// `text/plain` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]

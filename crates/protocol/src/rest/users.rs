@@ -56,7 +56,7 @@ pub struct UpdateMe {
     #[schema(min_length = 1, max_length = 64)]
     pub display_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = schema::presence_visibility, required = false)]
+    #[schema(schema_with = schema::maybe_presence_visibility, required = false)]
     pub presence_visibility: Option<PresenceVisibility>,
 }
 

@@ -1,4 +1,4 @@
-//! Behaviour of the client's half, through its public face.
+//! Behaviour of the client's half, through its public face, and what either half makes of damaged input.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 
@@ -6,3 +6,4 @@ extern crate tidings_protocol as protocol;
 
 mod client_exactly_once;
 mod client_session;
+mod fuzz;

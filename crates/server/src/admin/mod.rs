@@ -1,5 +1,5 @@
 //! What operators see and do, on a listener of their own: `/metrics` for everybody who reaches it, and under `/admin/v1`,
-//! with the admin token, what `tidings webhook`, `notifications`, `dead-letters` and `routes` ask for.
+//! with the admin token, what `tidings webhook`, `notifications`, `dead-letters`, `routes` and `verify` ask for.
 
 mod dead_letters;
 mod error;
@@ -7,6 +7,7 @@ mod metrics;
 mod replay;
 mod routes;
 mod token;
+mod verify;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use protocol::ErrorCode;
 
 pub(crate) use metrics::install_metrics;
 pub use token::AdminToken;
+pub(crate) use verify::Auditable;
 
 use self::error::AdminError;
 use crate::outward::Outward;
@@ -31,6 +33,8 @@ pub(crate) struct Admin {
     pub(crate) routes: Arc<dyn Routes>,
     /// What runs for the world outside, where this process has the role `api`.
     pub(crate) outward: Option<Outward>,
+    /// The store, where it is in this process.
+    pub(crate) auditable: Option<Auditable>,
 }
 
 impl Admin {
@@ -51,6 +55,7 @@ pub(crate) fn router(admin: Admin, metrics: PrometheusHandle) -> Router {
         .route("/users/{user_id}/connections", get(routes::of_user))
         .route("/gateways", get(routes::gateways))
         .route("/gateways/{id}/connections", get(routes::of_gateway))
+        .route("/verify", get(verify::verify))
         .route_layer(from_fn_with_state(admin.clone(), token::require))
         .with_state(admin);
     Router::new().route("/metrics", get(move || metrics::page(metrics.clone()))).nest("/admin/v1", guarded)

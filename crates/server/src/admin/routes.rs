@@ -126,7 +126,7 @@ mod tests {
                 }
             }
             let token = Arc::new(AdminToken::open(tempfile::tempdir().unwrap().path()).unwrap());
-            let admin = Admin { token: token.clone(), routes: Arc::new(routes), outward: None };
+            let admin = Admin { token: token.clone(), routes: Arc::new(routes), outward: None, auditable: None };
             let app = router(admin, PrometheusBuilder::new().build_recorder().handle());
             Self { token, app }
         }

@@ -89,7 +89,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     commons.background.spawn(async move { passing.run().await });
     let mut services = Services::default();
     let mut app = Router::new();
-    let (mut hub, mut outward, mut ring) = (None, None, None);
+    let (mut hub, mut announced, mut outward, mut ring) = (None, None, None, None);
 
     if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
         services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut lanes));
@@ -124,6 +124,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         let gateway = gateway(config, identity, presences, ingest, signals, &mut commons).await;
         services.delivery = Some((gateway.hub.id().clone(), gateway.hub.clone()));
         hub = Some(gateway.hub.clone());
+        announced = Some(gateway.clone());
         app = app.merge(gateway::router(gateway));
     }
 
@@ -140,12 +141,12 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     }
     let mut listeners = JoinSet::new();
     listeners.spawn(serve_calls(listener, services, security, stopped));
-    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone()));
+    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced));
     let membership = Membership { peers, me, roles, announcing, relay, logs };
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), routes, outward },
+        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), routes, outward, auditable: None },
         hub,
         keys: ring,
         draining,
@@ -365,11 +366,15 @@ async fn serve_calls(
 }
 
 /// Says that a process is there, for ever.
-async fn announce(peers: Arc<dyn Peers>, me: Peer, roles: Vec<ProcessRole>) {
+async fn announce(peers: Arc<dyn Peers>, me: Peer, roles: Vec<ProcessRole>, gateway: Option<Arc<Gateway>>) {
     loop {
-        if let Err(failure) = peers.announce(&me, &roles).await {
-            let error: &dyn std::error::Error = &failure;
-            warn!(error, "this process could not be announced; those who know it already go on");
+        match (peers.announce(&me, &roles).await, &gateway) {
+            (Ok(()), Some(gateway)) => gateway.handle_announced().await,
+            (Ok(()), None) => {}
+            (Err(failure), _) => {
+                let error: &dyn std::error::Error = &failure;
+                warn!(error, "this process could not be announced; those who know it already go on");
+            }
         }
         tokio::time::sleep(ANNOUNCE_INTERVAL).await;
     }

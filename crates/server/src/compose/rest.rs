@@ -6,7 +6,7 @@ use notify::VapidKeys;
 use ports::{
     Clock, Delivery, EventLog, Ids, Ingest, MemberCache, RateLimiter, Routes, TicketStore, Transitions, Watchers,
 };
-use presence::Presence;
+use presence::{Doubts, Presence};
 use tokio::task::JoinSet;
 
 use super::{Stores, otp_sender};
@@ -90,7 +90,7 @@ pub(super) fn rest(
         OutwardPorts {
             log: log.clone(),
             chats: stores.chats.clone(),
-            members,
+            members: members.clone(),
             messages: stores.messages.clone(),
             watermarks: stores.watermarks.clone(),
             users: stores.users.clone(),
@@ -118,6 +118,7 @@ pub(super) fn rest(
         chats: stores.chats.clone(),
         messages: stores.messages.clone(),
         clock: clock.clone(),
+        doubts: Doubts::default(),
     });
     let announcing = presence.clone();
     background.spawn(async move { announcing.run().await });
@@ -128,6 +129,7 @@ pub(super) fn rest(
         messages: stores.messages,
         chats: stores.chats,
         chat_writer: stores.chat_writer,
+        members,
         users: stores.users,
         user_writer: stores.user_writer,
         watermarks: stores.watermarks,

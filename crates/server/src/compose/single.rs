@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::rest::{Keys, Rest, RestPorts, rest};
 use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{Admin, AdminToken};
+use crate::admin::{Admin, AdminToken, Auditable};
 use crate::config::Config;
 use crate::health::{self, Readiness};
 
@@ -24,6 +24,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let Opened { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
     let ring = keys.ring.clone();
     let store_ports = Arc::new(store.clone());
+    let auditable = Auditable::new(store_ports.clone(), store_ports.clone());
     let (mut lanes, mut background) = (JoinSet::new(), JoinSet::new());
 
     let gateway_id = GatewayId("local".into());
@@ -95,7 +96,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(admin_token), routes, outward: Some(outward) },
+        admin: Admin { token: Arc::new(admin_token), routes, outward: Some(outward), auditable: Some(auditable) },
         hub: Some(hub),
         keys: Some(ring),
         draining,

@@ -1,5 +1,5 @@
-//! What operators do to a service besides running it: the work behind `tidings schema`, `events`, `reconcile` and
-//! `recover-counter`. The binary parses, calls and prints.
+//! What operators do to a service besides running it: the work behind `tidings schema`, `events`, `reconcile`,
+//! `recover-counter` and `verify`. The binary parses, calls and prints.
 //!
 //! All of it but [`recover`] is written against ports, so it works on one machine as in a fleet. There the log and the
 //! store are in the data directory, which one process holds: the service has to be stopped meanwhile.
@@ -9,3 +9,4 @@ mod opened;
 pub mod reconcile;
 pub mod recover;
 pub mod schema;
+pub mod verify;

@@ -11,6 +11,9 @@ use tidings_kafka::topics::{self, Size, Topic};
 use crate::config::Config;
 use crate::engines;
 
+/// The name under which the policy of whoever checks a fleet is asked for.
+const AUDITOR: &str = "auditor";
+
 /// In whose words the definition is.
 #[derive(Clone, Debug)]
 pub enum Format {
@@ -84,7 +87,7 @@ pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
             let mut by_role = Map::new();
             for (role, policy) in policies(config, which)? {
                 let policy = policy.map(|text| serde_json::from_str(&text)).transpose()?;
-                by_role.insert(role.name().to_owned(), policy.unwrap_or(Value::Null));
+                by_role.insert(role, policy.unwrap_or(Value::Null));
             }
             by_role.into()
         }
@@ -161,15 +164,15 @@ fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
     }
 }
 
+/// The policy of a role, or nothing if it needs none.
+pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> String {
+    let which = Policies { role: Some(role.name().to_owned()), account_id: "*".to_owned(), msk_cluster: None };
+    let policies = policies(config, &which).unwrap_or_default();
+    policies.into_iter().filter_map(|(_, policy)| policy).collect()
+}
+
 /// The policies that are asked for, each with its role.
-fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(ProcessRole, Option<String>)>> {
-    let roles = match &which.role {
-        None => ProcessRole::ALL.to_vec(),
-        Some(name) => {
-            let found = ProcessRole::ALL.into_iter().find(|role| role.name() == *name);
-            vec![found.with_context(|| format!("`{name}` is none of the roles gateway, ingest, fanout, api"))?]
-        }
-    };
+fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Option<String>)>> {
     let region = &config.dynamodb.region;
     let site = Site {
         partition: "aws".to_owned(),
@@ -178,7 +181,20 @@ fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(ProcessRol
         msk_cluster: which.msk_cluster.clone(),
     };
     let (tables, log) = (engines::dynamodb(config), log_names(&kafka_names(config)));
-    Ok(roles.into_iter().map(|role| (role, schema::iam(&tables, &site, &log, role))).collect())
+    let roles = match &which.role {
+        None => ProcessRole::ALL.to_vec(),
+        // No process has it: it is for whoever runs `tidings verify`.
+        Some(name) if name == AUDITOR => {
+            return Ok(vec![(AUDITOR.to_owned(), Some(schema::auditor_iam(&tables, &site, &log)))]);
+        }
+        Some(name) => {
+            let found = ProcessRole::ALL.into_iter().find(|role| role.name() == *name);
+            let unknown = || format!("`{name}` is none of the roles gateway, ingest, fanout, api, and not `{AUDITOR}`");
+            vec![found.with_context(unknown)?]
+        }
+    };
+    let policy = |role: ProcessRole| (role.name().to_owned(), schema::iam(&tables, &site, &log, role));
+    Ok(roles.into_iter().map(policy).collect())
 }
 
 fn table_json(definition: &Definition) -> Value {

@@ -10,14 +10,14 @@ use axum::extract::connect_info::MockConnectInfo;
 use axum::http::Request;
 use domain::{PushDevice, PushTarget, SessionId, Timestamp};
 use ingest::Ingester;
-use memory::{ManualClock, MemoryLimits, MemoryRoutes, MemoryTickets};
+use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
 use ports::{
     ChatReader, ChatWriter, Clock, CodeStore, ContactStore, Delivery, GatewayId, Ids, Ingest, LastSeenStore,
     MessageReader, MessageWriter, Notification, Notifier, NotifyError, PresenceNews, Push, PushDeviceStore, RandomIds,
     RequestStore, SessionStore, Signal, Signals, StoreError, UnusableTarget, UserReader, UserWriter, Watchers,
     WatermarkStore,
 };
-use presence::Presence;
+use presence::{Doubts, Presence};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -103,6 +103,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
+            doubts: Doubts::default(),
         };
         let api = chats::Api {
             auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
@@ -110,6 +111,7 @@ impl World {
             messages: store.clone(),
             chats: store.clone(),
             chat_writer: store.clone(),
+            members: Arc::new(MemoryMemberCache::new(clock.clone())),
             users: store.clone(),
             user_writer: store.clone(),
             watermarks: store.clone(),

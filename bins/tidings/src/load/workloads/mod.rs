@@ -10,6 +10,7 @@ mod inbox;
 mod mixed;
 mod pairs;
 mod storm;
+mod witness;
 
 use std::time::Instant;
 
@@ -37,6 +38,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         Workload::Mixed => mixed::run(bench, arguments).await,
         Workload::History => history::run(bench, arguments).await,
         Workload::Inbox => inbox::run(bench, arguments).await,
+        Workload::Witness => witness::run(bench, arguments).await,
     }
 }
 

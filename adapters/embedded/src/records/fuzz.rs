@@ -1,0 +1,267 @@
+//! Rows and keys that a disk returns and nobody wrote.
+
+use std::fmt::Debug;
+
+use domain::{
+    Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member, Message,
+    MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Role, Sequence, Session,
+    SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks, WebPushSubscription,
+};
+use ports::{DeadLetter, DeadLetterId, Head, Position, Receipt, RequestKey, StoredResponse, Undelivered};
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestCaseError;
+use ulid::Ulid;
+use uuid::Uuid;
+
+use super::*;
+use crate::keys::{self, Expiring, NoticeKey};
+
+fn chat_id() -> ChatId {
+    ChatId::from_bytes([2; 16])
+}
+
+fn user_id() -> UserId {
+    UserId::from_bytes([3; 16])
+}
+
+fn device_id() -> DeviceId {
+    DeviceId::from_bytes([7; 16])
+}
+
+fn place() -> Place {
+    Place { chat_id: chat_id(), sequence: Sequence(300) }
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn message() -> Message {
+    Message {
+        message_id: MessageId::from_bytes([1; 16]),
+        chat_id: chat_id(),
+        sequence: place().sequence,
+        sender_id: user_id(),
+        client_message_id: ClientMessageId::from_bytes([4; 16]),
+        content: "Grüße".to_owned().try_into().unwrap(),
+        content_type: ContentType::Json,
+        created_at: at(1_769_783_400_000),
+        expires_at: Some(at(1_769_783_460_000)),
+    }
+}
+
+/// A row of every table, as it should be.
+fn rows() -> Vec<Vec<u8>> {
+    let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[5; 16]).unwrap();
+    let device = |target| PushDevice { user_id: user_id(), device_id: device_id(), target, registered_at: at(300) };
+    let receipt = Receipt { message_id: message().message_id, sequence: Sequence(9), created_at: at(7) };
+    let dead = |what| DeadLetter {
+        id: DeadLetterId::from_parts(1, 2),
+        what,
+        attempts: 9,
+        reason: "answered 500".to_owned(),
+        dead_at: at(8),
+    };
+    let event = |body| encode_event(&Event { event_id: EventId::from_bytes([6; 16]), event_time: at(8), body });
+    vec![
+        user_id().encode(),
+        7u64.encode(),
+        place().encode(),
+        encode_message(&message()),
+        Head::at(&message(), Ttl::from_secs(60)).encode(),
+        Watermarks { delivered: Sequence(500), read: Sequence(2) }.encode(),
+        Member { muted_until: Some(Timestamp::MAX), ..Member::new(user_id(), Role::Admin, at(5)) }.encode(),
+        SendKey { receipt, fingerprint: [5; 16] }.encode(),
+        Chat {
+            chat_id: chat_id(),
+            chat_type: ChatType::Group,
+            name: Some("team".to_owned().try_into().unwrap()),
+            created_by: user_id(),
+            created_at: at(1),
+            updated_at: at(2),
+            member_count: 1000,
+            message_ttl: Ttl::from_secs(31_536_000),
+        }
+        .encode(),
+        User {
+            user_id: user_id(),
+            phone_number: Some("+15551234567".parse().unwrap()),
+            display_name: "Ada".to_owned().try_into().unwrap(),
+            presence_visibility: PresenceVisibility::Nobody,
+            created_at: at(1),
+            updated_at: at(2),
+            last_seen_at: Some(at(1_000_000)),
+        }
+        .encode(),
+        Session {
+            session_id: SessionId::from_bytes([6; 16]),
+            user_id: user_id(),
+            device_id: device_id(),
+            created_at: at(1),
+            last_active_at: at(2),
+            expires_at: at(3),
+            current: [8; 32],
+            spent: Some(SpentToken { digest: [9; 32], spent_at: at(4), forgiven: true }),
+        }
+        .encode(),
+        OneTimeCode {
+            pending: Some(PendingCode { digest: [1; 32], expires_at: at(9), tries_left: 4 }),
+            locked_until: Some(at(10)),
+        }
+        .encode(),
+        Request {
+            fingerprint: [1; 32],
+            reserved: Ulid::from_parts(1, 2),
+            begun_at: at(3),
+            response: Some(StoredResponse { status: 201, body: vec![1, 2, 3] }),
+        }
+        .encode(),
+        device(PushTarget::Webhook("token".to_owned().try_into().unwrap())).encode(),
+        device(PushTarget::WebPush(subscription)).encode(),
+        NoticeState::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 }.encode(),
+        NoticeState::Told { silent_until: at(1_000_000) }.encode(),
+        dead(Undelivered::Unreadable { position: Position(300) }).encode(),
+        dead(Undelivered::Notification {
+            user_id: user_id(),
+            device_id: device_id(),
+            chat_id: chat_id(),
+            from: Sequence(300),
+        })
+        .encode(),
+        encode_event(&Event::message_persisted(message(), Some(ConnectionId::from_bytes([5; 16])))),
+        event(EventBody::ChatCreated {
+            chat_id: chat_id(),
+            chat_type: ChatType::Direct,
+            name: None,
+            created_by: user_id(),
+            initial_members: vec![user_id(); 2],
+        }),
+        event(EventBody::ChatRenamed {
+            chat_id: chat_id(),
+            name: "new".to_owned().try_into().unwrap(),
+            changed_by: user_id(),
+        }),
+        event(EventBody::MessagesExpired { chat_id: chat_id(), sequences: vec![Sequence(1), Sequence(300)] }),
+    ]
+}
+
+/// Reads a row as if it were of a table. What is believed is the same when it is written again, and can be shown.
+fn check<V: Stored + PartialEq + Debug>(row: &[u8]) -> Result<(), TestCaseError> {
+    if let Ok(value) = V::decode(row) {
+        prop_assert!(can_be_shown(&value));
+        prop_assert_eq!(V::decode(&value.encode()).unwrap(), value);
+    }
+    Ok(())
+}
+
+/// Whoever logs it shows it.
+fn can_be_shown(value: &impl std::fmt::Debug) -> bool {
+    !format!("{value:?}").is_empty()
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_row_is_refused_or_believed_in_every_table_it_may_be_found_in(row in damage::bytes(select(rows()))) {
+        check::<User>(&row)?;
+        check::<Chat>(&row)?;
+        check::<Member>(&row)?;
+        check::<Head>(&row)?;
+        check::<Session>(&row)?;
+        check::<OneTimeCode>(&row)?;
+        check::<Request>(&row)?;
+        check::<SendKey>(&row)?;
+        check::<Place>(&row)?;
+        check::<Watermarks>(&row)?;
+        check::<PushDevice>(&row)?;
+        check::<NoticeState>(&row)?;
+        check::<DeadLetter>(&row)?;
+        check::<UserId>(&row)?;
+        check::<u64>(&row)?;
+        check::<()>(&row)?;
+    }
+
+    #[test]
+    fn a_damaged_message_is_refused_or_believed_and_a_glance_believes_what_the_whole_does(
+        row in damage::bytes(Just(encode_message(&message()))),
+    ) {
+        if let Ok(message) = decode_message(place(), &row) {
+            prop_assert!(!message.created_at.to_string().is_empty());
+            let glance = Glance::decode(&row).unwrap();
+            prop_assert_eq!((glance.sender_id, glance.expires_at), (message.sender_id, message.expires_at));
+            prop_assert_eq!(decode_message(place(), &encode_message(&message)).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_damaged_head_is_refused_or_believed_and_its_counter_is_what_the_whole_says(
+        row in damage::bytes(Just(Head::at(&message(), Ttl::from_secs(60)).encode())),
+    ) {
+        let counter = Counter::decode(&row).ok();
+        if let Some(counter) = counter {
+            prop_assert!(counter.sequence < counter.sequence.next(), "another message can follow");
+        }
+        if let Ok(head) = Head::decode(&row) {
+            let expected = Counter { sequence: head.sequence, message_ttl: head.message_ttl };
+            prop_assert_eq!(counter, Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_damaged_record_of_the_log_is_refused_or_believed(row in damage::bytes(select(rows()))) {
+        if let Ok(record) = LogRecord::decode(&row) {
+            prop_assert!(!record.time().to_string().is_empty());
+            if let LogRecord::Event(event) = &record {
+                prop_assert_eq!(LogRecord::decode(&encode_event(event)).unwrap(), record);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_key_is_refused_or_names_something_that_has_this_key(key in damage::bytes(select(keys()))) {
+        if let Ok(place) = keys::parse_message(&key) {
+            prop_assert_eq!(&keys::message(place)[..], &key);
+        }
+        if let Ok(offset) = keys::parse_offset(&key) {
+            prop_assert_eq!(&keys::offset(offset)[..], &key);
+        }
+        if let Ok((chat_id, user_id)) = keys::parse_member(&key) {
+            prop_assert_eq!(&keys::member(chat_id, user_id)[..], &key);
+        }
+        if let Ok((user_id, chat_id)) = keys::parse_listing(&key) {
+            prop_assert_eq!(&keys::membership(user_id, chat_id)[..], &key);
+        }
+        if let Ok((chat_id, sender_id, client_message_id)) = keys::parse_send(&key) {
+            prop_assert_eq!(&keys::send(chat_id, sender_id, client_message_id)[..], &key);
+        }
+        if let Ok(request) = keys::parse_request(&key) {
+            prop_assert_eq!(&keys::request(request)[..], &key);
+        }
+        if let Ok((at, notice)) = keys::parse_notice_due(&key) {
+            // Behind the last moment there is none that could be due.
+            prop_assert!(at == Timestamp::MAX || keys::notice_due(at, notice)[..] == key);
+        }
+        drop((keys::parse_membership(&key), keys::parse_contact(&key), keys::parse_direct(&key), keys::parse_expiry(&key)));
+    }
+}
+
+/// A key of every kind that is parsed.
+fn keys() -> Vec<Vec<u8>> {
+    let request = RequestKey { user_id: user_id(), key: Uuid::from_bytes([8; 16]) };
+    let notice = NoticeKey { user_id: user_id(), chat_id: chat_id(), device_id: device_id() };
+    vec![
+        keys::message(place()).to_vec(),
+        keys::offset(7).to_vec(),
+        keys::membership(user_id(), chat_id()).to_vec(),
+        keys::contact(user_id(), user_id()).to_vec(),
+        keys::member(chat_id(), user_id()).to_vec(),
+        keys::send(chat_id(), user_id(), ClientMessageId::from_bytes([4; 16])).to_vec(),
+        keys::request(request).to_vec(),
+        keys::notice_due(at(9), notice).to_vec(),
+        keys::expiry(at(9), Expiring::Message(place())).to_vec(),
+        keys::expiry(at(9), Expiring::Session(SessionId::from_bytes([3; 16]))).to_vec(),
+        keys::expiry(at(9), Expiring::Code([4; 32])).to_vec(),
+        keys::expiry(at(9), Expiring::Request(request)).to_vec(),
+        keys::expiry(at(9), Expiring::DeadLetter(DeadLetterId::from_bytes([5; 16]))).to_vec(),
+    ]
+}

@@ -1,0 +1,403 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use domain::{Event, EventBody, Timestamp};
+use ports::{Clock, EventConsumer, EventLog, EventProducer, Position, Record, Start, StoreError};
+use tokio::sync::Notify;
+
+use self::group::{Group, Member};
+use self::place::{LANES, Lane, Place};
+
+mod audit;
+mod group;
+mod place;
+
+/// Events that one call of `next` returns, at the most.
+const BATCH_LEN_MAX: usize = 256;
+
+/// An event log that is not part of a store. Clones are handles on the same log.
+///
+/// It is in parts by chat, and each part is in lanes by kind of event: events of one chat and kind are in order, between
+/// kinds there is no order. Consumers of a group share the parts; when one comes or goes, a part that changes hands is
+/// read from the last committed place on. A group is moved only while nobody consumes as it. Nothing is swept: it keeps
+/// every event for as long as it lives, and leaves out expired messages when they are read (G11).
+#[derive(Clone)]
+pub struct MemoryLog {
+    shared: Arc<Shared>,
+    clock: Arc<dyn Clock>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the consumers, in the order in which they began to wait, when there are events or a group has shared anew.
+    changed: Notify,
+}
+
+struct State {
+    lanes: [Vec<Published>; LANES],
+    /// Events there have been.
+    published: u64,
+    groups: BTreeMap<String, Group>,
+    /// Consumers there have been.
+    consumers: u64,
+}
+
+struct Published {
+    /// Its place among all that was ever published.
+    nth: u64,
+    event: Arc<Event>,
+}
+
+impl MemoryLog {
+    /// A log with nothing in it, whose readers go by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let state = State { lanes: Default::default(), published: 0, groups: BTreeMap::new(), consumers: 0 };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }), clock }
+    }
+
+    /// The same log, read by another clock.
+    pub fn read_by(&self, clock: Arc<dyn Clock>) -> Self {
+        Self { shared: self.shared.clone(), clock }
+    }
+
+    /// Everything that was ever published, in the order of places, expired or not: for those who check a log.
+    pub fn records(&self) -> Vec<Record> {
+        let state = self.shared.lock();
+        Lane::all().flat_map(|lane| state.records(lane, 0).collect::<Vec<_>>()).collect()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that runs under the lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl EventProducer for MemoryLog {
+    async fn publish(&self, events: &[Arc<Event>]) -> Result<(), StoreError> {
+        let mut state = self.shared.lock();
+        for event in events {
+            let nth = state.published;
+            state.published += 1;
+            state.lanes[Lane::of(&event.body).index()].push(Published { nth, event: event.clone() });
+        }
+        drop(state);
+        self.shared.changed.notify_waiters();
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl EventLog for MemoryLog {
+    async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
+        let mut state = self.shared.lock();
+        state.consumers += 1;
+        let member = Member(state.consumers);
+        state.groups.entry(group.to_owned()).or_default().join(member);
+        drop(state);
+        self.shared.changed.notify_waiters();
+        Ok(Box::new(MemoryConsumer { log: self.clone(), group: group.to_owned(), member, hand: 0 }))
+    }
+
+    async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
+        let mut state = self.shared.lock();
+        let starts = state.find(to);
+        match state.groups.entry(group.to_owned()).or_default().seek(starts) {
+            true => Ok(()),
+            false => Err(StoreError::unavailable(format!("somebody consumes as group `{group}`"))),
+        }
+    }
+
+    async fn lag(&self, group: &str) -> Result<u64, StoreError> {
+        let state = self.shared.lock();
+        let committed = state.groups.get(group).map(Group::committed).unwrap_or_default();
+        Ok(state.ends().into_iter().zip(committed).map(|(end, committed)| end - committed).sum())
+    }
+
+    async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
+        let now = self.clock.now();
+        let state = self.shared.lock();
+        Ok(state.at(position).map(|published| &published.event).filter(|event| !has_expired(event, now)).cloned())
+    }
+}
+
+impl State {
+    fn records(&self, lane: Lane, from: u64) -> impl Iterator<Item = Record> {
+        let published = self.lanes[lane.index()].iter().zip(0..).skip(from as usize);
+        published.map(move |(Published { event, .. }, offset)| {
+            let position = Place { lane, offset }.position();
+            Record { position, event: event.clone() }
+        })
+    }
+
+    fn at(&self, position: Position) -> Option<&Published> {
+        let place = Place::of(position)?;
+        self.lanes[place.lane.index()].get(place.offset as usize)
+    }
+
+    fn ends(&self) -> [u64; LANES] {
+        self.lanes.each_ref().map(|lane| lane.len() as u64)
+    }
+
+    /// Where each lane is to begin.
+    fn find(&self, to: Start) -> [u64; LANES] {
+        match to {
+            Start::Oldest => [0; LANES],
+            Start::Time(time) => self.first_of_each(|published| published.event.event_time >= time),
+            Start::At(position) => match self.at(position) {
+                Some(first) => self.first_of_each(|published| published.nth >= first.nth),
+                // A place that is not written yet is not skipped to.
+                None => self.ends(),
+            },
+        }
+    }
+
+    fn first_of_each(&self, is_first: impl Fn(&Published) -> bool) -> [u64; LANES] {
+        self.lanes.each_ref().map(|lane| lane.iter().position(&is_first).unwrap_or(lane.len()) as u64)
+    }
+}
+
+struct MemoryConsumer {
+    log: MemoryLog,
+    group: String,
+    member: Member,
+    /// The lane that is looked at first, so that a busy one does not keep the others waiting.
+    hand: usize,
+}
+
+#[async_trait]
+impl EventConsumer for MemoryConsumer {
+    async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
+        loop {
+            // It hears of what changes from here on, so nothing comes between looking and waiting.
+            let shared = self.log.shared.clone();
+            let changed = shared.changed.notified();
+            // Nothing awaits between taking and returning, so a dropped future has taken nothing.
+            if let Some(records) = self.take() {
+                return Ok(records);
+            }
+            changed.await;
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        if let Some(group) = self.log.shared.lock().groups.get_mut(&self.group) {
+            group.commit(self.member);
+        }
+        Ok(())
+    }
+}
+
+impl MemoryConsumer {
+    /// The next events of the first lane of ours that has some.
+    fn take(&mut self) -> Option<Vec<Record>> {
+        let now = self.log.clock.now();
+        let state = &mut *self.log.shared.lock();
+        for lane in Lane::all_from(self.hand) {
+            let Some(from) = state.groups.get(&self.group)?.next(self.member, lane) else { continue };
+            let batch: Vec<_> = state.records(lane, from).take(BATCH_LEN_MAX).collect();
+            state.groups.get_mut(&self.group)?.advance(lane, from + batch.len() as u64);
+            let live: Vec<_> = batch.into_iter().filter(|record| !has_expired(&record.event, now)).collect();
+            if !live.is_empty() {
+                self.hand = lane.index() + 1;
+                return Some(live);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for MemoryConsumer {
+    fn drop(&mut self) {
+        if let Some(group) = self.log.shared.lock().groups.get_mut(&self.group) {
+            group.leave(self.member);
+        }
+        self.log.shared.changed.notify_waiters();
+    }
+}
+
+/// Whether an event is of a message that is gone from every read (G11).
+fn has_expired(event: &Event, now: Timestamp) -> bool {
+    matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use domain::{ChatId, ContentType, EventId, Message, MessageId, Sequence, UserId};
+    use futures_util::FutureExt;
+
+    use super::place::PARTS;
+    use super::*;
+    use crate::ManualClock;
+    use crate::waking::{Woken, poll};
+
+    fn log() -> MemoryLog {
+        MemoryLog::new(Arc::new(ManualClock::default()))
+    }
+
+    /// Chats enough for every part to have some.
+    fn chats() -> Vec<ChatId> {
+        (0..40).map(|n| ChatId::from_bytes([n; 16])).collect()
+    }
+
+    fn message(chat_id: ChatId, sequence: u64) -> Arc<Event> {
+        let message = Message {
+            message_id: MessageId::from_bytes([sequence as u8; 16]),
+            chat_id,
+            sequence: Sequence(sequence),
+            sender_id: UserId::from_bytes([9; 16]),
+            client_message_id: uuid::Uuid::from_u128(sequence.into()).into(),
+            content: "hello".to_owned().try_into().unwrap(),
+            content_type: ContentType::Text,
+            created_at: Timestamp::default(),
+            expires_at: None,
+        };
+        Arc::new(Event::message_persisted(message, None))
+    }
+
+    fn renamed(chat_id: ChatId) -> Arc<Event> {
+        let name = "new".to_owned().try_into().unwrap();
+        let body = EventBody::ChatRenamed { chat_id, name, changed_by: UserId::from_bytes([9; 16]) };
+        Arc::new(Event { event_id: EventId::from_bytes([1; 16]), event_time: Timestamp::default(), body })
+    }
+
+    /// A message of this sequence in every chat.
+    async fn publish(log: &MemoryLog, sequence: u64) {
+        let events: Vec<_> = chats().into_iter().map(|chat_id| message(chat_id, sequence)).collect();
+        log.publish(&events).await.unwrap();
+    }
+
+    async fn consumer(log: &MemoryLog) -> Box<dyn EventConsumer> {
+        log.consumer("group").await.unwrap()
+    }
+
+    /// The chats and sequences of everything that is there for a consumer.
+    fn read(consumer: &mut dyn EventConsumer) -> BTreeSet<(ChatId, u64)> {
+        let mut seen = BTreeSet::new();
+        while let Some(records) = consumer.next().now_or_never() {
+            for record in records.unwrap() {
+                let EventBody::MessagePersisted { message, .. } = &record.event.body else { panic!("{record:?}") };
+                assert!(seen.insert((message.chat_id, message.sequence.0)), "{record:?} came twice");
+            }
+        }
+        seen
+    }
+
+    fn all(sequence: u64) -> BTreeSet<(ChatId, u64)> {
+        chats().into_iter().map(|chat_id| (chat_id, sequence)).collect()
+    }
+
+    #[tokio::test]
+    async fn consumers_of_a_group_share_the_log() {
+        let log = log();
+        let [mut one, mut other] = [consumer(&log).await, consumer(&log).await];
+        publish(&log, 1).await;
+        let [of_one, of_other] = [read(&mut *one), read(&mut *other)];
+        assert!(of_one.is_disjoint(&of_other));
+        assert_eq!(&of_one | &of_other, all(1));
+        assert!(!of_one.is_empty() && !of_other.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_consumer_too_many_waits_for_a_part() {
+        let log = log();
+        let mut others = vec![];
+        for _ in 0..PARTS {
+            others.push(consumer(&log).await);
+        }
+        let mut spare = consumer(&log).await;
+        publish(&log, 1).await;
+        assert_eq!(read(&mut *spare), BTreeSet::new());
+        drop(others.remove(0));
+        assert!(!read(&mut *spare).is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_a_dropped_consumer_has_not_committed_is_read_again_by_another() {
+        let log = log();
+        let [mut one, mut other] = [consumer(&log).await, consumer(&log).await];
+        publish(&log, 1).await;
+        let [_, first] = [read(&mut *one), read(&mut *other)];
+        other.commit().await.unwrap();
+        one.commit().await.unwrap();
+        publish(&log, 2).await;
+        let [of_one, of_other] = [read(&mut *one), read(&mut *other)];
+        drop(one);
+        assert_eq!(read(&mut *other), of_one, "from the last committed place on, and nothing of its own again");
+        assert_eq!(of_other.len(), first.len());
+    }
+
+    #[tokio::test]
+    async fn a_part_that_was_handed_over_is_not_committed_by_who_had_it() {
+        let log = log();
+        let mut earlier = consumer(&log).await;
+        publish(&log, 1).await;
+        assert_eq!(read(&mut *earlier), all(1));
+        let mut later = consumer(&log).await;
+        let handed_over = read(&mut *later);
+        earlier.commit().await.unwrap();
+        assert!(!handed_over.is_empty());
+        drop((earlier, later));
+        assert_eq!(log.lag("group").await.unwrap(), handed_over.len() as u64);
+        assert_eq!(read(&mut *consumer(&log).await), handed_over);
+    }
+
+    #[tokio::test]
+    async fn whoever_gets_a_part_is_woken() {
+        let log = log();
+        let [one, mut other] = [consumer(&log).await, consumer(&log).await];
+        publish(&log, 1).await;
+        read(&mut *other);
+        let woken = Woken::default();
+        let mut next = other.next();
+        assert!(poll(&mut next, &woken, 0).is_pending());
+        drop(one);
+        assert_eq!(woken.take(), [0]);
+        assert!(poll(&mut next, &woken, 0).is_ready());
+    }
+
+    #[tokio::test]
+    async fn consumers_are_woken_in_the_order_they_waited() {
+        let log = log();
+        let mut consumers = vec![];
+        for n in 0..20 {
+            consumers.push(log.consumer(&format!("group {n}")).await.unwrap());
+        }
+        let woken = Woken::default();
+        let mut waiting: Vec<_> = consumers.iter_mut().map(|consumer| consumer.next()).collect();
+        for (n, next) in waiting.iter_mut().enumerate() {
+            assert!(poll(next, &woken, n).is_pending());
+        }
+        publish(&log, 1).await;
+        assert_eq!(woken.take(), (0..20).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_busy_kind_of_event_keeps_no_other_waiting() {
+        let log = log();
+        let chat_id = ChatId::from_bytes([1; 16]);
+        let messages: Vec<_> = (1..=2000).map(|sequence| message(chat_id, sequence)).collect();
+        log.publish(&messages).await.unwrap();
+        let mut consumer = consumer(&log).await;
+        assert_eq!(consumer.next().await.unwrap()[0].event, messages[0]);
+        log.publish(&[renamed(chat_id)]).await.unwrap();
+        let records = consumer.next().await.unwrap();
+        assert_eq!(records.into_iter().map(|record| record.event).collect::<Vec<_>>(), [renamed(chat_id)]);
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_consumed_is_not_moved() {
+        let log = log();
+        let consumer = consumer(&log).await;
+        let refused = log.seek("group", Start::Oldest).await.unwrap_err();
+        let StoreError::Unavailable(reason) = refused else { panic!("{refused:?}") };
+        assert_eq!(reason.to_string(), "somebody consumes as group `group`");
+        drop(consumer);
+        log.seek("group", Start::Oldest).await.unwrap();
+    }
+}

@@ -1,0 +1,65 @@
+use anyhow::{Context, bail};
+use reqwest::Response;
+use serde_json::Value;
+use server::tools::verify::{Findings, Report};
+
+use super::Admin;
+
+/// Bytes of one line of the answer, at the most.
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+impl Admin {
+    /// Has the service check its store, and tells how far it is.
+    pub(crate) async fn verify(&self, rate: u32, progress: impl Fn(&str, u64, u64)) -> anyhow::Result<Findings> {
+        let url = format!("{}/verify?rate={rate}", self.base_url);
+        let unreachable = || format!("no service answers at {}; name its admin listener", self.base_url);
+        let request = self.http.get(url).bearer_auth(self.token.expose());
+        let response = request.send().await.with_context(unreachable)?;
+        if !response.status().is_success() {
+            let (status, answer) = (response.status(), response.text().await?);
+            let answer: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+            match answer["error"]["message"].as_str() {
+                Some(message) => bail!("{message}"),
+                None => bail!("the service answered {status}"),
+            }
+        }
+        let mut lines = Lines { response, read: vec![] };
+        while let Some(mut line) = lines.next().await? {
+            if let Some(error) = line["error"].as_str() {
+                bail!("{error}");
+            }
+            if line["report"].is_object() {
+                let report: Report = serde_json::from_value(line["report"].take())?;
+                return Ok(report.try_into()?);
+            }
+            let at = &line["progress"];
+            let number = |name: &str| at[name].as_u64().unwrap_or(0);
+            progress(at["stage"].as_str().unwrap_or_default(), number("read"), number("all"));
+        }
+        bail!("the service ended before it was done")
+    }
+}
+
+/// The lines of an answer, each a JSON value.
+struct Lines {
+    response: Response,
+    read: Vec<u8>,
+}
+
+impl Lines {
+    async fn next(&mut self) -> anyhow::Result<Option<Value>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return Ok(Some(serde_json::from_slice(&line)?));
+            }
+            if self.read.len() > LINE_BYTES_MAX {
+                bail!("the service answers with a line of more than {LINE_BYTES_MAX} bytes");
+            }
+            match self.response.chunk().await.context("the service has gone")? {
+                Some(bytes) => self.read.extend_from_slice(&bytes),
+                None => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! `tidings history`: whether what clients did and saw fits the promises.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use audit::history::{Checker, Reader};
+use audit::{Findings, Report};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+#[derive(Subcommand)]
+pub(crate) enum HistoryCommand {
+    /// Decides whether a history fits the promises: what clients sent, were acknowledged and were shown, in order.
+    ///
+    /// Exits 1 if something contradicts them, and 2 if the file is no history.
+    Check(CheckArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct CheckArgs {
+    /// What `tidings load --history` has written: one JSON object a line.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// By how much the clocks of servers may differ from that of the clients, when it is judged what has expired.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    skew_ms: u64,
+    /// Prints the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a check has found.
+#[derive(Serialize)]
+struct Checked {
+    entries: u64,
+    #[serde(flatten)]
+    report: Report,
+}
+
+pub(crate) fn run(command: HistoryCommand) -> anyhow::Result<ExitCode> {
+    let HistoryCommand::Check(arguments) = command;
+    match check(&arguments.file, arguments.skew_ms) {
+        Ok((entries, findings)) => {
+            if arguments.json {
+                let report = Report::from(&findings);
+                println!("{}", serde_json::to_string_pretty(&Checked { entries, report })?);
+            } else {
+                print(entries, &findings);
+            }
+            Ok(if findings.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+fn check(path: &Path, skew_ms: u64) -> anyhow::Result<(u64, Findings)> {
+    let name = || format!("cannot check `{}`", path.display());
+    let file = File::open(path).with_context(name)?;
+    // It draws itself on a terminal only.
+    let bar = ProgressBar::new(file.metadata().with_context(name)?.len()).with_style(
+        ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} ({elapsed}, {eta} left)")
+            .expect("the template is valid"),
+    );
+    let mut checker = Checker::new().with_skew_ms(skew_ms);
+    for entry in Reader::new(BufReader::new(bar.wrap_read(file))) {
+        checker.observe(&entry.with_context(name)?);
+    }
+    bar.finish_and_clear();
+    Ok((checker.entries(), checker.finish()))
+}
+
+fn print(entries: u64, findings: &Findings) {
+    println!("{:<34} {:>12} {:>10}", "invariant", "checked", "violated");
+    for (invariant, tally) in findings.iter() {
+        println!("{:<34} {:>12} {:>10}", invariant.name(), tally.checked, tally.violated);
+    }
+    println!();
+    for violation in findings.violations() {
+        println!("{}: {}", violation.invariant, violation.detail);
+    }
+    match findings.is_clean() {
+        true => println!("{entries} entries fit the promises"),
+        false => println!("{entries} entries do not fit the promises"),
+    }
+}

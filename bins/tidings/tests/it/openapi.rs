@@ -1,0 +1,83 @@
+//! Every operation of the OpenAPI document, tried by `schemathesis` with what the document allows and with what it does not.
+
+use std::process::Command;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::server::{Device, TestServer};
+
+/// The same requests in every run: one that fails here fails everywhere.
+const SEED: &str = "1";
+/// Requests that are made up for each operation, on top of those that the bounds in the document suggest.
+const EXAMPLES: &str = "10";
+/// Operations that end what the others stand on: the session of who calls, and their membership.
+const ENDING: &str = "^(logout|leave_chat|revoke_session|revoke_sessions)$";
+
+/// A run of `schemathesis` as one device, with the ids of things that are there.
+struct Run<'a> {
+    server: &'a TestServer,
+    device: &'a Device,
+    parameters: String,
+}
+
+impl Run<'_> {
+    /// Tries the operations that `filter` leaves, and fails unless all `expected` of them were.
+    ///
+    /// All checks but one: a request that fits the schemas may still be refused, because a schema does not know that a
+    /// sequence is above the head of its chat, that a phone number cannot exist, or that an owner cannot leave.
+    async fn of(self, filter: [&str; 2], expected: usize) {
+        let directory = TempDir::new().unwrap();
+        let config = directory.path().join("schemathesis.toml");
+        std::fs::write(&config, format!("[parameters]\n{}", self.parameters)).unwrap();
+        let mut command = Command::new(engines::schemathesis());
+        command.arg("--config-file").arg(config).args(["run", "--no-color", "--continue-on-failure"]);
+        command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance"]);
+        command.args(["--seed", SEED, "--max-examples", EXAMPLES, "--generation-database", "none"]);
+        command.args([
+            "--request-timeout",
+            "10",
+            "--header",
+            &format!("Authorization: Bearer {}", self.device.access_token),
+        ]);
+        command.args(filter).arg(format!("{}/openapi.json", self.server.base_url())).current_dir(&directory);
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(&format!("Tested: {expected}\n")), "not all operations were tried: {said}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_that_it_forbids() {
+    let mut server = TestServer::start().await;
+    let [ada, bea, cem] = server.sign_up_all(["Ada", "Bea", "Cem"]).await;
+    let chat_id = ada.group("team", &[&bea, &cem]).await;
+    let sent = ada.send(&chat_id, "hello").await;
+    for text in ["how", "are", "you"] {
+        ada.send(&chat_id, text).await;
+    }
+    let parameters = json!({
+        "path.chat_id": chat_id,
+        "path.user_id": bea.user_id,
+        "path.message_id": sent["message_id"],
+        "path.device_id": ada.device_id,
+    });
+    let parameters: String =
+        parameters.as_object().unwrap().iter().map(|(name, value)| format!("\"{name}\" = {value}\n")).collect();
+
+    let documented = documented(&server).await;
+    let run = Run { server: &server, device: &ada, parameters: parameters.clone() };
+    run.of(["--exclude-operation-id-regex", ENDING], documented - 4).await;
+    // Those of somebody who has nothing to lose: whatever is left to do for them is refused for a reason.
+    let run = Run { server: &server, device: &cem, parameters };
+    run.of(["--include-operation-id-regex", ENDING], 4).await;
+    assert!(server.is_running());
+    assert!(!server.log().contains("panicked"), "a request panicked");
+}
+
+/// How many operations there are.
+async fn documented(server: &TestServer) -> usize {
+    let document = server.call(reqwest::Method::GET, "/openapi.json", None).await.body;
+    document["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum()
+}

@@ -1,0 +1,3 @@
+mod random;
+mod rules;
+mod script;

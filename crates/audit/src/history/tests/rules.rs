@@ -1,0 +1,332 @@
+use std::collections::BTreeSet;
+
+use domain::Invariant;
+
+use super::super::CHECKED;
+use super::script::check;
+
+/// A day in a chat of Ann, with two devices, and Bob, and for a while Eve. Everything is as it must be.
+const GOOD: &str = "
+    ann1 joining ann
+    ann1 joined ann
+    ann1 joining bob
+    ann1 joined bob
+    ann1 starts 0
+    ann2 starts 0
+    bob1 starts 0
+    ann1 connects k1
+    ann2 connects k2
+    bob1 connects k3
+    ann1 sends a
+    ann1 sends b
+    bob1 sends c
+    ann1 acked a 1
+    ann1 shows a 1
+    bob1 shows a 1
+    ann1 acked b 3
+    bob1 acked c 2
+    bob1 shows c 2
+    bob1 shows b 3
+    bob1 drops
+    ann1 shows c 2
+    ann1 shows b 3
+    ann2 shows a 1
+    ann2 shows c 2
+    ann2 shows b 3
+    ann1 sends d ttl 5
+    ann1 acked d 4
+    ann1 shows d 4
+    ann1 joining eve
+    ann1 joined eve
+    eve1 starts
+    ann1 sends e
+    ann1 acked e 5
+    ann1 shows e 5
+    eve1 shows e 5
+    ann1 leaving eve
+    ann1 left eve
+    ann1 sends f
+    ann1 acked f 6
+    ann1 shows f 6
+    eve1 shows f 6
+    ann2 shows d 4
+    ann2 shows e 5
+    ann2 shows f 6
+    wait 6000
+    bob1 connects k4
+    bob1 syncs 3
+    bob1 synced 3 6 last e=5 f=6
+    bob1 shows e 5
+    bob1 shows f 6
+    bob1 marks 6 5
+    bob1 asks
+    bob1 shown 6 3 2 3
+    bob1 asks
+    bob1 shown 6 6 5 1
+    bob1 sends lost
+    bob1 refused lost SERVICE_UNAVAILABLE
+    eve1 sends late
+    eve1 refused late NOT_A_MEMBER
+    reader stored 0 4 a=1 c=2 b=3
+    reader stored 4 6 last e=5 f=6
+    reader settled
+";
+
+#[test]
+fn a_good_history_passes_and_exercises_every_rule() {
+    let findings = check(GOOD);
+    assert_eq!(findings.violations().map(|violation| &*violation.detail).collect::<Vec<_>>(), [""; 0]);
+    let exercised: BTreeSet<Invariant> = findings.iter().filter(|(_, t)| t.checked > 0).map(|(i, _)| i).collect();
+    assert_eq!(exercised, CHECKED.iter().copied().collect());
+}
+
+/// What is wrong with a history, and nothing else.
+fn finds(broken: &[Invariant], script: &str) {
+    let findings = check(script);
+    let found: Vec<Invariant> = findings.iter().filter(|(_, t)| t.violated > 0).map(|(i, _)| i).collect();
+    let details: Vec<_> = findings.violations().collect();
+    assert_eq!(found, broken, "{script}\n{details:#?}");
+}
+
+fn fine(script: &str) {
+    finds(&[], script);
+}
+
+#[test]
+fn one_sequence_is_one_message_for_everybody() {
+    let sent = "ann1 sends a\n bob1 sends b\n";
+    fine(&format!("{sent} ann1 acked a 1\n bob1 acked b 2\n eve1 shows a 1"));
+    finds(&[Invariant::SequenceUniqueness], &format!("{sent} ann1 acked a 1\n bob1 acked b 1"));
+    finds(&[Invariant::SequenceUniqueness], &format!("{sent} eve1 shows a 1\n reader stored 0 1 last b=1"));
+}
+
+#[test]
+fn one_send_is_one_message() {
+    let sent = "ann1 sends a\n";
+    fine(&format!("{sent} ann1 acked a 1\n ann1 sends a\n ann1 acked a 1"));
+    finds(&[Invariant::IdempotencySequenceConsistency], &format!("{sent} ann1 acked a 1\n ann1 acked a 2"));
+    finds(&[Invariant::IdempotencySequenceConsistency], &format!("{sent} ann1 acked a 1\n ann1 acked a 2 as x"));
+    finds(&[Invariant::IdempotencySequenceConsistency], &format!("{sent} bob1 shows a 1\n bob1 shows a 2 as x"));
+    fine("ann1 sends a saying y\n ann1 sends b saying y\n bob1 shows a 1 saying y\n bob1 shows b 2 saying y");
+}
+
+#[test]
+fn a_message_is_what_was_sent() {
+    let sent = "ann1 sends a\n";
+    let broken = [Invariant::DynamodbIsAuthoritative];
+    finds(&broken, &format!("{sent} bob1 shows a 1 saying b"));
+    finds(&broken, &format!("{sent} bob1 shows a 1 by bob"));
+    finds(&broken, "bob1 shows a 1");
+    finds(&broken, "bob1 acked a 1");
+    finds(&broken, &format!("{sent} ann1 acked a 1\n ann1 sends b\n eve1 shows b 1 as a"));
+}
+
+#[test]
+fn what_was_refused_is_nowhere_and_what_is_unknown_is_there_once_or_never() {
+    let broken = [Invariant::DynamodbIsAuthoritative];
+    finds(&broken, "ann1 sends a\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1");
+    finds(&broken, "ann1 sends a\n bob1 shows a 1\n ann1 refused a NOT_A_MEMBER");
+    fine("ann1 sends a\n ann1 refused a SERVICE_UNAVAILABLE\n bob1 shows a 1");
+    fine("ann1 sends a\n ann1 refused a SERVICE_UNAVAILABLE\n reader stored 0 0 last");
+    let again = "ann1 sends a\n ann1 connects k\n";
+    fine(&format!("{again} ann1 sends a\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1"));
+    fine(&format!("{again} ann1 refused a NOT_A_MEMBER\n bob1 shows a 1"));
+    fine("ann1 sends a\n ann1 refused a NOT_A_MEMBER\n ann1 sends a\n ann1 acked a 1");
+    fine("ann1 sends a unordered\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1");
+}
+
+#[test]
+fn whatever_begins_after_a_message_was_told_comes_behind_it() {
+    finds(&[Invariant::AllocationMonotonicity], "ann1 sends a\n ann1 acked a 2\n bob1 sends b\n bob1 acked b 1");
+    finds(&[Invariant::AllocationMonotonicity], "ann1 sends a\n eve1 shows a 2\n bob1 sends b\n eve2 shows b 1");
+    fine("ann1 sends a\n bob1 sends b\n ann1 acked a 2\n bob1 acked b 1");
+}
+
+#[test]
+fn sends_of_a_client_keep_their_order_unless_one_was_refused() {
+    let sent = "ann1 sends a\n ann1 sends b\n ann1 sends c\n";
+    finds(&[Invariant::WriteOrderPreserved], &format!("{sent} ann1 acked a 2\n ann1 acked b 1"));
+    finds(&[Invariant::WriteOrderPreserved], &format!("{sent} ann1 acked c 2\n bob1 shows a 3"));
+    fine(&format!("{sent} ann1 refused a SERVER_BUSY\n ann1 acked b 1\n ann1 acked a 2\n ann1 acked c 3"));
+    fine("ann1 sends a\n ann2 sends b\n ann1 acked a 2\n ann2 acked b 1");
+    fine("ann1 sends a unordered\n ann1 sends b unordered\n ann1 acked a 2\n ann1 acked b 1");
+    // The first try of `a` was refused before Bob was a member, and nobody has heard of it.
+    let joins = "ann1 joining bob\n ann1 joined bob\n";
+    let [first, second] = ["bob1 sends a\n", "bob1 sends b\n bob1 acked b 1\n bob1 acked a 2\n"];
+    fine(&format!("{first} {joins} {second}"));
+    finds(&[Invariant::WriteOrderPreserved], &format!("{joins} {first} {second}"));
+}
+
+#[test]
+fn sequences_start_at_one() {
+    finds(&[Invariant::AllocationMonotonicity, Invariant::NoZeroSequence], "ann1 sends a\n ann1 acked a 0");
+    finds(&[Invariant::AllocationMonotonicity, Invariant::NoZeroSequence], "ann1 sends a\n bob1 shows a 0");
+}
+
+#[test]
+fn an_acknowledged_message_is_stored() {
+    let sent = "ann1 sends a\n ann1 sends b\n ann1 acked a 1\n ann1 acked b 2\n wait 1\n";
+    fine(&format!("{sent} reader stored 0 2 last a=1 b=2"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 2 last b=2"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 last a=1"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 a=1\n reader stored 1 1 last"));
+    finds(&[Invariant::DynamodbIsAuthoritative], "ann1 sends a\n bob1 shows a 1\n wait 1\n reader stored 0 0 last");
+    let expiring = "ann1 sends a ttl 1\n ann1 acked a 1\n";
+    fine(&format!("{expiring} wait 1000\n reader stored 0 1 last"));
+    finds(&[Invariant::AckImpliesPersistence], &format!("{expiring} wait 999\n reader stored 0 1 last"));
+}
+
+#[test]
+fn what_is_missing_for_ever_has_expired() {
+    let sent = "ann1 sends a\n ann1 sends b\n";
+    finds(&[Invariant::SequenceContiguous], &format!("{sent} ann1 acked a 1\n reader stored 0 3 last a=1 b=3"));
+    fine(&format!("ann1 sends x ttl 1\n wait 1000\n {sent} reader stored 0 3 last a=1 b=3"));
+    finds(&[Invariant::SequenceContiguous], &format!("ann1 sends x ttl 1\n {sent} reader stored 0 3 last a=1 b=3"));
+    finds(
+        &[Invariant::SequenceContiguous],
+        &format!("ann1 sends x ttl 1\n wait 1000\n {sent} reader stored 0 4 last a=1 b=4"),
+    );
+}
+
+#[test]
+fn nothing_is_passed_over_but_what_has_expired() {
+    let sent = "ann1 sends a\n ann1 sends b\n ann1 sends c\n";
+    finds(
+        &[Invariant::NoSilentLoss],
+        &format!("{sent} ann1 acked b 2\n bob1 starts 0\n bob1 shows a 1\n bob1 shows c 3"),
+    );
+    finds(&[Invariant::NoSilentLoss], &format!("{sent} bob1 shows a 1\n bob1 shows c 3\n ann1 acked b 2"));
+    finds(&[Invariant::NoSilentLoss], &format!("{sent} ann1 acked a 1\n bob1 starts 0\n bob1 shows b 2"));
+    fine(&format!("{sent} ann1 acked a 1\n bob1 starts 1\n bob1 shows b 2"));
+    fine(&format!("{sent} ann1 acked a 1\n bob1 shows b 2"));
+    let expiring = "ann1 sends a\n ann1 sends b ttl 1\n ann1 sends c\n bob1 shows a 1\n";
+    fine(&format!("{expiring} wait 1000\n bob1 shows c 3\n ann1 acked b 2"));
+    finds(&[Invariant::NoSilentLoss], &format!("{expiring} wait 999\n bob1 shows c 3\n ann1 acked b 2"));
+}
+
+#[test]
+fn every_message_is_shown_once_and_in_order() {
+    let sent = "ann1 sends a\n ann1 sends b\n";
+    finds(&[Invariant::NoDuplicateRender], &format!("{sent} bob1 shows a 1\n bob1 shows a 1"));
+    finds(&[Invariant::NoDuplicateRender], &format!("{sent} bob1 shows b 2\n bob1 shows a 1"));
+    finds(&[Invariant::NoDuplicateRender], &format!("{sent} bob1 starts 1\n bob1 shows a 1"));
+    fine(&format!("{sent} bob1 shows a 1\n bob1 shows b 2\n bob1 starts 0\n bob1 shows a 1\n bob1 shows b 2"));
+}
+
+#[test]
+fn a_sync_sees_what_was_there_and_leaves_nothing_out() {
+    let sent = "ann1 sends a\n ann1 sends b\n ann1 acked a 1\n ann1 acked b 2\n";
+    fine(&format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last a=1 b=2"));
+    fine(&format!("{sent} bob1 syncs 0\n bob1 synced 0 1 a=1"));
+    finds(&[Invariant::SyncReadsAuthority], &format!("{sent} bob1 syncs 0\n bob1 synced 0 1 last a=1"));
+    finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last b=2"));
+    finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last b=2 a=1"));
+    finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 1\n bob1 synced 1 2 last a=1 b=2"));
+    // The loss of C1: what was allocated first is committed late, behind the cursor of somebody who has synced.
+    let late = "ann1 sends a\n bob1 sends b\n bob1 acked b 2\n eve1 syncs 0\n eve1 synced 0 2 last b=2\n";
+    finds(&[Invariant::SyncCompleteness], &format!("{late} ann1 acked a 1"));
+    // Asked for before the acknowledgement, a sync may have missed it.
+    fine("bob1 syncs 0\n ann1 sends a\n ann1 acked a 1\n bob1 synced 0 0 last");
+}
+
+#[test]
+fn what_has_expired_is_in_no_answer() {
+    let sent = "ann1 sends a ttl 1\n ann1 acked a 1\n";
+    fine(&format!("{sent} wait 1000\n reader stored 0 1 last a=1"));
+    finds(&[Invariant::ExpiredNeverRead], &format!("{sent} wait 1001\n reader stored 0 1 last a=1"));
+    finds(&[Invariant::ExpiredNeverRead], &format!("{sent} wait 1001\n bob1 syncs 0\n bob1 synced 0 1 last a=1"));
+    fine(&format!("{sent} bob1 syncs 0\n wait 1001\n bob1 synced 0 1 last a=1"));
+}
+
+#[test]
+fn every_member_ends_up_with_every_message() {
+    let sent = "ann1 sends a\n ann1 acked a 1\n";
+    fine(&format!("bob1 starts 0\n {sent} bob1 shows a 1\n ann1 settled"));
+    finds(&[Invariant::NoSilentLoss], &format!("bob1 starts 0\n {sent} ann1 settled"));
+    finds(&[Invariant::NoSilentLoss], &format!("bob1 starts 0\n {sent} ann1 settled\n ann1 settled"));
+    fine(&format!("bob1 starts 0\n {sent} bob1 stops\n ann1 settled"));
+    fine("bob1 starts 0\n ann1 sends a\n ann1 settled");
+    // Bob begins where the server says that he is, which was before he joined.
+    let members = "ann1 joining bob\n ann1 joined bob\n bob1 starts\n ann1 joining ann\n ann1 joined ann\n";
+    finds(&[Invariant::NoSilentLoss], &format!("{members} {sent} ann1 settled"));
+    fine(&format!("{members} {sent} bob1 marks 1 0\n ann1 settled"));
+    // What was sent before is not owed to who joins.
+    let later =
+        "ann1 joining ann\n ann1 joined ann\n ann1 sends a\n ann1 acked a 1\n ann1 joining bob\n ann1 joined bob\n";
+    fine(&format!("{later} bob1 starts\n ann1 settled"));
+    fine(&format!("{later} bob1 starts 0\n ann1 sends b\n bob1 shows b 2\n ann1 settled"));
+}
+
+#[test]
+fn other_devices_and_those_who_come_back_have_everything_too() {
+    let devices = "bob1 starts 0\n bob2 starts 0\n ann1 sends a\n ann1 acked a 1\n bob1 shows a 1\n";
+    fine(&format!("{devices} bob2 shows a 1\n ann1 settled"));
+    finds(&[Invariant::MultiDeviceDelivery, Invariant::NoSilentLoss], &format!("{devices} ann1 settled"));
+    let own = "ann1 starts 0\n ann2 starts 0\n ann1 sends a\n ann1 acked a 1\n ann1 shows a 1\n ann1 settled";
+    finds(&[Invariant::MultiDeviceDelivery, Invariant::NoSilentLoss], own);
+    let away = "bob1 starts 0\n bob1 connects k1\n bob1 drops\n ann1 sends a\n ann1 acked a 1\n bob1 connects k2\n";
+    fine(&format!("{away} bob1 shows a 1\n ann1 settled"));
+    finds(&[Invariant::NoSilentLoss, Invariant::ReconnectHeals], &format!("{away} ann1 settled"));
+}
+
+#[test]
+fn only_members_receive_but_for_one_push_that_races_with_the_removal() {
+    let members = "ann1 joining ann\n ann1 joined ann\n ann1 joining bob\n ann1 joined bob\n";
+    let removed = format!("{members} ann1 leaving bob\n ann1 left bob\n ann1 sends a\n ann1 sends b\n");
+    fine(&format!("{removed} bob1 shows a 1\n bob2 shows a 1"));
+    finds(&[Invariant::OnlyMembersReceive], &format!("{removed} bob1 shows a 1\n bob2 shows b 2"));
+    finds(&[Invariant::OnlyMembersReceive], &format!("{removed} eve1 shows a 1"));
+    finds(&[Invariant::OnlyMembersReceive], &format!("{removed} bob1 syncs 0\n bob1 synced 0 1 last a=1"));
+    fine(&format!(
+        "{members} ann1 sends a\n ann1 sends b\n ann1 leaving bob\n ann1 left bob\n bob1 shows a 1\n bob1 shows b 2"
+    ));
+    fine(&format!("{members} ann1 leaving bob\n ann1 sends a\n ann1 sends b\n bob1 shows a 1\n bob1 shows b 2"));
+    fine(&format!("{removed} ann1 joining bob\n bob1 shows a 1\n bob1 shows b 2"));
+}
+
+#[test]
+fn only_members_send() {
+    let members = "ann1 joining ann\n ann1 joined ann\n ann1 joining bob\n ann1 joined bob\n";
+    let broken = [Invariant::MembershipCheckUsesAuthority];
+    finds(&broken, &format!("{members} ann1 leaving bob\n ann1 left bob\n bob1 sends a\n bob1 acked a 1"));
+    finds(&broken, &format!("{members} eve1 sends a\n ann1 shows a 1"));
+    fine(&format!("{members} bob1 sends a\n ann1 leaving bob\n ann1 left bob\n bob1 acked a 1"));
+    fine(&format!("{members} ann1 leaving bob\n bob1 sends a\n bob1 acked a 1\n ann1 left bob"));
+}
+
+#[test]
+fn watermarks_stay_in_their_bounds_and_never_go_back() {
+    let sent = "ann1 sends a\n ann1 sends b\n ann1 acked a 1\n ann1 acked b 2\n bob1 asks\n";
+    fine(&format!("{sent} bob1 shown 2 2 1 1\n bob1 asks\n bob1 shown 2 2 1 1"));
+    finds(&[Invariant::WatermarkBoundedByHead], &format!("{sent} bob1 shown 2 3 2 0"));
+    finds(&[Invariant::ReadImpliesDelivered], &format!("{sent} bob1 shown 2 1 2 0"));
+    finds(&[Invariant::CounterLowerBound], &format!("{sent} bob1 shown 1 1 1 1"));
+    let again = format!("{sent} bob1 shown 2 2 1 1\n bob1 asks\n");
+    finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{again} bob1 shown 2 1 1 1"));
+    finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{again} bob1 shown 2 2 0 2"));
+    // Two questions at once may be answered in any order.
+    fine(&format!("{sent} bob2 asks\n bob1 shown 2 2 1 1\n bob2 shown 2 1 1 1"));
+}
+
+#[test]
+fn unread_is_what_others_sent_above_the_read_watermark() {
+    let sent = "ann1 sends a\n bob1 sends b\n ann1 acked a 1\n bob1 acked b 2\n bob1 asks\n";
+    let stored = "reader stored 0 2 last a=1 b=2";
+    fine(&format!("{sent} bob1 shown 2 0 0 1\n {stored}"));
+    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 0\n {stored}"));
+    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
+}
+
+#[test]
+fn a_connection_has_an_id_of_its_own() {
+    finds(&[Invariant::ConnIdUniqueness], "ann1 connects k\n bob1 connects k");
+}
+
+#[test]
+fn what_is_wrong_is_told_at_the_entry_that_shows_it() {
+    let findings = check("ann1 sends a\n bob1 shows a 1\n bob1 shows a 1");
+    let details: Vec<_> = findings.violations().map(|violation| violation.detail.clone()).collect();
+    let bob = super::script::client("bob1");
+    let chat_id = super::script::chat();
+    assert_eq!(details, [format!("entry 3: {} on {} shows 1 of {chat_id} after 1", bob.user_id, bob.device_id)]);
+}

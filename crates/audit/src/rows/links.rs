@@ -1,0 +1,52 @@
+use domain::{ChatType, Invariant, Sequence};
+use ports::{ListingRows, PairRows, SendKeyRows};
+
+use super::Look;
+
+/// A row by which a user finds a chat.
+pub(crate) fn listing(look: &mut Look, rows: &ListingRows) {
+    let ListingRows { user_id, chat_id, is_member } = rows;
+    look.check(Invariant::OnlyMembersReceive, *is_member, || {
+        (format!("{user_id} in {chat_id}"), "the chat is among the chats of somebody who is no member".to_owned())
+    });
+}
+
+/// The row of a pair of users.
+pub(crate) fn pair(look: &mut Look, rows: &PairRows) {
+    let PairRows { pair, chat_id, chat_type, members } = rows;
+    let [one, other] = pair.users();
+    let leads_to_theirs = *chat_type == Some(ChatType::Direct) && members[..] == [one, other];
+    look.check(Invariant::DirectChatUniqueness, leads_to_theirs, || {
+        let wrong = match chat_type {
+            None => format!("their chat `{chat_id}` is not there"),
+            Some(ChatType::Group) => format!("their chat `{chat_id}` is a group"),
+            Some(ChatType::Direct) => format!("their chat `{chat_id}` is that of others"),
+        };
+        (format!("the pair of {one} and {other}"), wrong)
+    });
+}
+
+/// A send key. Whether a message that it names and that is gone may be gone is known from the log.
+pub(crate) fn send_key(look: &mut Look, rows: &SendKeyRows) {
+    let SendKeyRows { chat_id, sender_id, client_message_id, receipt, message, head } = rows;
+    let (message_id, sequence) = (receipt.message_id, receipt.sequence);
+    let subject = || format!("the send {client_message_id} of {sender_id} in {chat_id}");
+    look.check(Invariant::NoZeroSequence, sequence > Sequence::ZERO, || {
+        (subject(), "its key names sequence 0".to_owned())
+    });
+    if let Some(head) = head {
+        look.check(Invariant::CounterLowerBound, sequence <= *head, || {
+            (subject(), format!("its sender was told sequence {sequence}, and the head of the chat is at {head}"))
+        });
+    }
+    let Some(message) = message else { return };
+    look.check(Invariant::SequenceUniqueness, message.message_id == message_id, || {
+        let other = message.message_id;
+        (format!("{chat_id} sequence {sequence}"), format!("it was given to {message_id}, and {other} is stored there"))
+    });
+    let is_the_send = (message.sender_id, message.client_message_id) == (*sender_id, *client_message_id);
+    let names_it = message.message_id == message_id && is_the_send;
+    look.check(Invariant::IdempotencySequenceConsistency, names_it, || {
+        (subject(), format!("its key names sequence {sequence}, where the message of another send is stored"))
+    });
+}

@@ -1,0 +1,319 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{ChatId, ChatType, ClientMessageId, Invariant, MessageId, Role, Sequence, Timestamp, UserId, Watermarks};
+use futures_util::FutureExt;
+use memory::MemoryStore;
+use ports::{Appended, ChatReader, Clock, MessageReader, NewMessage, Page, PageBounds, WatermarkStore};
+use tokio::time::Instant;
+
+use crate::trace::{Actor, What};
+use crate::world::World;
+
+/// What was stored, as of every step so far.
+#[derive(Default)]
+pub(crate) struct Stored {
+    chats: BTreeMap<ChatId, OfChat>,
+    /// Chats that were written since they were looked at.
+    touched: BTreeSet<ChatId>,
+}
+
+#[derive(Default)]
+struct OfChat {
+    messages: BTreeMap<Sequence, Known>,
+    sends: BTreeMap<(UserId, ClientMessageId), (MessageId, Sequence)>,
+    head: Sequence,
+    /// The highest sequence that anybody was told of.
+    told: Sequence,
+    /// Up to where the rows were found to be in order.
+    verified: Sequence,
+    /// Up to where readers were told that they have everything.
+    examined: Sequence,
+    members: BTreeSet<UserId>,
+    /// Every set of members there has been.
+    memberships: Vec<BTreeSet<UserId>>,
+    /// When each user came or went last.
+    changed_at: BTreeMap<UserId, Instant>,
+    watermarks: BTreeMap<UserId, Watermarks>,
+}
+
+/// A message that was committed.
+#[derive(Clone, Copy)]
+struct Known {
+    message_id: MessageId,
+    expires_at: Option<Timestamp>,
+    is_acked: bool,
+}
+
+const ALL: PageBounds = PageBounds { count: usize::MAX, bytes: usize::MAX };
+
+/// A time at which nothing has expired yet.
+fn beginning() -> Timestamp {
+    Timestamp::from_millis(0)
+}
+
+impl World {
+    /// Looks at what the store has made of a send.
+    pub(crate) fn appended(&self, send: &NewMessage, outcome: Appended, is_member: bool) {
+        let chat_id = send.chat_id;
+        let mut stored = self.checks.stored();
+        stored.touched.insert(chat_id);
+        let of_chat = stored.chats.entry(chat_id).or_default();
+        let key = (send.sender_id, send.client_message_id);
+        match outcome {
+            Appended::New(receipt) => {
+                let (sequence, before) = (receipt.sequence, of_chat.examined);
+                let known = of_chat.sends.insert(key, (receipt.message_id, sequence));
+                let expires_at = send.ttl.map(|ttl| send.created_at + ttl.as_duration());
+                let message = Known { message_id: receipt.message_id, expires_at, is_acked: false };
+                of_chat.messages.insert(sequence, message);
+                drop(stored);
+                self.note(Actor::Store, What::Committed { chat_id, sequence, sender_id: send.sender_id });
+                self.check(Invariant::MembershipCheckUsesAuthority, is_member, || {
+                    format!("{} is no member of {chat_id} and has sequence {sequence}", send.sender_id)
+                });
+                self.check(Invariant::IdempotencySequenceConsistency, known.is_none(), || {
+                    format!("the send {} in {chat_id} was committed twice, now as {sequence}", send.client_message_id)
+                });
+                self.check(Invariant::SyncCompleteness, sequence > before, || {
+                    format!("{chat_id} gets {sequence} after a reader was told that there is nothing up to {before}")
+                });
+            }
+            Appended::Duplicate(receipt) => {
+                let known = of_chat.sends.get(&key).copied();
+                drop(stored);
+                self.check(
+                    Invariant::IdempotencySequenceConsistency,
+                    known == Some((receipt.message_id, receipt.sequence)),
+                    || format!("a retry of {} in {chat_id} is told {}", send.client_message_id, receipt.sequence),
+                );
+            }
+            Appended::Refused(_) => {}
+        }
+    }
+
+    /// Looks at an acknowledgement that a client got.
+    pub(crate) fn acked(&self, chat_id: ChatId, message_id: MessageId, sequence: Sequence) {
+        let mut stored = self.checks.stored();
+        let of_chat = stored.chats.entry(chat_id).or_default();
+        of_chat.told = of_chat.told.max(sequence);
+        let known = of_chat.messages.get_mut(&sequence).filter(|known| known.message_id == message_id);
+        let is_known = known.map(|known| known.is_acked = true).is_some();
+        stored.touched.insert(chat_id);
+        drop(stored);
+        self.check(Invariant::AckImpliesPersistence, is_known, || {
+            format!("{message_id} was acknowledged as {sequence} of {chat_id}, and is not stored there")
+        });
+        self.check(Invariant::DynamodbIsAuthoritative, is_known, || {
+            format!("a client was told of {message_id} at {sequence} of {chat_id}, which the store does not have")
+        });
+        self.after_write();
+    }
+
+    /// Looks at the chats that were written since this was last called.
+    pub(crate) fn after_write(&self) {
+        let touched = std::mem::take(&mut self.checks.stored().touched);
+        for chat_id in touched {
+            self.look_at_chat(chat_id);
+        }
+    }
+
+    /// Looks at everything once more, from the beginning.
+    pub(crate) fn look_at_store(&self) {
+        let mut stored = self.checks.stored();
+        stored.touched = stored.chats.keys().copied().collect();
+        stored.chats.values_mut().for_each(|of_chat| of_chat.verified = Sequence::ZERO);
+        drop(stored);
+        self.after_write();
+    }
+
+    fn look_at_chat(&self, chat_id: ChatId) {
+        let Some(Some(chat)) = now(self.store.chat(chat_id)) else { return };
+        let head = now(self.store.head(chat_id)).flatten();
+        self.check(Invariant::CounterMustExist, head.is_some(), || format!("{chat_id} has no head row"));
+        let Some(head) = head.map(|head| head.sequence) else { return };
+        let members = now(self.store.members(chat_id)).unwrap_or_default();
+        let of_members: Vec<_> = members.iter().map(|member| (member.user_id, chat_id)).collect();
+        let watermarks = now(self.store.watermarks(&of_members)).unwrap_or_default();
+
+        let mut stored = self.checks.stored();
+        let of_chat = stored.chats.entry(chat_id).or_default();
+        let (before, told, verified) = (of_chat.head, of_chat.told, of_chat.verified);
+        of_chat.head = head;
+        of_chat.verified = head;
+        let known: Vec<(Sequence, Known)> =
+            of_chat.messages.range(verified.next()..).map(|(sequence, known)| (*sequence, *known)).collect();
+        let watermarks_before = std::mem::take(&mut of_chat.watermarks);
+        of_chat.watermarks = of_members.iter().map(|(user_id, _)| *user_id).zip(watermarks.iter().copied()).collect();
+        drop(stored);
+
+        self.check(Invariant::AllocationMonotonicity, head >= before, || {
+            format!("the head of {chat_id} went from {before} back to {head}")
+        });
+        self.check(Invariant::CounterLowerBound, head >= told, || {
+            format!("the head of {chat_id} is {head}, and somebody was told of {told}")
+        });
+        self.look_at_rows(chat_id, verified, head, &known);
+
+        let is_group = chat.chat_type == ChatType::Group;
+        let has_owner = members.iter().any(|member| member.role == Role::Owner);
+        if is_group && !members.is_empty() {
+            self.check(Invariant::OwnerAlwaysExists, has_owner, || format!("{chat_id} has members and no owner"));
+        }
+        self.check(Invariant::GroupSizeBounded, chat.member_count as usize == members.len(), || {
+            format!("{chat_id} counts {} members and has {}", chat.member_count, members.len())
+        });
+        for ((user_id, _), now) in of_members.iter().zip(watermarks) {
+            self.check(Invariant::WatermarkBoundedByHead, now.delivered.max(now.read) <= head, || {
+                format!("{user_id} is at {} of {chat_id}, whose head is {head}", now.delivered.max(now.read))
+            });
+            self.check(Invariant::ReadImpliesDelivered, now.read <= now.delivered, || {
+                format!("{user_id} has read {} of {chat_id} and got {}", now.read, now.delivered)
+            });
+            if let Some(before) = watermarks_before.get(user_id) {
+                let holds = now.delivered >= before.delivered && now.read >= before.read;
+                self.check(Invariant::DeliveryWatermarkMonotonic, holds, || {
+                    format!("{user_id} was at {before:?} of {chat_id} and is at {now:?}")
+                });
+            }
+        }
+    }
+
+    /// Looks at the rows above `verified`: all that were committed, and no others.
+    fn look_at_rows(&self, chat_id: ChatId, verified: Sequence, head: Sequence, known: &[(Sequence, Known)]) {
+        let Some(Page { messages, .. }) = now(self.store.after(chat_id, verified, ALL, beginning())) else { return };
+        let rows: BTreeMap<Sequence, MessageId> =
+            messages.iter().map(|message| (message.sequence, message.message_id)).collect();
+        let last = rows.last_key_value().map_or(Sequence::ZERO, |(sequence, _)| *sequence);
+        self.check(Invariant::SequenceMonotonicity, last <= head, || {
+            format!("{chat_id} has a message at {last} above its head {head}")
+        });
+        self.check(Invariant::NoZeroSequence, rows.first_key_value().is_none_or(|(first, _)| first.0 > 0), || {
+            format!("{chat_id} has a message at 0")
+        });
+        let clock = self.clock.now();
+        let known: BTreeMap<Sequence, Known> = known.iter().copied().collect();
+        for n in verified.0 + 1..=head.0.max(last.0) {
+            let sequence = Sequence(n);
+            let (row, known) = (rows.get(&sequence), known.get(&sequence));
+            let is_gone = known.is_some_and(|known| known.expires_at.is_some_and(|at| at <= clock));
+            self.check(Invariant::SequenceContiguous, row.is_some() || is_gone, || {
+                format!("{chat_id} has nothing at {sequence}, below its head {head}")
+            });
+            if let (Some(row), Some(known)) = (row, known) {
+                self.check(Invariant::SequenceUniqueness, *row == known.message_id, || {
+                    format!("{sequence} of {chat_id} was {} and is {row}", known.message_id)
+                });
+            }
+            if let Some(known) = known.filter(|known| known.is_acked) {
+                self.check(Invariant::AckImpliesPersistence, row.is_some() || is_gone, || {
+                    format!("{} was acknowledged as {sequence} of {chat_id} and is gone", known.message_id)
+                });
+            }
+        }
+    }
+}
+
+impl super::Checks {
+    /// Takes note of a change of members.
+    pub(crate) fn member_changed(&self, chat_id: ChatId, user_id: UserId, joined: bool) {
+        let mut stored = self.stored();
+        stored.touched.insert(chat_id);
+        let of_chat = stored.chats.entry(chat_id).or_default();
+        if joined {
+            of_chat.members.insert(user_id);
+        } else {
+            of_chat.members.remove(&user_id);
+        }
+        // Their watermarks begin anew.
+        of_chat.watermarks.remove(&user_id);
+        of_chat.changed_at.insert(user_id, Instant::now());
+        let members = of_chat.members.clone();
+        of_chat.memberships.push(members);
+    }
+
+    /// Has a chat looked at after the next write.
+    pub(crate) fn touch(&self, chat_id: ChatId) {
+        self.stored().touched.insert(chat_id);
+    }
+
+    /// Whether a user is a member of a chat, and since when that is so.
+    pub(crate) fn membership(&self, chat_id: ChatId, user_id: UserId) -> (bool, Option<Instant>) {
+        let stored = self.stored();
+        let of_chat = stored.chats.get(&chat_id);
+        let is_member = of_chat.is_some_and(|of_chat| of_chat.members.contains(&user_id));
+        (is_member, of_chat.and_then(|of_chat| of_chat.changed_at.get(&user_id).copied()))
+    }
+
+    /// The members of a chat who were there from its beginning and never left.
+    pub(crate) fn first_members(&self, chat_id: ChatId) -> Vec<UserId> {
+        let stored = self.stored();
+        let Some(of_chat) = stored.chats.get(&chat_id) else { return vec![] };
+        let began = of_chat.changed_at.values().min().copied();
+        let is_first = |user_id: &&UserId| of_chat.changed_at.get(*user_id).copied() == began;
+        of_chat.members.iter().filter(is_first).copied().collect()
+    }
+
+    /// Whether a chat ever had just these members.
+    pub(crate) fn had_members(&self, chat_id: ChatId, members: &[UserId]) -> bool {
+        let members: BTreeSet<UserId> = members.iter().copied().collect();
+        let stored = self.stored();
+        stored.chats.get(&chat_id).is_some_and(|of_chat| of_chat.memberships.contains(&members))
+    }
+
+    /// The committed message at a place, and when it expires.
+    pub(crate) fn committed(&self, chat_id: ChatId, sequence: Sequence) -> Option<(MessageId, Option<Timestamp>)> {
+        let stored = self.stored();
+        let known = stored.chats.get(&chat_id)?.messages.get(&sequence)?;
+        Some((known.message_id, known.expires_at))
+    }
+
+    /// Whether a chat has messages beyond a place that have not expired.
+    pub(crate) fn has_beyond(&self, chat_id: ChatId, after: Sequence, now: Timestamp) -> bool {
+        let stored = self.stored();
+        let beyond = stored.chats.get(&chat_id).into_iter().flat_map(|of_chat| of_chat.messages.range(after.next()..));
+        beyond.into_iter().any(|(_, known)| known.expires_at.is_none_or(|at| at > now))
+    }
+
+    /// All committed messages.
+    pub(crate) fn all_committed(&self) -> Vec<(ChatId, Sequence, Option<Timestamp>)> {
+        let stored = self.stored();
+        let of_chat = |(chat_id, of_chat): (&ChatId, &OfChat)| {
+            let chat_id = *chat_id;
+            let known = of_chat.messages.iter();
+            known.map(move |(sequence, known)| (chat_id, *sequence, known.expires_at)).collect::<Vec<_>>()
+        };
+        stored.chats.iter().flat_map(of_chat).collect()
+    }
+
+    /// Looks at a page that a member is shown: everything of the moment is in it, and nothing that has expired.
+    pub(crate) fn read_page(&self, world: &World, store: &MemoryStore, chat_id: ChatId, after: Sequence, page: &Page) {
+        let truth = now(store.after(chat_id, after, ALL, beginning()));
+        let Some(truth) = truth else { return };
+        let clock = world.clock.now();
+        let margin = world.plan.skew_bound();
+        let shown: BTreeSet<Sequence> = page.messages.iter().map(|message| message.sequence).collect();
+        for message in truth.messages.iter().filter(|message| message.sequence <= page.examined) {
+            let may_be_gone = message.expires_at.is_some_and(|at| at <= clock + margin);
+            let is_shown = shown.contains(&message.sequence);
+            world.check(Invariant::SyncCompleteness, is_shown || may_be_gone, || {
+                format!("a page of {chat_id} from {after} to {} leaves out {}", page.examined, message.sequence)
+            });
+            if let Some(at) = message.expires_at {
+                world.check(Invariant::ExpiredNeverRead, !is_shown || at + margin > clock, || {
+                    format!("{} of {chat_id} expired at {at} and is shown at {clock}", message.sequence)
+                });
+            }
+        }
+        world.check(Invariant::SyncReadsAuthority, page.head == truth.head, || {
+            format!("a page of {chat_id} says that its head is {}, and it is {}", page.head, truth.head)
+        });
+        let mut stored = self.stored();
+        let of_chat = stored.chats.entry(chat_id).or_default();
+        of_chat.examined = of_chat.examined.max(page.examined);
+    }
+}
+
+/// What a port over memory answers, at once.
+pub(super) fn now<T>(answer: impl Future<Output = Result<T, ports::StoreError>>) -> Option<T> {
+    answer.now_or_never()?.ok()
+}

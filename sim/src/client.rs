@@ -1,0 +1,691 @@
+//! A device: a real [`ClientSession`], and an application that stores what it is handed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::history::{Client, Entry, Op, Seen, fingerprint};
+use axum::extract::ws::Message;
+use domain::{ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Sequence, Ttl, UserId};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use gateway::Credential;
+use http::Method;
+use ports::ProcessRole;
+use protocol::client::{
+    ClientEvent, ClientSession, Ended, LookUpFailure, Output, RefreshFailure, SendBounds, StopReason,
+};
+use protocol::frame::{
+    ClientFrame, Inbound, MessageBody, Outbound, PresenceStatus, RequestId, SendMessage, ServerFrame,
+};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use crate::bugs::Bug;
+use crate::rest::Call;
+use crate::socket::{self, ClientSocket};
+use crate::trace::{Actor, What};
+use crate::world::World;
+
+/// What a device has from the beginning.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) user_id: UserId,
+    pub(crate) device_id: DeviceId,
+    pub(crate) access_token: String,
+    pub(crate) refresh_token: String,
+    /// Whether it never forgets what it was about to send.
+    pub(crate) keeps_order: bool,
+}
+
+/// What a device is told to do.
+pub(crate) enum Command {
+    Send {
+        chat_id: ChatId,
+        name: u32,
+        content: String,
+        ttl: Option<u64>,
+        ordered: bool,
+    },
+    Read(ChatId),
+    Type(ChatId, bool),
+    Watch(UserId),
+    GoOffline(Duration),
+    /// Has no network any more, ever.
+    Vanish,
+    Restart,
+    Dawdle(Duration),
+    Twin,
+    /// Makes a call of the REST API, whose answer somebody looks at.
+    Call {
+        method: Method,
+        path: String,
+        body: Option<Value>,
+        answer: oneshot::Sender<Option<(u16, Value)>>,
+    },
+    /// Says how it stands.
+    Report(oneshot::Sender<Standing>),
+}
+
+/// How a device stands.
+pub(crate) struct Standing {
+    pub(crate) user_id: UserId,
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) connections: u32,
+    pub(crate) watermarks: BTreeMap<ChatId, Sequence>,
+    pub(crate) watched: BTreeMap<UserId, bool>,
+    pub(crate) is_stopped: bool,
+}
+
+/// The name of a send on the wire: two users who use the same one send two messages.
+pub(crate) fn client_message_id(name: u32) -> ClientMessageId {
+    ClientMessageId::from_bytes(u128::from(name).wrapping_add(1 << 100).to_be_bytes())
+}
+
+/// A send as people read of it.
+fn send_name(id: ClientMessageId) -> String {
+    let [.., a, b, c, d] = id.to_bytes();
+    format!("#{}", u32::from_be_bytes([a, b, c, d]))
+}
+
+/// How long a client without a network waits for one.
+const NO_NETWORK: Duration = Duration::from_secs(1);
+/// How long it takes until somebody opens again what was closed.
+const REOPENING: Duration = Duration::from_secs(3);
+/// How long a slow reader takes for a frame.
+const DAWDLING: Duration = Duration::from_millis(400);
+
+/// Runs a device until its commands end.
+pub(crate) async fn run(world: Arc<World>, identity: Identity, mut commands: mpsc::UnboundedReceiver<Command>) {
+    let mut device = Device::new(world, identity);
+    device.note(Op::Restarted { positions: vec![] });
+    loop {
+        device.follow();
+        let timeout = device.session.poll_timeout().map_or_else(far, Instant::from_std);
+        device.timer.as_mut().reset(timeout.min(far()));
+        let may_read = Instant::now() >= device.reads_at;
+        tokio::select! {
+            biased;
+            command = commands.recv() => match command {
+                Some(command) => device.obey(command),
+                None => return,
+            },
+            opened = next(&mut device.opening) => device.handle_opened(opened),
+            report = device.errands.next(), if !device.errands.is_empty() => {
+                if let Some(report) = report {
+                    device.handle_report(report);
+                }
+            }
+            frame = read(&mut device.socket), if may_read => device.handle_frame(frame),
+            () = sleep_until(device.reads_at), if !may_read => {}
+            () = device.timer.as_mut() => {
+                let now = now();
+                device.session.handle_timeout(now);
+            }
+        }
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(3600)
+}
+
+async fn next(opening: &mut Option<BoxFuture<'static, Opened>>) -> Opened {
+    match opening {
+        Some(future) => {
+            let opened = future.await;
+            *opening = None;
+            opened
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn read(socket: &mut Option<ClientSocket>) -> Option<Message> {
+    match socket {
+        Some(socket) => socket.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+type Opened = Result<(ClientSocket, String), Ended>;
+
+/// What an errand over REST has brought.
+enum Report {
+    Renewed(Result<(String, String), RefreshFailure>),
+    Chats(Vec<Value>),
+    LookedUp(ChatId, Result<Sequence, LookUpFailure>),
+    Reopen,
+    Done,
+}
+
+struct Device {
+    world: Arc<World>,
+    identity: Identity,
+    session: ClientSession,
+    socket: Option<ClientSocket>,
+    opening: Option<BoxFuture<'static, Opened>>,
+    errands: FuturesUnordered<BoxFuture<'static, Report>>,
+    timer: Pin<Box<Sleep>>,
+    connection: Option<ConnectionId>,
+    connections: u32,
+    /// What the application has stored: it outlives a crash.
+    stored: BTreeMap<ChatId, Sequence>,
+    /// What it has shown. The same, unless it believes to have what it has not.
+    shown: BTreeMap<ChatId, Sequence>,
+    /// The highest sequence of each chat that ever came in.
+    highest: BTreeMap<ChatId, Sequence>,
+    watched: BTreeMap<UserId, bool>,
+    wants_to_watch: BTreeSet<UserId>,
+    offline_until: Instant,
+    dawdles_until: Instant,
+    /// When the next frame may be read.
+    reads_at: Instant,
+    restarts: u64,
+    /// Which send each request is a try of.
+    tries: BTreeMap<RequestId, (ChatId, ClientMessageId)>,
+    /// Whether it never comes back.
+    is_gone: bool,
+}
+
+impl Device {
+    fn new(world: Arc<World>, identity: Identity) -> Self {
+        let session = ClientSession::new(now(), SendBounds::default(), seed(&identity, 0));
+        Self {
+            world,
+            identity,
+            session,
+            socket: None,
+            opening: None,
+            errands: FuturesUnordered::new(),
+            timer: Box::pin(sleep(Duration::ZERO)),
+            connection: None,
+            connections: 0,
+            stored: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            highest: BTreeMap::new(),
+            watched: BTreeMap::new(),
+            wants_to_watch: BTreeSet::new(),
+            offline_until: Instant::now(),
+            dawdles_until: Instant::now(),
+            reads_at: Instant::now(),
+            restarts: 0,
+            tries: BTreeMap::new(),
+            is_gone: false,
+        }
+    }
+
+    fn note(&self, op: Op) {
+        if self.is_gone {
+            return;
+        }
+        let client = Client { user_id: self.identity.user_id, device_id: self.identity.device_id };
+        self.world.observe(&Entry { at: self.world.milliseconds(), client, op });
+    }
+
+    fn trace(&self, what: What) {
+        self.world.note(Actor::Client(self.identity.name.clone()), what);
+    }
+
+    /// Does what the session says, until it says nothing more.
+    fn follow(&mut self) {
+        while let Some(output) = self.session.poll_output() {
+            match output {
+                Output::Connect => self.open(),
+                Output::Transmit(text) => self.transmit(text),
+                Output::Disconnect => self.hang_up(),
+                Output::Event(event) => self.handle_event(event),
+                Output::RefreshToken => self.renew(),
+                Output::ListChats => self.list_chats(),
+                Output::LookUp(chat_id) => self.look_up(chat_id),
+            }
+        }
+    }
+
+    /// Writes a frame, and remembers which send it is a try of.
+    fn transmit(&mut self, text: String) {
+        if let Ok(Inbound { request_id, frame: ClientFrame::SendMessage(send) }) = Inbound::parse(&text) {
+            let id = send.client_message_id;
+            self.trace(What::Sending { chat_id: send.chat_id, send: send_name(id) });
+            self.tries.extend(request_id.map(|request_id| (request_id, (send.chat_id, id))));
+        }
+        if let Some(socket) = &self.socket {
+            socket.send(text);
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            socket.close();
+        }
+        self.lost("it hung up");
+    }
+
+    /// Takes note that there is no connection any more.
+    fn lost(&mut self, how: &str) {
+        self.opening = None;
+        if self.connection.take().is_some() {
+            self.note(Op::Disconnected);
+            self.trace(What::Disconnected { how: how.to_owned() });
+        }
+    }
+
+    fn open(&mut self) {
+        let (world, identity) = (self.world.clone(), self.identity.clone());
+        let offline_until = self.offline_until;
+        self.opening = Some(Box::pin(async move {
+            if Instant::now() < offline_until {
+                sleep(NO_NETWORK).await;
+                return Err(Ended::Lost);
+            }
+            world.connect(&identity.access_token, identity.user_id, identity.device_id).await
+        }));
+    }
+
+    fn handle_opened(&mut self, opened: Opened) {
+        match opened {
+            Ok((socket, gateway)) => {
+                self.socket = Some(socket);
+                self.trace(What::Connected { gateway });
+                self.session.handle_connected(now());
+            }
+            Err(ended) => {
+                self.trace(What::Disconnected { how: format!("{ended:?}") });
+                self.session.handle_disconnected(now(), ended);
+            }
+        }
+    }
+
+    fn handle_frame(&mut self, frame: Option<Message>) {
+        if Instant::now() < self.dawdles_until {
+            self.reads_at = Instant::now() + DAWDLING;
+        }
+        let ended = match frame {
+            Some(Message::Text(text)) => {
+                let has_skipped = self.see(&text);
+                if has_skipped && self.world.has(Bug::WatermarkByMaximum) {
+                    return self.restart();
+                }
+                return self.session.handle_text(now(), &text);
+            }
+            Some(Message::Close(Some(close))) => Ended::Closed { code: close.code, reason: close.reason.to_string() },
+            Some(Message::Close(None)) | None => Ended::Lost,
+            Some(_) => return,
+        };
+        self.socket = None;
+        self.lost(&format!("{ended:?}"));
+        self.session.handle_disconnected(now(), ended);
+    }
+
+    /// Remembers the highest sequences, as a client does that knows no better, and notes refusals that the session gets
+    /// over by itself. Says whether a message came that does not follow on the one before.
+    fn see(&mut self, text: &str) -> bool {
+        let Ok(Outbound { request_id, frame }) = Outbound::parse(text) else { return false };
+        match frame {
+            ServerFrame::Message(body) => {
+                let highest = self.highest.entry(body.chat_id).or_default();
+                *highest = body.sequence.max(*highest);
+                return self.session.watermark(body.chat_id).is_some_and(|at| body.sequence > at.next());
+            }
+            ServerFrame::Error(error) => {
+                if let Some((chat_id, id)) = request_id.and_then(|request_id| self.tries.get(&request_id).copied()) {
+                    let code = error.code.as_str().to_owned();
+                    self.trace(What::Failed { chat_id, send: send_name(id), code: code.clone() });
+                    self.note(Op::SendFailed { chat_id, client_message_id: id, code });
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn handle_event(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Connected { connection_id, .. } => {
+                self.connection = Some(connection_id);
+                self.connections += 1;
+                self.note(Op::Connected { connection: connection_id });
+            }
+            ClientEvent::Message(body) => self.render(&body),
+            ClientEvent::Sent(ack) => {
+                let (chat_id, sequence) = (ack.chat_id, ack.sequence);
+                self.trace(What::Acked {
+                    chat_id,
+                    send: send_name(ack.client_message_id),
+                    sequence,
+                    deduplicated: ack.deduplicated,
+                });
+                self.world.acked(chat_id, ack.message_id, sequence);
+                self.note(Op::SendAcked {
+                    chat_id,
+                    client_message_id: ack.client_message_id,
+                    message_id: ack.message_id,
+                    sequence,
+                });
+            }
+            ClientEvent::Presence(presences) => {
+                for presence in presences {
+                    let is_online = presence.status == PresenceStatus::Online;
+                    self.watched.insert(presence.user_id, is_online);
+                    self.trace(What::Seen { user_id: presence.user_id, view: format!("{:?}", presence.status) });
+                }
+            }
+            ClientEvent::Expired(expired) => {
+                self.trace(What::Expired { chat_id: expired.chat_id, sequences: expired.sequences });
+            }
+            ClientEvent::ChatGone { chat_id } => {
+                self.stored.remove(&chat_id);
+                self.shown.remove(&chat_id);
+                self.highest.remove(&chat_id);
+                // The application drops what it has of the chat. If the user is let in again, it begins anew.
+                self.note(Op::Restarted { positions: self.positions() });
+            }
+            // What was refused for good was noted when its answer came.
+            ClientEvent::SendFailed { .. }
+            | ClientEvent::Disconnected { .. }
+            | ClientEvent::Receipt(_)
+            | ClientEvent::ChatUpdated(_)
+            | ClientEvent::Typing(_)
+            | ClientEvent::WatermarkReset { .. }
+            | ClientEvent::Refused(_) => {}
+            ClientEvent::Stopped(StopReason::DuplicateConnection) => {
+                // Its user opens it again.
+                self.errands.push(Box::pin(async {
+                    sleep(REOPENING).await;
+                    Report::Reopen
+                }));
+            }
+            ClientEvent::Stopped(_) => self.note(Op::Stopped),
+        }
+    }
+
+    fn render(&mut self, body: &MessageBody<'_>) {
+        let (chat_id, sequence) = (body.chat_id, body.sequence);
+        self.trace(What::Rendered { chat_id, sequence, sender_id: body.sender_id });
+        let message = Seen {
+            sequence,
+            message_id: body.message_id,
+            sender_id: body.sender_id,
+            client_message_id: body.client_message_id,
+            content: fingerprint(body.content.as_ref()),
+        };
+        self.note(Op::Rendered { chat_id, message });
+        self.stored.insert(chat_id, sequence);
+        self.shown.insert(chat_id, sequence);
+        self.session.stored(now(), chat_id, sequence);
+    }
+
+    fn obey(&mut self, command: Command) {
+        if self.is_gone && !matches!(command, Command::Report(_)) {
+            return;
+        }
+        match command {
+            Command::Send { chat_id, name, content, ttl, ordered } => self.send(chat_id, name, content, ttl, ordered),
+            Command::Read(chat_id) => {
+                if let Some(read) = self.session.watermark(chat_id) {
+                    self.note(Op::Marked { chat_id, delivered: read, read });
+                    self.trace(What::Marked { chat_id, read: true, sequence: read });
+                    self.session.mark_read(now(), chat_id, read);
+                }
+            }
+            Command::Type(chat_id, is_typing) => self.session.typing(now(), chat_id, is_typing),
+            Command::Watch(user_id) => {
+                self.wants_to_watch.insert(user_id);
+                self.session.watch(now(), &[user_id]);
+            }
+            Command::GoOffline(lasts) => self.go_offline(lasts),
+            Command::Vanish => {
+                self.go_offline(Duration::from_secs(24 * 3600));
+                self.note(Op::Stopped);
+                self.is_gone = true;
+            }
+            Command::Restart => self.restart(),
+            Command::Dawdle(lasts) => self.dawdles_until = Instant::now() + lasts,
+            Command::Twin => self.twin(),
+            Command::Call { method, path, body, answer } => {
+                let (world, token) = (self.world.clone(), self.identity.access_token.clone());
+                let offline_until = self.offline_until;
+                self.errands.push(Box::pin(async move {
+                    let brought = match Instant::now() < offline_until {
+                        true => None,
+                        false => world.rest(Call::with(method, &token, path, body)).await,
+                    };
+                    drop(answer.send(brought));
+                    Report::Done
+                }));
+            }
+            Command::Report(report) => drop(report.send(self.standing())),
+        }
+    }
+
+    fn send(&mut self, chat_id: ChatId, name: u32, content: String, ttl: Option<u64>, ordered: bool) {
+        let id = client_message_id(name);
+        let Ok(content) = Content::try_from(content) else { return };
+        let message = SendMessage {
+            client_message_id: id,
+            chat_id,
+            content,
+            content_type: ContentType::Text,
+            ttl: ttl.and_then(Ttl::from_secs),
+        };
+        let began = Op::SendBegan {
+            chat_id,
+            client_message_id: id,
+            content: fingerprint(message.content.as_str()),
+            // By the clock of some process it is gone that much earlier.
+            ttl_seconds: ttl.map(|ttl| ttl.saturating_sub(self.world.plan.skew_bound().as_secs())),
+            ordered: ordered && self.identity.keeps_order,
+        };
+        self.note(began);
+        if self.session.send(now(), message).is_err() {
+            self.note(Op::SendFailed { chat_id, client_message_id: id, code: "QUEUE_FULL".to_owned() });
+        }
+    }
+
+    fn go_offline(&mut self, lasts: Duration) {
+        self.offline_until = Instant::now() + lasts;
+        if let Some(socket) = self.socket.take() {
+            socket.cut();
+            self.lost("it has no network");
+            self.session.handle_disconnected(now(), Ended::Lost);
+        }
+    }
+
+    /// Dies, and comes back with what it has stored.
+    fn restart(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            socket.cut();
+        }
+        self.lost("it died");
+        self.restarts += 1;
+        self.session = ClientSession::new(now(), SendBounds::default(), seed(&self.identity, self.restarts));
+        self.errands = FuturesUnordered::new();
+        self.tries.clear();
+        self.watched.clear();
+        if self.world.has(Bug::WatermarkByMaximum) {
+            self.stored.clone_from(&self.highest);
+        }
+        self.note(Op::Restarted { positions: self.positions() });
+        for (chat_id, sequence) in &self.stored {
+            self.session.track(now(), *chat_id, *sequence);
+        }
+        let watched: Vec<_> = self.wants_to_watch.iter().copied().collect();
+        self.session.watch(now(), &watched);
+    }
+
+    /// Up to where the application has the messages of each chat.
+    fn positions(&self) -> Vec<(ChatId, Sequence)> {
+        self.shown.iter().map(|(chat_id, sequence)| (*chat_id, *sequence)).collect()
+    }
+
+    /// Has another connection of the same device come and go.
+    fn twin(&mut self) {
+        let (world, identity) = (self.world.clone(), self.identity.clone());
+        self.errands.push(Box::pin(async move {
+            if let Ok((mut socket, _)) =
+                world.connect(&identity.access_token, identity.user_id, identity.device_id).await
+            {
+                drop(tokio::time::timeout(Duration::from_secs(2), socket.next()).await);
+                socket.close();
+            }
+            Report::Done
+        }));
+    }
+
+    fn renew(&mut self) {
+        let (world, identity) = (self.world.clone(), self.identity.clone());
+        self.errands.push(Box::pin(async move {
+            let body = json!({ "refresh_token": identity.refresh_token, "device_id": identity.device_id });
+            let answer = world.rest(Call::open("/auth/refresh", body)).await;
+            let token = |body: &Value, name| body.pointer(&format!("/data/tokens/{name}"))?.as_str().map(str::to_owned);
+            Report::Renewed(match &answer {
+                Some((200, body)) => {
+                    token(body, "access_token").zip(token(body, "refresh_token")).ok_or(RefreshFailure::Unreachable)
+                }
+                Some((400..500, _)) => Err(RefreshFailure::Refused),
+                _ => Err(RefreshFailure::Unreachable),
+            })
+        }));
+    }
+
+    fn list_chats(&mut self) {
+        let (world, token) = (self.world.clone(), self.identity.access_token.clone());
+        self.errands.push(Box::pin(async move {
+            loop {
+                match world.rest(Call::get(&token, "/chats?limit=100")).await {
+                    Some((200, body)) => {
+                        let chats = body.pointer("/data/chats").and_then(Value::as_array);
+                        return Report::Chats(chats.cloned().unwrap_or_default());
+                    }
+                    Some((401, _)) => return Report::Done,
+                    _ => sleep(Duration::from_secs(1)).await,
+                }
+            }
+        }));
+    }
+
+    fn look_up(&mut self, chat_id: ChatId) {
+        let (world, token) = (self.world.clone(), self.identity.access_token.clone());
+        self.errands.push(Box::pin(async move {
+            let outcome = match world.rest(Call::get(&token, format!("/chats/{chat_id}"))).await {
+                Some((200, body)) => sequence(&body["data"], "my_delivered_sequence").ok_or(LookUpFailure::Unreachable),
+                Some((403 | 404, _)) => Err(LookUpFailure::Gone),
+                _ => Err(LookUpFailure::Unreachable),
+            };
+            Report::LookedUp(chat_id, outcome)
+        }));
+    }
+
+    fn handle_report(&mut self, report: Report) {
+        match report {
+            Report::Renewed(Ok((access_token, refresh_token))) => {
+                self.identity.access_token = access_token;
+                self.identity.refresh_token = refresh_token;
+                self.session.handle_token_refreshed(now());
+            }
+            Report::Renewed(Err(failure)) => self.session.handle_refresh_failed(now(), failure),
+            Report::Chats(chats) => {
+                for chat in chats {
+                    let chat_id = chat["chat_id"].as_str().and_then(|text| text.parse().ok());
+                    let delivered = sequence(&chat, "my_delivered_sequence");
+                    let head = sequence(&chat, "head_sequence");
+                    if let (Some(chat_id), Some(delivered), Some(head)) = (chat_id, delivered, head) {
+                        self.session.list(now(), chat_id, delivered, head);
+                    }
+                }
+            }
+            Report::LookedUp(chat_id, Ok(watermark)) => self.session.track(now(), chat_id, watermark),
+            Report::LookedUp(chat_id, Err(failure)) => self.session.handle_look_up_failed(now(), chat_id, failure),
+            Report::Reopen => self.restart(),
+            Report::Done => {}
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        let chats = self.stored.keys().chain(self.highest.keys());
+        let watermark = |chat_id: &ChatId| Some((*chat_id, self.session.watermark(*chat_id)?));
+        Standing {
+            user_id: self.identity.user_id,
+            connection: self.connection,
+            connections: self.connections,
+            watermarks: chats.filter_map(watermark).collect(),
+            // Of others it hears now and then, unasked: of these alone it was promised to.
+            watched: self
+                .wants_to_watch
+                .iter()
+                .filter_map(|user_id| Some((*user_id, *self.watched.get(user_id)?)))
+                .collect(),
+            is_stopped: self.session.is_stopped() || self.is_gone,
+        }
+    }
+}
+
+fn sequence(value: &Value, name: &str) -> Option<Sequence> {
+    value.get(name)?.as_u64().map(Sequence)
+}
+
+/// Every session of every device has a jitter of its own.
+fn seed(identity: &Identity, restarts: u64) -> u64 {
+    let [.., a, b] = identity.device_id.to_bytes();
+    u64::from_be_bytes([1, 2, 3, 4, 5, 6, a, b]).wrapping_add(restarts << 16)
+}
+
+impl World {
+    /// Virtual time as histories count it.
+    pub(crate) fn milliseconds(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Opens a connection to some gateway, which the answer names.
+    async fn connect(
+        self: &Arc<Self>,
+        token: &str,
+        user_id: UserId,
+        device_id: DeviceId,
+    ) -> Result<(ClientSocket, String), Ended> {
+        self.travel().await;
+        let candidates = self.directory.of(ProcessRole::Gateway);
+        let index = self.streams.network.index(candidates.len().max(1));
+        let Some(running) = candidates.into_iter().nth(index) else {
+            sleep(NO_NETWORK).await;
+            return Err(Ended::Lost);
+        };
+        let Some(gateway) = running.services.gateway.clone() else { return Err(Ended::Lost) };
+        let (answer, answered) = oneshot::channel();
+        let (world, token, holder) = (self.clone(), token.to_owned(), running.clone());
+        running.process.spawn(async move {
+            let admitted = async {
+                let principal = gateway.identify(Credential::Token(&token), device_id).await?;
+                gateway.admit(principal, device_id).await
+            };
+            match admitted.await {
+                Err(refusal) => {
+                    let refused = Ended::Refused { status: refusal.status.as_u16(), retry_after: refusal.retry_after };
+                    drop(answer.send(Err(refused)));
+                }
+                Ok(entrant) => {
+                    let (link, theirs, ours) = socket::connection(&world, &holder.process, user_id);
+                    holder.hold(&link);
+                    if answer.send(Ok(ours)).is_ok() {
+                        entrant.converse(theirs).await;
+                    }
+                }
+            }
+        });
+        let socket = tokio::select! {
+            biased;
+            answer = answered => answer.unwrap_or(Err(Ended::Lost)),
+            () = running.process.died() => Err(Ended::Lost),
+        }?;
+        self.travel().await;
+        Ok((socket, running.process.name.clone()))
+    }
+}

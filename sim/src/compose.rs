@@ -1,0 +1,427 @@
+//! Processes, wired as the server wires them: the same planes, each handed the ports it may use.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use auth::{Auth, FixedSender, KeyRing};
+use axum::Router;
+use axum::extract::connect_info::MockConnectInfo;
+use domain::{PushDevice, PushTarget};
+use fanout::{Fallback, Fanout, Receipts};
+use gateway::{Gateway, Hub};
+use ingest::{Ingester, Relay};
+use keyfile::MasterSecret;
+use memory::MemoryOutbox;
+use ports::{
+    Clock, Delivery, EventLog, GatewayId, Ids, Ingest, MemberCache, Notification, Notifier, NotifyError, Peer, Peers,
+    Presences, ProcessRole, Routes, Signals, UnusableTarget, Watchers,
+};
+use presence::{Doubts, Presence};
+use protocol::Timing;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use crate::calls::{Local, Published, Remote, RemoteIngest, Watched};
+use crate::checks::EXPIRY;
+use crate::directory::{Running, Services};
+use crate::log::SimLog;
+use crate::plan::{Shape, Size};
+use crate::process::{Process, SkewedClock};
+use crate::shared::{Memory, Shared};
+use crate::store::{SimOutbox, SimProducer, SimStore};
+use crate::trace::{Actor, What};
+use crate::world::World;
+
+const BEAT: Duration = Duration::from_secs(5);
+/// The code that signs everybody in.
+pub(crate) const CODE: &str = "000000";
+/// How often expired messages are swept away, and how long after their time.
+const PURGE_INTERVAL: Duration = Duration::from_secs(3);
+const PURGE_LAG: Duration = Duration::from_secs(10);
+
+/// The role of a place in the plan of a fleet.
+fn role(size: &Size, slot: usize) -> (ProcessRole, usize) {
+    let mut slot = slot;
+    let counts = [
+        (ProcessRole::Gateway, size.gateways),
+        (ProcessRole::Ingest, size.ingests),
+        (ProcessRole::Fanout, size.fanouts),
+        (ProcessRole::Api, size.apis),
+    ];
+    for (role, count) in counts {
+        if slot < count {
+            return (role, slot);
+        }
+        slot -= count;
+    }
+    unreachable!("no plan has so many processes")
+}
+
+/// Starts the process of a place, for the `epoch`th time.
+pub(crate) fn start(world: &Arc<World>, slot: usize, epoch: u32, fleet: &Arc<Memory>) {
+    let max = world.plan.skew_max.as_millis() as i64;
+    let skew_ms = world.streams.nemesis.below(0, 2 * max as u64 + 1) as i64 - max;
+    let clock = Arc::new(SkewedClock::new(world.began, skew_ms));
+    let running = match world.plan.shape {
+        Shape::Node => {
+            let process = Arc::new(Process::new(slot, format!("node.{epoch}"), clock));
+            // What a process keeps in its own memory is gone with it.
+            fleet.wipe();
+            node(world, process, fleet.clone())
+        }
+        Shape::Fleet => {
+            let (role, n) = role(&world.plan.size, slot);
+            let process = Arc::new(Process::new(slot, format!("{role}-{n}.{epoch}"), clock));
+            member(world, process, role, fleet.clone())
+        }
+    };
+    world.note(Actor::Process(running.process.name.clone()), What::Started);
+    world.directory.put(slot, Some(Arc::new(running)));
+}
+
+/// What every role of a process shares.
+struct Commons {
+    world: Arc<World>,
+    process: Arc<Process>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    shared: Arc<Shared>,
+    store: Arc<SimStore>,
+}
+
+impl Commons {
+    fn new(world: &Arc<World>, process: &Arc<Process>, memory: &Arc<Memory>, may_write: bool) -> Self {
+        Self {
+            world: world.clone(),
+            process: process.clone(),
+            clock: process.clock.clone(),
+            ids: world.ids.clone(),
+            shared: Arc::new(Shared { world: world.clone(), process: process.clone(), memory: memory.clone() }),
+            store: Arc::new(SimStore {
+                world: world.clone(),
+                process: process.clone(),
+                store: world.store.process(),
+                may_write,
+            }),
+        }
+    }
+
+    fn ingester(&self, lanes: usize, signals: Arc<dyn Signals>) -> Arc<dyn Ingest> {
+        let config = ingest::Config { lanes, ..ingest::Config::default() };
+        let ports = ingest::Ports {
+            writer: self.store.clone(),
+            messages: self.store.clone(),
+            chats: self.store.clone(),
+            watermarks: self.store.clone(),
+            signals,
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        };
+        let ingester = Arc::new(Ingester::start(config, ports, &mut self.process.tasks()));
+        let (store, process) = (self.store.clone(), self.process.clone());
+        self.process.spawn(async move {
+            loop {
+                sleep(PURGE_INTERVAL).await;
+                process.runs().await;
+                store.purge(PURGE_LAG).await;
+            }
+        });
+        ingester
+    }
+
+    fn fanout(
+        &self,
+        cache: Arc<dyn MemberCache>,
+        routes: Arc<dyn Routes>,
+        delivery: Arc<dyn Delivery>,
+        log: Arc<dyn EventLog>,
+    ) -> Arc<Fanout> {
+        let log = Arc::new(SimLog {
+            world: self.world.clone(),
+            process: self.process.clone(),
+            memory: self.shared.memory.clone(),
+            log,
+        });
+        let fanout = Arc::new(Fanout {
+            chats: self.store.clone(),
+            cache,
+            routes,
+            delivery,
+            clock: self.clock.clone(),
+            receipts: Receipts::default(),
+        });
+        let (consuming, telling) = (fanout.clone(), fanout.clone());
+        self.process.spawn(async move { consuming.run(log).await });
+        self.process.spawn(async move { telling.tell_receipts().await });
+        fanout
+    }
+
+    fn api(
+        &self,
+        ingest: Arc<dyn Ingest>,
+        members: Arc<dyn MemberCache>,
+        delivery: Arc<dyn Delivery>,
+        watchers: Arc<dyn Watchers>,
+    ) -> Api {
+        let auth_config = auth_config(self.world.plan.token_life);
+        let plain = Arc::new(self.world.store.clone());
+        let auth = Auth::new(
+            auth::Ports {
+                users: self.store.clone(),
+                sessions: plain.clone(),
+                codes: plain.clone(),
+                tickets: self.shared.clone(),
+                limits: self.shared.clone(),
+                otp: Arc::new(FixedSender),
+                delivery,
+                clock: self.clock.clone(),
+                ids: self.ids.clone(),
+            },
+            keys(),
+            auth_config,
+        )
+        .expect("no other system is asked");
+        let presence = Arc::new(Presence {
+            routes: self.shared.clone(),
+            transitions: self.shared.clone(),
+            watchers,
+            users: self.store.clone(),
+            last_seen: self.store.clone(),
+            contacts: self.store.clone(),
+            chats: self.store.clone(),
+            messages: self.store.clone(),
+            clock: self.clock.clone(),
+            doubts: Doubts::default(),
+        });
+        let announcing = presence.clone();
+        self.process.spawn(async move { announcing.run().await });
+        let api = chats::Api {
+            auth: auth.clone(),
+            ingest,
+            messages: self.store.clone(),
+            chats: self.store.clone(),
+            chat_writer: self.store.clone(),
+            members,
+            users: self.store.clone(),
+            user_writer: self.store.clone(),
+            contacts: self.store.clone(),
+            presence: presence.clone(),
+            watermarks: self.store.clone(),
+            push_devices: plain.clone(),
+            notifier: Arc::new(Nobody),
+            web_push_public_key: None,
+            requests: plain,
+            limiter: self.shared.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            limits: chats::Limits { rest_read: None, rest_write: None, send_per_chat: None, send_per_user: None },
+        };
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 4711));
+        let app = chats::router(api, Router::new()).layer(MockConnectInfo(address));
+        Api { auth, presence, app }
+    }
+
+    fn gateway(&self, hub: Arc<Hub>, others: Others) -> Arc<Gateway> {
+        let Others { identity, presences, ingest, signals, displacement } = others;
+        let presences = Arc::new(Watched { world: self.world.clone(), presences });
+        let gateway = Arc::new(Gateway {
+            config: gateway::Config {
+                heartbeat_interval: BEAT,
+                unhealthy_after: 2 * BEAT,
+                expiry: EXPIRY,
+                timing: Timing::default(),
+                limits: gateway::Limits::default(),
+            },
+            hub,
+            displacement,
+            identity,
+            ingest,
+            signals,
+            limiter: self.shared.clone(),
+            presences,
+            routes: self.shared.clone(),
+            route_writer: self.shared.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        });
+        let (keeping, showing) = (gateway.clone(), gateway.clone());
+        self.process.spawn(async move { keeping.keep_routes().await });
+        self.process.spawn(async move { showing.watch_presence().await });
+        gateway
+    }
+
+    fn hub(&self) -> Arc<Hub> {
+        Arc::new(Hub::new(GatewayId(self.process.name.as_str().into()), 10_000))
+    }
+}
+
+/// What answers REST.
+struct Api {
+    auth: Auth,
+    presence: Arc<Presence>,
+    app: Router,
+}
+
+/// The planes that a gateway asks.
+struct Others {
+    identity: Arc<dyn ports::Identity>,
+    presences: Arc<dyn Presences>,
+    ingest: Arc<dyn Ingest>,
+    signals: Arc<dyn Signals>,
+    displacement: Arc<dyn ports::Displacement>,
+}
+
+/// All planes in one process.
+fn node(world: &Arc<World>, process: Arc<Process>, memory: Arc<Memory>) -> Running {
+    let commons = Commons::new(world, &process, &memory, true);
+    // Fanout is handed a store that it can only read; here too it is watched.
+    let reading = Commons::new(world, &process, &memory, false);
+    let hub = commons.hub();
+    let delivery = Arc::new(Local { world: world.clone(), name: process.name.clone(), hub: hub.clone() });
+    let log = Arc::new(world.store.clone());
+    let fanout = reading.fanout(commons.shared.clone(), commons.shared.clone(), delivery.clone(), log);
+    let ingest = commons.ingester(1, fanout.clone());
+    let Api { auth, presence, app } = commons.api(ingest.clone(), commons.shared.clone(), delivery, hub.clone());
+    let others = Others {
+        identity: Arc::new(auth.clone()),
+        presences: presence.clone(),
+        ingest: ingest.clone(),
+        signals: fanout.clone(),
+        displacement: hub.clone(),
+    };
+    let gateway = commons.gateway(hub, others);
+    let services = Services {
+        gateway: Some(gateway),
+        ingest: Some(ingest),
+        fanout: Some(fanout),
+        identity: Some(Arc::new(auth)),
+        presences: Some(presence),
+        app: Some(app),
+    };
+    Running::new(process, services, None)
+}
+
+/// A process of a fleet, in one role.
+fn member(world: &Arc<World>, process: Arc<Process>, role: ProcessRole, memory: Arc<Memory>) -> Running {
+    let may_write = matches!(role, ProcessRole::Ingest | ProcessRole::Api);
+    let commons = Commons::new(world, &process, &memory, may_write);
+    let remote = Arc::new(Remote { world: world.clone(), process: process.clone() });
+    let published = Arc::new(Published((*remote).clone()));
+    let mut services = Services::default();
+    let mut stop_relay = None;
+    match role {
+        ProcessRole::Gateway => {
+            let others = Others {
+                identity: remote.clone(),
+                presences: remote.clone(),
+                ingest: Arc::new(RemoteIngest::new((*remote).clone())),
+                signals: remote,
+                displacement: published,
+            };
+            services.gateway = Some(commons.gateway(commons.hub(), others));
+        }
+        ProcessRole::Ingest => {
+            services.ingest = Some(commons.ingester(4, remote));
+            stop_relay = Some(relay(&commons));
+        }
+        ProcessRole::Fanout => {
+            let fallback = fallback(&commons, published, remote);
+            let log = Arc::new(world.log.read_by(commons.clock.clone()));
+            services.fanout = Some(commons.fanout(fallback.clone(), fallback.clone(), fallback, log));
+        }
+        ProcessRole::Api => {
+            let fallback = fallback(&commons, published.clone(), remote.clone());
+            let ingest = Arc::new(RemoteIngest::new((*remote).clone()));
+            let Api { auth, presence, app } = commons.api(ingest, fallback.clone(), fallback, published);
+            stop_relay = Some(relay(&commons));
+            services = Services {
+                identity: Some(Arc::new(auth)),
+                presences: Some(presence),
+                app: Some(app),
+                ..Services::default()
+            };
+        }
+    }
+    let (peers, peer) = (commons.shared.clone(), Peer { id: process.name.as_str().into(), address: "sim".into() });
+    let gateway = services.gateway.clone();
+    process.spawn(async move {
+        loop {
+            // Who is not heard this time is heard the next.
+            if peers.announce(&peer, &[role]).await.is_ok()
+                && let Some(gateway) = &gateway
+            {
+                gateway.handle_announced().await;
+            }
+            sleep(BEAT).await;
+        }
+    });
+    Running::new(process, services, stop_relay)
+}
+
+fn relay(commons: &Commons) -> oneshot::Sender<()> {
+    let outbox = Arc::new(MemoryOutbox::new(commons.store.store.clone(), commons.clock.clone()));
+    let relay = Relay {
+        outbox: Arc::new(SimOutbox { store: (*commons.store).clone(), outbox }),
+        producer: Arc::new(SimProducer { world: commons.world.clone(), process: commons.process.clone() }),
+        clock: commons.clock.clone(),
+    };
+    let (stop, stopped) = oneshot::channel();
+    commons.process.spawn(async move {
+        // A sender that is dropped has nothing to say any more.
+        relay
+            .run(async move {
+                if stopped.await.is_err() {
+                    std::future::pending().await
+                }
+            })
+            .await;
+    });
+    stop
+}
+
+fn fallback(commons: &Commons, delivery: Arc<dyn Delivery>, direct: Arc<dyn Delivery>) -> Arc<Fallback> {
+    let shared = fanout::Shared {
+        routes: commons.shared.clone(),
+        cache: commons.shared.clone(),
+        delivery,
+        peers: commons.shared.clone(),
+    };
+    let fallback = Arc::new(Fallback::new(shared, direct));
+    let watching = fallback.clone();
+    commons.process.spawn(async move { watching.run().await });
+    fallback
+}
+
+fn auth_config(access_ttl: Duration) -> auth::Config {
+    let limits = auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+    auth::Config { access_ttl, limits, fixed_code: Some(CODE.to_owned()), ..auth::Config::default() }
+}
+
+/// The keys of every run: they are made once, and nothing that is observed hangs on them.
+fn keys() -> Arc<KeyRing> {
+    static KEYS: OnceLock<Arc<KeyRing>> = OnceLock::new();
+    let ring = || {
+        let directory = tempfile::tempdir().expect("there is a place for temporary files");
+        let path = directory.path().join("secret");
+        std::fs::write(&path, [b's'; 32]).expect("a temporary file can be written");
+        let secret = MasterSecret::read(&path).expect("the secret is long enough");
+        let epoch = domain::Timestamp::from_millis(1_769_783_400_000);
+        Arc::new(KeyRing::derived(secret, &auth_config(Duration::from_secs(3600)), epoch))
+    };
+    KEYS.get_or_init(ring).clone()
+}
+
+/// Nobody has a phone here.
+struct Nobody;
+
+#[async_trait]
+impl Notifier for Nobody {
+    fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
+        Ok(())
+    }
+
+    async fn notify(&self, _: &PushDevice, _: &Notification) -> Result<(), NotifyError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,261 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{ChatId, Decision, Invariant, Quota, Timestamp, UserId};
+use memory::{MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRoutes, MemoryTickets};
+use ports::{
+    Clock, GatewayId, LimitKey, MemberCache, Peer, Peers, ProcessRole, RateLimiter, Refreshed, Route, RouteWriter,
+    Routes, StoreError, Swept, Ticket, TicketStore, Transition, Transitions,
+};
+use tokio::time::Instant;
+
+use crate::bugs::Bug;
+use crate::checks::EXPIRY;
+use crate::plan::Shape;
+use crate::process::Process;
+use crate::world::{Part, World, until_deadline};
+
+/// What processes share and may lose at any moment: in a fleet all of them, on a node the one.
+pub(crate) struct Memory {
+    pub(crate) routes: MemoryRoutes,
+    pub(crate) cache: MemoryMemberCache,
+    pub(crate) limits: MemoryLimits,
+    pub(crate) peers: MemoryPeers,
+    pub(crate) tickets: MemoryTickets,
+}
+
+impl Memory {
+    pub(crate) fn new(world: &World) -> Self {
+        let clock: Arc<dyn Clock> = world.clock.clone();
+        let expiry = if world.has(Bug::SetLevelTtl) { Duration::from_secs(3600) } else { EXPIRY };
+        Self {
+            routes: MemoryRoutes::new(clock.clone(), expiry),
+            cache: MemoryMemberCache::new(clock.clone()),
+            limits: MemoryLimits::new(clock.clone()),
+            peers: MemoryPeers::new(clock.clone()),
+            tickets: MemoryTickets::new(clock),
+        }
+    }
+
+    /// Loses everything.
+    pub(crate) fn wipe(&self) {
+        self.routes.wipe();
+        self.cache.wipe();
+        self.limits.wipe();
+        self.peers.wipe();
+        self.tickets.wipe();
+    }
+}
+
+/// Shared memory as one process reaches it.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Arc<Process>,
+    pub(crate) memory: Arc<Memory>,
+}
+
+impl Shared {
+    async fn ask<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.world.plan.shape == Shape::Node {
+            return work.await;
+        }
+        let world = self.world.clone();
+        self.world
+            .ask(&self.process, async move {
+                let began = Instant::now();
+                world.travel().await;
+                if world.is_away(Part::Shared) {
+                    until_deadline(began).await;
+                    return Err(StoreError::unavailable("shared memory does not answer"));
+                }
+                let fails = world.streams.shared.chance(world.rates().shared_fails);
+                if fails && world.streams.shared.chance(0.5) {
+                    return Err(StoreError::unavailable("shared memory refuses"));
+                }
+                let answer = work.await;
+                world.travel().await;
+                if fails { Err(StoreError::unavailable("the answer of shared memory was lost")) } else { answer }
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Routes for Shared {
+    async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
+        let (memory, world) = (self.memory.clone(), self.world.clone());
+        self.ask(async move {
+            let routes = memory.routes.routes(user_id).await?;
+            world.answered_routes(&routes);
+            Ok(routes)
+        })
+        .await
+    }
+
+    async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
+        let (memory, world, user_ids) = (self.memory.clone(), self.world.clone(), user_ids.to_vec());
+        self.ask(async move {
+            let gateways = memory.routes.gateways(&user_ids).await?;
+            world.answered_gateways(gateways.keys());
+            Ok(gateways)
+        })
+        .await
+    }
+
+    async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.routes.live_gateways().await }).await
+    }
+
+    async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
+        let (memory, gateway) = (self.memory.clone(), gateway.clone());
+        self.ask(async move { memory.routes.on_gateway(&gateway, limit).await }).await
+    }
+}
+
+#[async_trait]
+impl RouteWriter for Shared {
+    async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
+        let (memory, world, gateway) = (self.memory.clone(), self.world.clone(), gateway.clone());
+        self.ask(async move {
+            let was_known = memory.routes.beat(&gateway).await?;
+            world.beaten(&gateway);
+            // What lengthens a life does not notice that it is over.
+            Ok(was_known || world.has(Bug::WipeNeverHeals))
+        })
+        .await
+    }
+
+    async fn register(&self, route: &Route) -> Result<(), StoreError> {
+        let (memory, world, route) = (self.memory.clone(), self.world.clone(), route.clone());
+        self.ask(async move {
+            memory.routes.register(&route).await?;
+            world.registered(&[route]);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError> {
+        let (memory, world, routes) = (self.memory.clone(), self.world.clone(), routes.to_vec());
+        self.ask(async move {
+            if world.has(Bug::WipeNeverHeals) {
+                return Ok(vec![Refreshed { was_known: true, connections: 1 }; routes.len()]);
+            }
+            let refreshed = memory.routes.refresh(&routes).await?;
+            world.registered(&routes);
+            Ok(refreshed)
+        })
+        .await
+    }
+
+    async fn unregister(&self, routes: &[Route], back_within: Duration) -> Result<(), StoreError> {
+        let (memory, world, routes) = (self.memory.clone(), self.world.clone(), routes.to_vec());
+        self.ask(async move {
+            memory.routes.unregister(&routes, back_within).await?;
+            world.unregistered(&routes);
+            world.checks.look_around(&memory.routes);
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Transitions for Shared {
+    async fn claim(&self, limit: usize) -> Result<Vec<Transition>, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.routes.claim(limit).await }).await
+    }
+
+    async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError> {
+        let (memory, user_ids) = (self.memory.clone(), user_ids.to_vec());
+        self.ask(async move { memory.routes.gone_since(&user_ids).await }).await
+    }
+
+    async fn settle(&self, announced: &[Transition]) -> Result<(), StoreError> {
+        let (memory, announced) = (self.memory.clone(), announced.to_vec());
+        self.ask(async move { memory.routes.settle(&announced).await }).await
+    }
+
+    async fn sweep(&self, limit: usize) -> Result<Swept, StoreError> {
+        if self.world.has(Bug::NobodySweeps) {
+            return Ok(Swept::default());
+        }
+        let memory = self.memory.clone();
+        self.ask(async move { memory.routes.sweep(limit).await }).await
+    }
+}
+
+#[async_trait]
+impl MemberCache for Shared {
+    async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.cache.members(chat_id).await }).await
+    }
+
+    async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
+        let (memory, world) = (self.memory.clone(), self.world.clone());
+        self.ask(async move {
+            let is_true = members.is_empty() || world.checks.had_members(chat_id, &members);
+            world.check(Invariant::CachePopulatedFromAuthority, is_true, || {
+                format!("{} members of {chat_id} are remembered that it never had", members.len())
+            });
+            memory.cache.fill(chat_id, members).await
+        })
+        .await
+    }
+
+    async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
+        if self.world.has(Bug::CacheNeverForgets) {
+            return Ok(());
+        }
+        let memory = self.memory.clone();
+        self.ask(async move { memory.cache.invalidate(chat_id).await }).await
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Shared {
+    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.limits.take(key, quota).await }).await
+    }
+}
+
+#[async_trait]
+impl Peers for Shared {
+    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+        let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
+        self.ask(async move { memory.peers.announce(&peer, &roles).await }).await
+    }
+
+    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+        let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
+        self.ask(async move { memory.peers.leave(&peer, &roles).await }).await
+    }
+
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.peers.peers(role).await }).await
+    }
+}
+
+#[async_trait]
+impl TicketStore for Shared {
+    async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.tickets.put(digest, ticket).await }).await
+    }
+
+    async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.tickets.take(digest, now).await }).await
+    }
+}

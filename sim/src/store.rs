@@ -1,0 +1,540 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use domain::{
+    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DisplayName, Event, Member, MemberChange, Message,
+    MessageId, PhoneNumber, PresenceVisibility, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
+};
+use futures_util::FutureExt;
+use memory::{MemoryOutbox, MemoryStore};
+use ports::{
+    Appended, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer, Head, LastSeenStore,
+    MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser, Outbox, Page, PageBounds, StoreError,
+    UnreadQuery, UserKey, UserReader, UserWriter, Waiting, WatermarkStore,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::bugs::Bug;
+use crate::plan::Shape;
+use crate::process::Process;
+use crate::world::{Part, World, until_deadline};
+
+/// The store as one process reaches it: over a network that fails, or on a disk that does.
+///
+/// In a fleet a call travels to the store and back. On either way it may be lost, and what the store did stays done. On a
+/// node one commit is on its way to the disk at a time. It is visible and answered when it is synced; until then a crash
+/// leaves all of it or nothing, as the coin falls.
+#[derive(Clone)]
+pub(crate) struct SimStore {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Arc<Process>,
+    pub(crate) store: MemoryStore,
+    /// Whether this handle belongs to a plane that may write.
+    pub(crate) may_write: bool,
+}
+
+impl SimStore {
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.world.checks.downstream(self.may_write);
+        let world = self.world.clone();
+        self.world.ask(&self.process, async move { world.clone().read_store(work).await }).await
+    }
+
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if !self.may_write {
+            let (process, invariant) = (&self.process.name, domain::Invariant::DownstreamNeverWritesUpstream);
+            self.world.violated(invariant, format!("{process} asks the store to {what}"));
+        }
+        let (world, process) = (self.world.clone(), self.process.clone());
+        self.world
+            .ask(&self.process, async move {
+                match world.plan.shape {
+                    Shape::Node => world.commit(&process, work).await,
+                    Shape::Fleet => world.write_store(work).await,
+                }
+            })
+            .await
+    }
+}
+
+impl SimStore {
+    /// Deletes what has been expired for `lag`.
+    pub(crate) async fn purge(&self, lag: Duration) {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        let purged = self.write("purge", async move {
+            store.purge_expired(world.clock.now().minus(lag));
+            Ok(())
+        });
+        // What is left is purged the next time.
+        drop(purged.await);
+    }
+}
+
+fn away(what: &'static str) -> StoreError {
+    StoreError::unavailable(what)
+}
+
+impl World {
+    async fn read_store<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.plan.shape == Shape::Node {
+            sleep(Duration::from_micros(self.streams.store.below(20, 400))).await;
+            return work.await;
+        }
+        self.reach_store().await?;
+        let answer = work.await;
+        self.travel().await;
+        answer
+    }
+
+    async fn write_store<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.reach_store().await?;
+        if self.streams.store.chance(self.rates().store_slow) {
+            // Longer than the caller waits, at times: what is done then, nobody expects any more.
+            sleep(self.streams.store.time(Duration::from_secs(1), Duration::from_secs(8))).await;
+        }
+        let answer = work.await;
+        self.after_write();
+        self.travel().await;
+        if self.streams.store.chance(self.rates().store_unknown) {
+            return Err(away("the answer of the store was lost"));
+        }
+        answer
+    }
+
+    async fn reach_store(&self) -> Result<(), StoreError> {
+        let began = Instant::now();
+        self.travel().await;
+        if self.is_away(Part::Store) {
+            until_deadline(began).await;
+            return Err(away("the store does not answer"));
+        }
+        let throttled = self.is_away(Part::Throttled) && self.streams.store.chance(0.7);
+        if throttled || self.streams.store.chance(self.rates().store_fails) {
+            return Err(away("the store refuses"));
+        }
+        Ok(())
+    }
+
+    /// Writes one commit to the disk of a node, after those before it.
+    async fn commit<T>(
+        &self,
+        process: &Process,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let _committing = self.committing.lock().await;
+        if process.is_dead() {
+            // What was still in memory is gone.
+            return std::future::pending().await;
+        }
+        let writing = Duration::from_micros(self.streams.store.below(20, 300));
+        let syncing = Duration::from_micros(self.streams.store.below(200, 12_000));
+        let cut_off = tokio::select! {
+            biased;
+            () = process.died() => true,
+            () = sleep(writing + syncing) => false,
+        };
+        // A commit has a checksum, so one that is torn is none. Whether it was whole when the power went is the disk's to say.
+        if cut_off && self.streams.store.chance(0.5) {
+            return std::future::pending().await;
+        }
+        if !cut_off && (self.is_away(Part::Disk) || self.streams.store.chance(self.rates().store_fails)) {
+            return Err(away("the disk refuses"));
+        }
+        let answer = work.await;
+        self.after_write();
+        if !cut_off && self.streams.store.chance(self.rates().store_unknown) {
+            // The sync failed, and yet everything was there when the store was opened again.
+            return Err(away("the disk did not sync"));
+        }
+        answer
+    }
+}
+
+#[async_trait]
+impl MessageWriter for SimStore {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+        let (world, store) = (self.world.clone(), self.store.clone());
+        let epoch = self.process.name.clone();
+        if world.has(Bug::TwoPhaseAllocation) {
+            return crate::broken::append_in_two_phases(self, batch).await;
+        }
+        if world.has(Bug::AckBeforeFsync) {
+            return crate::broken::append_unsynced(self, batch).await;
+        }
+        if world.has(Bug::PublishBeforeCommit) {
+            crate::broken::publish_early(&world, &batch).await;
+        }
+        let torn = (world.has(Bug::TornCommit)).then(|| batch.clone());
+        let outcome = self.write("append", async move {
+            let mut outcomes = vec![];
+            for send in batch {
+                let outcome = match crate::broken::judge(&world, &store, &send, &epoch) {
+                    Some(outcome) => outcome,
+                    None => world.append_one(&store, send).await?,
+                };
+                outcomes.push(outcome);
+            }
+            Ok(outcomes)
+        });
+        match torn {
+            None => outcome.await,
+            Some(batch) => crate::broken::torn(self, batch, outcome).await,
+        }
+    }
+}
+
+impl World {
+    /// Appends one send of a batch, and notes what became of it.
+    pub(crate) async fn append_one(&self, store: &MemoryStore, send: NewMessage) -> Result<Appended, StoreError> {
+        let sender = store.member(send.chat_id, send.sender_id).now_or_never();
+        let outcomes = store.append(vec![send.clone()]).await?;
+        let outcome = outcomes[0];
+        self.appended(&send, outcome, matches!(sender, Some(Ok(Some(_)))));
+        Ok(outcome)
+    }
+}
+
+#[async_trait]
+impl MessageReader for SimStore {
+    async fn head(&self, chat_id: ChatId) -> Result<Option<Head>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.head(chat_id).await }).await
+    }
+
+    async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
+        let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
+        self.read(async move { store.heads(&chat_ids).await }).await
+    }
+
+    async fn after(
+        &self,
+        chat_id: ChatId,
+        after: Sequence,
+        bounds: PageBounds,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        let now = if world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
+        self.read(async move {
+            let page = store.after(chat_id, after, bounds, now).await?;
+            let page = crate::broken::staled(&world, page, now);
+            world.checks.read_page(&world, &store, chat_id, after, &page);
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn before(
+        &self,
+        chat_id: ChatId,
+        before: Sequence,
+        count: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Message>, StoreError> {
+        let store = self.store.clone();
+        let now = if self.world.has(Bug::ExpiredShown) { Timestamp::from_millis(0) } else { now };
+        self.read(async move { store.before(chat_id, before, count, now).await }).await
+    }
+
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError> {
+        let (store, mut of) = (self.store.clone(), of.to_vec());
+        if self.world.has(Bug::UnreadCountsOwn) {
+            // Nobody has written anything, in the eyes of somebody who does not exist.
+            of.iter_mut().for_each(|query| query.reader = UserId::from_bytes([0xff; 16]));
+        }
+        self.read(async move { store.unread(&of, now).await }).await
+    }
+
+    async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.by_id(message_id, now).await }).await
+    }
+}
+
+#[async_trait]
+impl ChatReader for SimStore {
+    async fn chat(&self, chat_id: ChatId) -> Result<Option<Chat>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.chat(chat_id).await }).await
+    }
+
+    async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
+        let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
+        self.read(async move { store.chats(&chat_ids).await }).await
+    }
+
+    async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.member(chat_id, user_id).await }).await
+    }
+
+    async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.members(chat_id).await }).await
+    }
+
+    async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
+        let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
+        self.read(async move { store.first_members(&chat_ids, count).await }).await
+    }
+
+    async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.memberships(user_id).await }).await
+    }
+}
+
+#[async_trait]
+impl ChatWriter for SimStore {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("open a direct chat", async move {
+            crate::broken::forget_direct_chat(&world, &store, &chat);
+            let created = store.create_direct(chat.clone()).await?;
+            world.changed_members(&chat.opening());
+            Ok(created)
+        })
+        .await
+    }
+
+    async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("open a group", async move {
+            let created = store.create_group(group.clone()).await?;
+            if matches!(created, CreatedChat::New(_)) {
+                world.changed_members(&group.opening());
+            }
+            Ok(created)
+        })
+        .await
+    }
+
+    async fn apply(
+        &self,
+        chat_id: ChatId,
+        actor: UserId,
+        command: ChatCommand,
+        now: Timestamp,
+    ) -> Result<Result<ChatChange, ChatRefusal>, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("change a chat", async move {
+            let applied = store.apply(chat_id, actor, command, now).await?;
+            if let Ok(change) = &applied {
+                world.changed_members(change);
+            }
+            Ok(applied)
+        })
+        .await
+    }
+}
+
+impl World {
+    /// Notes who has come to a chat and who has left it.
+    fn changed_members(&self, change: &ChatChange) {
+        let chat_id = change.chat.chat_id;
+        for member in &change.members {
+            let (user_id, joined) = match member {
+                MemberChange::Added(member) => (member.user_id, true),
+                MemberChange::Removed(user_id) => (*user_id, false),
+                MemberChange::Updated(_) => continue,
+            };
+            self.note(crate::trace::Actor::Store, crate::trace::What::Members { chat_id, user_id, joined });
+            self.checks.member_changed(chat_id, user_id, joined);
+        }
+    }
+}
+
+#[async_trait]
+impl WatermarkStore for SimStore {
+    async fn advance(
+        &self,
+        user_id: UserId,
+        chat_id: ChatId,
+        kind: WatermarkKind,
+        to: Sequence,
+    ) -> Result<Advance, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("move a watermark", async move {
+            if let Some(advance) = crate::broken::advance(&world, &store, user_id, chat_id, kind, to) {
+                return Ok(advance);
+            }
+            world.checks.touch(chat_id);
+            store.advance(user_id, chat_id, kind, to).await
+        })
+        .await
+    }
+
+    async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
+        let (store, of) = (self.store.clone(), of.to_vec());
+        self.read(async move { store.watermarks(&of).await }).await
+    }
+}
+
+#[async_trait]
+impl UserReader for SimStore {
+    async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
+        let (store, world, user_ids) = (self.store.clone(), self.world.clone(), user_ids.to_vec());
+        self.read(async move {
+            let users = store.users(&user_ids).await?;
+            Ok(crate::broken::remembered(&world, users))
+        })
+        .await
+    }
+
+    async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError> {
+        let (store, phone_numbers) = (self.store.clone(), phone_numbers.to_vec());
+        self.read(async move { store.by_phone(&phone_numbers).await }).await
+    }
+}
+
+#[async_trait]
+impl UserWriter for SimStore {
+    async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
+        let store = self.store.clone();
+        self.write("make a user", async move { store.find_or_create(key, new).await }).await
+    }
+
+    async fn update(
+        &self,
+        user_id: UserId,
+        display_name: Option<DisplayName>,
+        presence_visibility: Option<PresenceVisibility>,
+        now: Timestamp,
+    ) -> Result<Option<User>, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("change a user", async move {
+            let updated = store.update(user_id, display_name, presence_visibility, now).await?;
+            world.checks.privacy_changed(&world);
+            Ok(updated)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl ContactStore for SimStore {
+    async fn add(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("list a contact", async move {
+            ContactStore::add(&store, user_id, contact_id).await?;
+            world.checks.privacy_changed(&world);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("unlist a contact", async move {
+            ContactStore::remove(&store, user_id, contact_id).await?;
+            world.checks.privacy_changed(&world);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn contacts(&self, user_id: UserId, after: Option<UserId>, limit: usize) -> Result<Vec<UserId>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.contacts(user_id, after, limit).await }).await
+    }
+
+    async fn listed(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        let (store, pairs) = (self.store.clone(), pairs.to_vec());
+        self.read(async move { store.listed(&pairs).await }).await
+    }
+}
+
+#[async_trait]
+impl LastSeenStore for SimStore {
+    async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
+        let (store, users) = (self.store.clone(), users.to_vec());
+        self.write("note who was seen", async move { store.saw(&users).await }).await
+    }
+}
+
+/// The outbox of a process of a fleet.
+pub(crate) struct SimOutbox {
+    pub(crate) store: SimStore,
+    pub(crate) outbox: Arc<MemoryOutbox>,
+}
+
+#[async_trait]
+impl Outbox for SimOutbox {
+    async fn committed(&self) -> Vec<Committed> {
+        self.store.process.runs().await;
+        self.outbox.committed().await
+    }
+
+    async fn overdue(&self, before: Timestamp) -> Result<Vec<ChatId>, StoreError> {
+        if self.store.world.has(Bug::RetryWithoutRepublish) {
+            return Ok(vec![]);
+        }
+        let outbox = self.outbox.clone();
+        self.store.read(async move { outbox.overdue(before).await }).await
+    }
+
+    async fn unpublished(&self, chat_id: ChatId) -> Result<Vec<Arc<Event>>, StoreError> {
+        if self.store.world.has(Bug::RetryWithoutRepublish) {
+            return Ok(vec![]);
+        }
+        let outbox = self.outbox.clone();
+        self.store.read(async move { outbox.unpublished(chat_id).await }).await
+    }
+
+    async fn published(&self, chat_id: ChatId, through: Sequence) -> Result<(), StoreError> {
+        let outbox = self.outbox.clone();
+        self.store.write("mark as published", async move { outbox.published(chat_id, through).await }).await
+    }
+
+    async fn waiting(&self, chat_id: ChatId) -> Result<Vec<Waiting>, StoreError> {
+        let outbox = self.outbox.clone();
+        self.store.read(async move { outbox.waiting(chat_id).await }).await
+    }
+
+    async fn forget(&self, chat_id: ChatId, places: &[String]) -> Result<(), StoreError> {
+        let (outbox, places) = (self.outbox.clone(), places.to_vec());
+        self.store.write("forget what is published", async move { outbox.forget(chat_id, &places).await }).await
+    }
+}
+
+/// The way into the log for one process.
+pub(crate) struct SimProducer {
+    pub(crate) world: Arc<World>,
+    pub(crate) process: Arc<Process>,
+}
+
+#[async_trait]
+impl EventProducer for SimProducer {
+    async fn publish(&self, events: &[Arc<Event>]) -> Result<(), StoreError> {
+        let (world, mut events) = (self.world.clone(), events.to_vec());
+        self.world
+            .ask(&self.process, async move {
+                let began = Instant::now();
+                world.travel().await;
+                if world.is_away(Part::Log) {
+                    until_deadline(began).await;
+                    return Err(away("the log does not answer"));
+                }
+                let fails = world.streams.log.chance(world.rates().log_fails);
+                if fails && world.streams.log.chance(0.5) {
+                    return Err(away("the log refuses"));
+                }
+                if world.has(Bug::DisorderedLog) {
+                    events.reverse();
+                }
+                world.log.publish(&events).await?;
+                world.published(&events);
+                world.travel().await;
+                if fails { Err(away("the answer of the log was lost")) } else { Ok(()) }
+            })
+            .await
+    }
+}

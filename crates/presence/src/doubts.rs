@@ -37,16 +37,23 @@ impl Doubts {
     }
 }
 
-/// Users who come into doubt when this is dropped.
+/// Users who come into doubt when this is dropped before it is [over](Self::over).
 #[must_use = "they come into doubt when it is dropped"]
 pub struct Doubting<'a, const N: usize> {
     doubts: &'a Doubts,
-    user_ids: [UserId; N],
+    user_ids: Option<[UserId; N]>,
+}
+
+impl<const N: usize> Doubting<'_, N> {
+    /// What was to be changed is changed, and whoever watches was told so.
+    pub fn over(mut self) {
+        self.user_ids = None;
+    }
 }
 
 impl<const N: usize> Drop for Doubting<'_, N> {
     fn drop(&mut self) {
-        self.doubts.note(self.user_ids);
+        self.doubts.note(self.user_ids.into_iter().flatten());
     }
 }
 
@@ -57,10 +64,10 @@ impl Presence {
         self.doubts.note(user_ids);
     }
 
-    /// The same when the answer is dropped, however that comes about: for whoever is about to change something and may be
-    /// cut off, or not hear whether it was changed.
+    /// The same when the answer is dropped before it is over: for whoever is about to change something and may be cut off, or
+    /// not hear whether it was changed.
     pub fn doubting<const N: usize>(&self, user_ids: [UserId; N]) -> Doubting<'_, N> {
-        Doubting { doubts: &self.doubts, user_ids }
+        Doubting { doubts: &self.doubts, user_ids: Some(user_ids) }
     }
 
     /// Tells gateways of users in doubt until they have heard it, for ever.

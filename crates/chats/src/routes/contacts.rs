@@ -64,12 +64,13 @@ pub(crate) async fn add_contact(
     }
     let user = api.user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_listed(&api, caller.user_id, user_id).await? {
-        let _doubting = api.presence.doubting([caller.user_id, user_id]);
+        let doubting = api.presence.doubting([caller.user_id, user_id]);
         api.contacts.add(caller.user_id, user_id).await?;
         // Read behind the write: of two who list each other at once, the second sees both.
         if has_listed(&api, user_id, caller.user_id).await? {
             api.presence.contacts_changed(caller.user_id, user_id, true).await;
         }
+        doubting.over();
     }
     Ok(Json(Data { data: (&user).into() }))
 }
@@ -88,11 +89,12 @@ pub(crate) async fn remove_contact(
 ) -> Result<StatusCode, ApiError> {
     // Whoever was no contact has seen nothing, and must not learn from a push that the caller is there.
     if has_listed(&api, caller.user_id, user_id).await? {
-        let _doubting = api.presence.doubting([caller.user_id, user_id]);
+        let doubting = api.presence.doubting([caller.user_id, user_id]);
         api.contacts.remove(caller.user_id, user_id).await?;
         if has_listed(&api, user_id, caller.user_id).await? {
             api.presence.contacts_changed(caller.user_id, user_id, false).await;
         }
+        doubting.over();
     }
     Ok(StatusCode::NO_CONTENT)
 }

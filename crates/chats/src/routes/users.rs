@@ -2,6 +2,7 @@ use auth::parse_phone;
 use axum::extract::State;
 use domain::DisplayName;
 use domain::limits::LOOKUP_NUMBERS_MAX;
+use presence::Doubting;
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 
@@ -28,13 +29,15 @@ pub(crate) async fn update_me(
         Some(_) => api.user(caller.user_id).await?,
         None => None,
     };
-    // A change that is made though its answer is an error, or comes too late, is seen by those who watch all the same.
-    let _doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
+    // A change that is made though its answer is an error, or comes too late, is seen by those who watch all the same. So is
+    // one that was made by an earlier try of this, and looks like none now.
+    let doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
     let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
     let updated = updated.ok_or_else(no_such_user)?;
     let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);
     if let Some(before) = before.filter(|before| *before != after) {
         api.presence.visibility_changed(caller.user_id, before, after).await;
+        doubting.into_iter().for_each(Doubting::over);
     }
     Ok(Json(Data { data: (&updated).into() }))
 }

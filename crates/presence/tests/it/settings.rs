@@ -128,6 +128,9 @@ async fn watchers_look_again_after_a_change_of_which_nobody_knows_whether_it_was
     let (world, user, _) = watched(PresenceVisibility::Everyone).await;
     let presence = world.presence();
     run(presence.clone());
+    presence.doubting([user]).over();
+    time::sleep(2 * TIER_1).await;
+    assert_eq!(told(&world), [], "it was made, and everybody was told");
     drop(presence.doubting([user]));
     time::sleep(2 * TIER_1).await;
     assert_eq!(told(&world), [(user, "offline", vec![])]);

@@ -176,8 +176,13 @@ impl Device {
                     let _ = handle.mark_read(chat_id, sequence).await;
                 }
             }
-            // It begins anew where the server says, if it comes back.
-            ClientEvent::ChatGone { chat_id } => self.shared.forget(self.client, *chat_id),
+            // It begins anew where the server says, if it comes back: word of a removal may come after that of the return, and
+            // after messages that were sent since.
+            ClientEvent::ChatGone { chat_id } => {
+                self.shared.forget(self.client, *chat_id);
+                let positions = self.shared.positions(self.client);
+                self.shared.history.note(self.client, Op::Restarted { positions });
+            }
             // It starts anew, as its application would have to.
             ClientEvent::Stopped(reason) if *reason != StopReason::Closed => {
                 eprintln!("the session of {:?} was ended: {reason:?}", self.client);

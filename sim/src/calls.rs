@@ -324,13 +324,13 @@ impl World {
 
 #[async_trait]
 impl Delivery for Published {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.0.world, pushes);
         self.0.world.pushing(&self.0.process.name, gateway, &pushes);
         let id = gateway.clone();
         self.publish(gateway, move |hub| {
             let (id, pushes) = (id.clone(), pushes.clone());
-            async move { hub.deliver(&id, pushes).await }
+            async move { hub.deliver(&id, &pushes).await }
         })
         .await
     }
@@ -376,13 +376,13 @@ impl Watchers for Published {
 /// The way of pushes that goes to a gateway itself.
 #[async_trait]
 impl Delivery for Remote {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.world, pushes);
         self.world.pushing(&self.process.name, gateway, &pushes);
         let running = self.world.directory.gateway(gateway).ok_or_else(lost)?;
         let Some(there) = running.services.gateway.clone() else { return Err(lost()) };
         let id = gateway.clone();
-        self.call(&running, async move { there.hub.deliver(&id, pushes).await }).await?
+        self.call(&running, async move { there.hub.deliver(&id, &pushes).await }).await?
     }
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
@@ -404,10 +404,10 @@ pub(crate) struct Local {
 
 #[async_trait]
 impl Delivery for Local {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.world, pushes);
         self.world.pushing(&self.name, gateway, &pushes);
-        self.hub.deliver(gateway, pushes).await
+        self.hub.deliver(gateway, &pushes).await
     }
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
@@ -416,7 +416,8 @@ impl Delivery for Local {
 }
 
 /// Leaves out what a known bug does not push.
-fn skipped(world: &World, mut pushes: Vec<Push>) -> Vec<Push> {
+fn skipped(world: &World, pushes: &[Push]) -> Vec<Push> {
+    let mut pushes = pushes.to_vec();
     if world.has(Bug::SendersDevicesSkipped) {
         pushes.retain(|push| push.except.is_none());
     }

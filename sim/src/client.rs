@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use audit::history::{Client, Entry, Op, Seen, fingerprint};
 use axum::extract::ws::Message;
-use domain::{ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Sequence, Ttl, UserId};
+use domain::{ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -40,6 +40,8 @@ pub(crate) struct Identity {
     pub(crate) refresh_token: String,
     /// Whether it never forgets what it was about to send.
     pub(crate) keeps_order: bool,
+    /// Whether no other connection of the same device is ever made: neither by a twin nor by an earlier life of its own.
+    pub(crate) is_alone: bool,
 }
 
 /// What a device is told to do.
@@ -397,6 +399,9 @@ impl Device {
             | ClientEvent::WatermarkReset { .. }
             | ClientEvent::Refused(_) => {}
             ClientEvent::Stopped(StopReason::DuplicateConnection) => {
+                self.world.check(Invariant::ReconnectHeals, !self.identity.is_alone, || {
+                    format!("{} was shut out by a connection of its own that it had given up", self.identity.name)
+                });
                 // Its user opens it again.
                 self.errands.push(Box::pin(async {
                     sleep(REOPENING).await;

@@ -193,6 +193,8 @@ pub enum Fault {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+/// How long a flood lasts.
+const FLOOD: Duration = Duration::from_secs(30);
 
 impl Plan {
     /// The plan of a seed.
@@ -260,14 +262,18 @@ impl Plan {
         for weight in weights.iter_mut().skip(1) {
             *weight *= [0, 1, 1, 3][dice.index(4)];
         }
-        // Now and then somebody floods a chat, so that slow readers are cut.
+        // Now and then a chat is flooded by all but the owner, one of whose devices reads slowly and so misses pushes.
         let floods = dice.chance(0.06);
+        let ChatPlan { members, .. } = &self.size.chats[0];
+        let of = |member: &usize| clients.iter().position(|(user, _)| user == member).expect("everybody has a device");
+        let (slow, flooding): (usize, Vec<usize>) = (of(&members[0]), members[1..].iter().map(of).collect());
         let total: u64 = weights.iter().sum();
         let count = if floods { 420 } else { dice.below(20, 120) };
         let mut sends: Vec<Action> = vec![];
         let mut actions = vec![];
         for name in 0..count {
             let at = dice.time(Duration::ZERO, self.lasts);
+            let at = if floods { FLOOD.mul_f64(at.div_duration_f64(self.lasts)) } else { at };
             let client = dice.index(clients.len());
             let user = dice.index(users);
             let chat = if floods { 0 } else { dice.index(chats) };
@@ -283,6 +289,7 @@ impl Plan {
                 0 => {
                     let bytes = if floods { 4096 } else { dice.below(1, 300) as usize };
                     let ttl = dice.chance(0.1).then(|| dice.below(1, 30));
+                    let client = if floods { flooding[client % flooding.len()] } else { client };
                     let send = Action::Send { client, chat, name: name as u32, bytes, ttl };
                     sends.push(send.clone());
                     send
@@ -313,7 +320,7 @@ impl Plan {
             actions.push(Timed { at, what });
         }
         if floods {
-            actions.push(Timed { at: SECOND, what: Action::Dawdle { client: 0, lasts: 60 * SECOND } });
+            actions.push(Timed { at: SECOND, what: Action::Dawdle { client: slow, lasts: 2 * FLOOD } });
         }
         actions.sort_by_key(|action| action.at);
         actions

@@ -1,3 +1,4 @@
+use std::env;
 use std::process::Command;
 use std::time::Instant;
 
@@ -5,9 +6,10 @@ use anyhow::{Context, ensure};
 
 use crate::provide;
 
-/// One call of cargo.
+/// One call of cargo, or of npm.
 pub(crate) struct Step {
     name: &'static str,
+    program: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
     /// What provides it with what the toolchain does not bring.
@@ -16,7 +18,12 @@ pub(crate) struct Step {
 
 impl Step {
     const fn new(name: &'static str, arguments: &'static [&'static str]) -> Self {
-        Self { name, arguments, environment: &[], needs: &[] }
+        Self { name, program: "cargo", arguments, environment: &[], needs: &[] }
+    }
+
+    /// For what is written in TypeScript.
+    const fn npm(name: &'static str, arguments: &'static [&'static str]) -> Self {
+        Self { program: "npm", needs: &[provide::node_packages], ..Self::new(name, arguments) }
     }
 }
 
@@ -25,8 +32,10 @@ pub(crate) const TIDY: Step =
     Step { needs: &[provide::nextest], ..Step::new("tidy", &["nextest", "run", "--package", "xtask"]) };
 
 /// The whole check, the quickest to fail first.
-pub(crate) const ALL: [Step; 7] = [
+pub(crate) const ALL: [Step; 11] = [
     Step::new("format", &["fmt", "--all", "--check"]),
+    Step::npm("types", &["run", "check", "--workspaces"]),
+    Step::npm("pages", &["run", "check:pages"]),
     Step {
         needs: &[provide::build_tools],
         ..Step::new("clippy", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
@@ -38,6 +47,11 @@ pub(crate) const ALL: [Step; 7] = [
     Step {
         needs: &[provide::nextest, provide::all_programs],
         ..Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"])
+    },
+    Step::npm("units of the clients", &["test", "--workspaces"]),
+    Step {
+        needs: &[provide::node_packages, provide::chromium],
+        ..Step::npm("clients and pages", &["run", "test:server", "--workspaces"])
     },
     Step::new("simulation", &["run", "--quiet", "--package", "tidings-sim", "--", "--seeds", "1000", "--fresh", "100"]),
     Step::new("doc tests", &["test", "--doc", "--workspace"]),
@@ -59,15 +73,19 @@ pub(crate) fn simulate(arguments: &[&str]) -> anyhow::Result<()> {
 /// Runs steps in order and stops at the first that fails.
 pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
     let began = Instant::now();
+    // Cargo puts both beside each other.
+    let binary = env::current_exe()?.with_file_name("tidings");
     for step in steps {
         for provide in step.needs {
             provide()?;
         }
-        let command_line = format!("cargo {}", step.arguments.join(" "));
+        let command_line = format!("{} {}", step.program, step.arguments.join(" "));
         println!("==> {}: {command_line}", step.name);
         let step_began = Instant::now();
-        let status = Command::new("cargo")
+        let status = Command::new(step.program)
             .args(step.arguments)
+            // The tests of the clients run the binary that those of cargo have built.
+            .env("TIDINGS_BIN", &binary)
             // What is built here is built once: state for the next build would be gigabytes that nobody reads.
             .env("CARGO_INCREMENTAL", "0")
             .envs(step.environment.iter().copied())

@@ -43,6 +43,30 @@ pub(crate) fn nextest() -> anyhow::Result<()> {
     call(Command::new("cargo").args(["install", "--locked", "cargo-nextest"]))
 }
 
+/// Provides the packages of the TypeScript parts, as their lock file has them.
+pub(crate) fn node_packages() -> anyhow::Result<()> {
+    if !answers("npm", &["--version"]) {
+        apt_install(&["nodejs", "npm"])?;
+    }
+    let root = xtask::workspace_root();
+    // What npm has installed it notes down, and leaves out of the note what is of other systems.
+    let installed = root.join("node_modules/.package-lock.json").metadata().and_then(|note| note.modified());
+    let locked = root.join("package-lock.json").metadata()?.modified()?;
+    if installed.is_ok_and(|installed| installed >= locked) {
+        return Ok(());
+    }
+    eprintln!("==> the packages of package-lock.json will be installed");
+    call(Command::new("npm").arg("ci").current_dir(root))
+}
+
+/// Provides the browser that drives the pages.
+pub(crate) fn chromium() -> anyhow::Result<()> {
+    if answers("chromium", &["--version"]) {
+        return Ok(());
+    }
+    apt_install(&["chromium"])
+}
+
 /// Provides a program, and says where it is.
 pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
     if let Some(path) = program.find() {

@@ -4,7 +4,6 @@
 //! `dirty-index` while that is not the head. Other events are items of the outbox until they are forgotten.
 
 mod item;
-mod queue;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -17,8 +16,6 @@ use ports::{Committed, Outbox, StoreError, Waiting};
 use tracing::error;
 
 pub(crate) use self::item::{EVENT_TIME, change_write, events_of, purge_write, read_event};
-pub(crate) use self::queue::Queue;
-
 use self::item::{OUTBOX_SHARDS, chat_at, event_key, set_aside};
 use crate::DynamoStore;
 use crate::db::{Bound, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use domain::ChatId;
-use ports::{Clock, Health, Ids};
+use ports::{Clock, CommitQueue, Health, Ids};
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 
@@ -15,7 +15,6 @@ use crate::config::{CALL_DEADLINE, CONNECT_TIMEOUT, REQUEST_ATTEMPTS, REQUEST_PA
 use crate::db::Db;
 use crate::lane::Lanes;
 use crate::meter::Tries;
-use crate::outbox::Queue;
 
 /// Chats that are committed to at once, at the most; the others wait. It bounds the connections to the service.
 const COMMITS_MAX: usize = 256;
@@ -31,7 +30,7 @@ pub struct DynamoStore {
     lanes: Lanes,
     commits: Arc<Semaphore>,
     counters: Arc<Cache<ChatId, Counter>>,
-    queue: Arc<Queue>,
+    queue: Arc<CommitQueue>,
 }
 
 /// A client for the service that `config` names, with the credentials of the environment.
@@ -108,7 +107,7 @@ impl DynamoStore {
         &self.counters
     }
 
-    pub(crate) fn queue(&self) -> &Queue {
+    pub(crate) fn queue(&self) -> &CommitQueue {
         &self.queue
     }
 }

@@ -10,7 +10,6 @@
 //! Order that can be observed is the order of keys, or of calls: who waits first is woken first. So a run over [`ManualClock`] and [`SequentialIds`] repeats exactly.
 
 mod clock;
-mod commits;
 mod due;
 mod expiring;
 mod limits;

@@ -5,10 +5,8 @@ use domain::{
     Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode,
     PushDevice, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
-use ports::{DeadLetter, DeadLetterId, Head, Ids, PhoneKey, Position, RequestKey, UserKey};
+use ports::{CommitQueue, DeadLetter, DeadLetterId, Head, Ids, PhoneKey, Position, RequestKey, UserKey};
 use tokio::sync::Notify;
-
-use crate::commits::Commits;
 
 mod audit;
 mod chats;
@@ -44,7 +42,7 @@ pub use spoil::Damage;
 pub struct MemoryStore {
     shared: Arc<Shared>,
     /// What the process of this handle has committed.
-    pub(crate) commits: Arc<Commits>,
+    pub(crate) commits: Arc<CommitQueue>,
 }
 
 struct Shared {

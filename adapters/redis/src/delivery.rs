@@ -28,9 +28,9 @@ impl RedisDelivery {
 
 #[async_trait]
 impl Delivery for RedisDelivery {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         // One after the other keeps the order in a cluster too, where a channel has its node like a key.
-        for envelope in pack(&pushes).map_err(StoreError::unavailable)? {
+        for envelope in pack(pushes).map_err(StoreError::unavailable)? {
             self.publish(&keys::deliveries(gateway), &envelope).await?;
         }
         Ok(())

@@ -114,7 +114,7 @@ impl Inbox {
 
     async fn hand_over(&self, payload: Bytes) {
         let handed = match unpack(payload) {
-            Ok(Message::Pushes(pushes)) => self.into.deliver(&self.gateway, pushes).await,
+            Ok(Message::Pushes(pushes)) => self.into.deliver(&self.gateway, &pushes).await,
             Ok(Message::Revoke(session_id)) => self.into.revoke(session_id).await,
             Ok(Message::Displace(user_id, connection_id)) => {
                 self.displacement.displace(&self.gateway, user_id, connection_id).await

@@ -37,12 +37,12 @@ impl RemoteDelivery {
 
 #[async_trait]
 impl Delivery for RemoteDelivery {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let links = self.directory.links(ProcessRole::Gateway);
         let link = links.iter().find(|link| link.peer.id == gateway.0);
         let link = link.ok_or_else(|| StoreError::unavailable(UnknownGateway(gateway.clone())))?;
         // One after the other keeps the order.
-        for body in wire::to_deliveries(gateway, &pushes).map_err(StoreError::unavailable)? {
+        for body in wire::to_deliveries(gateway, pushes).map_err(StoreError::unavailable)? {
             let reply = self.directory.ask(ProcessRole::Gateway, "deliver", [link.clone()], 1, |link, timeout| {
                 let (mut client, body) = (link.gateway(), body.clone());
                 async move { client.deliver(timed(timeout, body)).await }

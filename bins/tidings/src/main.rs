@@ -1,6 +1,7 @@
 //! `tidings`: the whole service, and the tools to operate it, in one binary.
 
 mod admin;
+mod chat;
 mod doctor;
 mod history;
 mod load;
@@ -54,6 +55,12 @@ enum Command {
     /// changes nothing. On one machine name the --data-dir of a stopped service or of a copy, or ask the running one with
     /// --admin. Exits 1 if something is violated, and 2 if it could not look.
     Verify(tools::verify::VerifyArgs),
+    /// Chats in the terminal, as a person does.
+    ///
+    /// The first run asks for a phone number, a code and a name, and keeps the sign-in for the next ones. F1 shows the keys
+    /// and commands. What is written while the server is away is kept, and sent once when it is back, also by a later run.
+    /// In a pipe, --send and --tail do without a screen.
+    Chat(chat::ChatArgs),
     /// Puts a server under load and prints what it did, what it lost, and how fast it was.
     Load(load::LoadArgs),
     /// Judges what clients did and saw.
@@ -82,6 +89,7 @@ fn main() -> ExitCode {
         Command::Reconcile(arguments) => block_on(tools::reconcile::run(arguments)),
         Command::RecoverCounter(arguments) => block_on(tools::recover_counter::run(arguments)),
         Command::Verify(arguments) => block_on(tools::verify::run(arguments)),
+        Command::Chat(arguments) => block_on(chat::run(arguments)),
         Command::Load(arguments) => block_on(load::run(arguments)),
         Command::History(command) => history::run(command),
         Command::Webhook(command) => block_on(admin::webhook(command)),

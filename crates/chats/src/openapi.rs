@@ -1,11 +1,17 @@
+mod examples;
+mod failures;
+mod headers;
+
 use std::sync::Arc;
 
 use protocol::rest::Failure;
+use serde_json::Value;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{
-    ComponentsBuilder, Content, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, Ref, RefOr, Required,
-    ResponseBuilder, Schema,
+    ComponentsBuilder, Content, InfoBuilder, License, OpenApi, OpenApiBuilder, PathItem, Ref, RefOr, Required, Schema,
+    ServerBuilder,
 };
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -15,27 +21,61 @@ use crate::router::all_routes;
 
 const BEARER: &str = "bearer";
 
+/// The families of operations, in reading order.
+const TAGS: [(&str, &str); 11] = [
+    ("service", "What the service is."),
+    ("auth", "Signing in and out, and the tokens that show it."),
+    ("users", "Who the caller is, and who others are."),
+    ("contacts", "Whom the caller has listed."),
+    ("presence", "Who is online, as far as they let it be seen."),
+    ("chats", "The inbox, and chats with their members."),
+    ("members", "Who is in a group, and what they may do."),
+    ("messages", "Sending and reading messages."),
+    ("receipts", "How far members have come."),
+    ("sessions", "The devices that the caller is signed in on."),
+    ("devices", "Notifications for those who are away."),
+];
+
 /// The OpenAPI document of the API, made from the routes themselves.
-pub fn openapi() -> OpenApi {
+pub fn openapi() -> Value {
     let mut document = all_routes(|private| private).into_openapi();
-    for operation in operations(&mut document) {
-        // OpenAPI wants words for every answer, and most of ours are said by the operation's own.
+    describe_answers(&mut document);
+    allow_absent_bodies(&mut document);
+    let mut document = serde_json::to_value(document).expect("an OpenAPI document is JSON");
+    examples::add_to(&mut document);
+    document
+}
+
+/// Says of every answer what it means and which headers it has, and adds those of failures.
+fn describe_answers(document: &mut OpenApi) {
+    let mut failures = Vec::new();
+    for operation in operations(document) {
+        let limited = operation.security.is_some()
+            || matches!(operation.operation_id.as_deref(), Some("request_otp" | "refresh"));
+        let repeatable = operation
+            .parameters
+            .iter()
+            .flatten()
+            .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == "Idempotency-Key"));
         for response in operation.responses.responses.values_mut() {
-            if let RefOr::T(response) = response
-                && response.description.is_empty()
-            {
+            let RefOr::T(response) = response else { continue };
+            // OpenAPI wants words for every answer, and most of ours are said by the operation's own.
+            if response.description.is_empty() {
                 response.description = "Success".to_owned();
             }
+            let mut names = vec![headers::REQUEST_ID];
+            names.extend(headers::LIMITS.iter().filter(|_| limited));
+            names.extend(repeatable.then_some(headers::REPLAY));
+            response.headers = names.into_iter().map(headers::reference).collect();
         }
-        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(Failure::name()))).build();
-        let failure = ResponseBuilder::new()
-            .description("A failure: `error.code` says which")
-            .content("application/json", content)
-            .build();
-        operation.responses.responses.insert("default".to_owned(), failure.into());
+        for (status, (name, response)) in failures::responses(operation) {
+            operation.responses.responses.insert(status.to_string(), Ref::from_response_name(&name).into());
+            failures.push((name, response.into()));
+        }
     }
-    allow_absent_bodies(&mut document);
-    document
+    let components = document.components.get_or_insert_default();
+    components.responses.extend(failures);
+    components.headers.extend(headers::all());
 }
 
 /// Says that a body may be left out whose fields may all be left out: that is how [`Json`](crate::http::Json) reads it.
@@ -63,9 +103,12 @@ pub(crate) fn described() -> OpenApiRouter<Arc<Api>> {
         .title("Tidings")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Success is `{data, pagination?}`, failure `{error}`. Every answer has an `X-Request-ID`; answers of limited \
-             routes have `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and every 429 has a `Retry-After`.",
+            "Success is `{data, pagination?}`, failure `{error}`. Every answer has an `X-Request-ID`; answers of \
+             limited routes have `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and every 429 has a `Retry-After`. \
+             Cursors are opaque. A body is JSON of 64 KiB at the most. Messages come in real time over the WebSocket: \
+             that is `/asyncapi.json`.",
         ))
+        .license(Some(License::builder().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
     let mut schemas = vec![(Failure::name().into_owned(), Failure::schema())];
     Failure::schemas(&mut schemas);
@@ -74,7 +117,11 @@ pub(crate) fn described() -> OpenApiRouter<Arc<Api>> {
         .schemas_from_iter(schemas)
         .security_scheme(BEARER, SecurityScheme::Http(bearer))
         .build();
-    OpenApiRouter::with_openapi(OpenApiBuilder::new().info(info).components(Some(components)).build())
+    let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
+    let server = ServerBuilder::new().url("/").description(Some("The server that this document is of.")).build();
+    let document =
+        OpenApiBuilder::new().info(info).servers(Some([server])).tags(Some(tags)).components(Some(components));
+    OpenApiRouter::with_openapi(document.build())
 }
 
 /// The same routes, described as asking for a token.

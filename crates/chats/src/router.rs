@@ -7,6 +7,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use domain::limits::FRAME_BYTES_MAX;
 use protocol::ErrorCode;
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -17,15 +18,17 @@ use crate::routes::{
 };
 use crate::{Api, openapi};
 
-/// The whole REST API, with `/openapi.json` and `/.well-known/jwks.json` at the root.
+/// The whole REST API, with `/openapi.json`, `/asyncapi.json` and `/.well-known/jwks.json` at the root.
 ///
 /// `also` are routes of others on the same listener; their answers have a request id and the envelope of a wrong method
 /// too, and what nobody takes is answered here. It is served with
 /// `into_make_service_with_connect_info::<SocketAddr>()`, because one-time codes are limited by address.
 pub fn router(api: Api, also: Router) -> Router {
     let api = Arc::new(api);
-    let document = openapi().to_json().expect("an OpenAPI document is JSON");
-    let document = ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document);
+    let document = |document: Value| {
+        let answer = ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document.to_string());
+        get(move || async { answer })
+    };
     let guard = |private: OpenApiRouter<Arc<Api>>| {
         private
             .route_layer(from_fn_with_state(api.clone(), limit_requests))
@@ -33,7 +36,8 @@ pub fn router(api: Api, also: Router) -> Router {
     };
     let (router, _) = all_routes(guard).split_for_parts();
     router
-        .route("/openapi.json", get(|| async { document }))
+        .route("/openapi.json", document(openapi()))
+        .route("/asyncapi.json", document(protocol::asyncapi()))
         .with_state(api.clone())
         .merge(also)
         .fallback(not_found)

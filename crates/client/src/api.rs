@@ -7,14 +7,14 @@ use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
     AddMember, Around, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, History, Inbox, Lookup,
     LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PresenceQuery,
-    PushRegistration, Receipts, RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, TokensRefreshed,
-    UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    PushRegistration, Receipts, RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, Tokens,
+    TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::tokens::HeldTokens;
+use crate::tokens::{HeldTokens, Keeper};
 use crate::{ApiError, BaseUrlError};
 
 /// The REST API, as one device of one user calls it. Clones share the tokens, which are renewed before they expire and
@@ -30,6 +30,7 @@ struct Shared {
     base_url: String,
     device_id: DeviceId,
     tokens: Mutex<Option<HeldTokens>>,
+    keeper: Option<Keeper>,
     /// Held during a renewal: a refresh token is good once, so two renewals at a time would revoke the session.
     renewal: tokio::sync::Mutex<()>,
 }
@@ -55,6 +56,7 @@ impl Api {
         base_url: &str,
         device_id: DeviceId,
         http: Option<reqwest::Client>,
+        keeper: Option<Keeper>,
     ) -> Result<Self, BaseUrlError> {
         let url = reqwest::Url::parse(base_url).map_err(|_| BaseUrlError::Unreadable(base_url.to_owned()))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -69,6 +71,7 @@ impl Api {
             base_url: base_url.trim_end_matches('/').to_owned(),
             device_id,
             tokens: Mutex::new(None),
+            keeper,
             renewal: tokio::sync::Mutex::new(()),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -106,19 +109,19 @@ impl Api {
             display_name: display_name.map(str::to_owned),
         };
         let signed_in: SignedIn = self.open(Method::POST, "/auth/verify-otp", &body).await?;
-        *self.tokens() = Some(HeldTokens::new(signed_in.tokens.clone(), Instant::now()));
+        self.hold(Some(signed_in.tokens.clone()));
         Ok(signed_in)
     }
 
     /// Takes up a session with tokens that were kept from an earlier run.
-    pub fn resume(&self, tokens: protocol::rest::Tokens) {
+    pub fn resume(&self, tokens: Tokens) {
         *self.tokens() = Some(HeldTokens::new(tokens, Instant::now()));
     }
 
     /// Ends the session.
     pub async fn logout(&self) -> Result<(), ApiError> {
         self.command(Method::POST, "/auth/logout", NO_BODY).await?;
-        *self.tokens() = None;
+        self.hold(None);
         Ok(())
     }
 
@@ -151,10 +154,17 @@ impl Api {
         let body =
             RefreshTokens { refresh_token: held.refresh_token.as_str().into(), device_id: self.shared.device_id };
         let TokensRefreshed { tokens } = self.open(Method::POST, "/auth/refresh", &body).await?;
-        let renewed = HeldTokens::new(tokens, Instant::now());
-        let access_token = renewed.access_token.clone();
-        *self.tokens() = Some(renewed);
+        let access_token = tokens.access_token.0.clone();
+        self.hold(Some(tokens));
         Ok(access_token)
+    }
+
+    /// Takes new tokens, or none, into use. The application has kept them by then.
+    fn hold(&self, tokens: Option<Tokens>) {
+        if let Some(keep) = &self.shared.keeper {
+            keep(tokens.as_ref());
+        }
+        *self.tokens() = tokens.map(|tokens| HeldTokens::new(tokens, Instant::now()));
     }
 
     fn tokens(&self) -> MutexGuard<'_, Option<HeldTokens>> {
@@ -307,16 +317,30 @@ impl Api {
         self.call(Method::POST, &format!("/chats/{chat_id}/messages"), Some(message)).await
     }
 
-    /// A page of a chat's messages.
+    /// The first page of a chat's messages.
     pub async fn history(&self, chat_id: ChatId, range: HistoryRange) -> Result<History<'static>, ApiError> {
-        let bounds = [("before", range.before.map(|s| s.0)), ("after", range.after.map(|s| s.0))];
-        let limit = [("limit", range.limit.map(|n| n as u64))];
-        let query: Vec<String> = bounds
-            .into_iter()
-            .chain(limit)
-            .filter_map(|(name, value)| value.map(|value| format!("{name}={value}")))
-            .collect();
-        self.get(&format!("/chats/{chat_id}/messages?{}", query.join("&"))).await
+        self.history_page(chat_id, range, None).await.map(|page| page.data)
+    }
+
+    /// A page of a chat's messages, from the start of the range or from the cursor of the page before. A page may be empty
+    /// and not the last, if all of its messages have expired.
+    pub async fn history_page(
+        &self,
+        chat_id: ChatId,
+        range: HistoryRange,
+        cursor: Option<&str>,
+    ) -> Result<Paged<History<'static>>, ApiError> {
+        let mut query = Vec::new();
+        match cursor {
+            // A cursor knows where the range began.
+            Some(cursor) => query.push(format!("cursor={cursor}")),
+            None => {
+                query.extend(range.before.map(|before| format!("before={before}")));
+                query.extend(range.after.map(|after| format!("after={after}")));
+            }
+        }
+        query.extend(range.limit.map(|limit| format!("limit={limit}")));
+        self.read(Method::GET, &format!("/chats/{chat_id}/messages?{}", query.join("&")), NO_BODY).await
     }
 
     /// The messages around one.

@@ -7,6 +7,7 @@ use protocol::rest::Tokens;
 use uuid::Uuid;
 
 use crate::driver;
+use crate::tokens::Keeper;
 use crate::{Api, ApiError, BaseUrlError, ClientHandle, Events};
 
 /// One device's way to a server.
@@ -24,6 +25,7 @@ pub struct ClientBuilder {
     base_url: String,
     device_id: Option<DeviceId>,
     tokens: Option<Tokens>,
+    keeper: Option<Keeper>,
     http: Option<reqwest::Client>,
     send_bounds: SendBounds,
     reconnect_pause: Duration,
@@ -37,6 +39,7 @@ impl Client {
             base_url: base_url.into(),
             device_id: None,
             tokens: None,
+            keeper: None,
             http: None,
             send_bounds: SendBounds::default(),
             reconnect_pause: Duration::from_secs(1),
@@ -68,9 +71,17 @@ impl ClientBuilder {
         Self { device_id: Some(device_id), ..self }
     }
 
-    /// The tokens of an earlier run, instead of signing in.
+    /// The tokens of an earlier run, instead of signing in. [`keep_tokens`](Self::keep_tokens) is where they come from.
     pub fn tokens(self, tokens: Tokens) -> Self {
         Self { tokens: Some(tokens), ..self }
+    }
+
+    /// Is given the tokens whenever there are new ones, and `None` once the user has signed out, to keep for the next run.
+    ///
+    /// A refresh token is good once, so a run that begins with an old one is signed out. That is why `keep` is called
+    /// before new tokens are used, and blocks whoever waits for them: it should be quick, as writing a small file is.
+    pub fn keep_tokens(self, keep: impl Fn(Option<&Tokens>) + Send + Sync + 'static) -> Self {
+        Self { keeper: Some(Box::new(keep)), ..self }
     }
 
     /// An HTTP client to share, with its connections and settings, among many clients of one process.
@@ -98,7 +109,7 @@ impl ClientBuilder {
     /// The client; nothing is sent yet.
     pub fn build(self) -> Result<Client, BaseUrlError> {
         let device_id = self.device_id.unwrap_or_else(|| Uuid::new_v4().into());
-        let api = Api::new(&self.base_url, device_id, self.http)?;
+        let api = Api::new(&self.base_url, device_id, self.http, self.keeper)?;
         if let Some(tokens) = self.tokens {
             api.resume(tokens);
         }

@@ -4,9 +4,10 @@ use protocol::client::QueueFull;
 
 /// A base URL that is no way to a server.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BaseUrlError {
     /// It cannot be read.
-    #[error("`{0}` is not a URL")]
+    #[error("`{0}` is not a URL; write it as https://chat.example.com")]
     Unreadable(String),
     /// It names another protocol.
     #[error("`{0}` begins neither with http:// nor with https://")]
@@ -18,9 +19,10 @@ pub enum BaseUrlError {
 
 /// A REST call that has not brought what it asks for.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ApiError {
     /// Nobody is signed in on this device.
-    #[error("nobody is signed in")]
+    #[error("nobody is signed in; call `verify_otp`, or give the builder the tokens of an earlier run")]
     NotSignedIn,
     /// The server says no, and why.
     #[error("{} ({status}): {}", error.code, error.message)]
@@ -49,6 +51,7 @@ pub enum ApiError {
 
 /// A WebSocket that could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The handshake was refused over HTTP.
     #[error("the handshake was refused with status {status}")]
@@ -59,7 +62,7 @@ pub enum ConnectError {
         retry_after: Option<std::time::Duration>,
     },
     /// It cannot even be asked for: a token or address that no request can carry.
-    #[error("the handshake cannot be written")]
+    #[error("the handshake cannot be written; the token or the address has characters that no request can carry")]
     Unwritable,
     /// Nobody answered, or not as a WebSocket.
     #[error("no connection")]
@@ -68,6 +71,7 @@ pub enum ConnectError {
 
 /// A send that did not become a message. After [`Closed`](Self::Closed) it may have.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The text cannot be sent.
     #[error(transparent)]
@@ -85,5 +89,5 @@ pub enum SendError {
 
 /// The session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session is closed")]
+#[error("the session is closed; connect again")]
 pub struct Closed;

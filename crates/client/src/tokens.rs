@@ -6,6 +6,9 @@ use protocol::rest::Tokens;
 /// How long before its end an access token is renewed.
 const EARLY: Duration = Duration::from_secs(5 * 60);
 
+/// Is told of new tokens before they are used, and of their end.
+pub(crate) type Keeper = Box<dyn Fn(Option<&Tokens>) + Send + Sync>;
+
 /// The tokens of a session, and when to renew them. `Debug` shows neither.
 #[derive(Clone)]
 pub(crate) struct HeldTokens {

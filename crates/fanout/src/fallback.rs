@@ -183,8 +183,8 @@ impl Routes for Fallback {
 
 #[async_trait]
 impl Delivery for Fallback {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
-        if self.ask(self.shared.delivery.deliver(gateway, pushes.clone())).await.is_some() {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        if self.ask(self.shared.delivery.deliver(gateway, pushes)).await.is_some() {
             return Ok(());
         }
         counter!("tidings_fanout_fallback_total").increment(1);

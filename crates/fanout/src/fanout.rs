@@ -136,12 +136,11 @@ impl Fanout {
             }
         };
         let frame = frame();
-        // Stores list members in the order of their ids.
-        let in_order = recipients.is_sorted();
         for (gateway, mut there) in gateways {
+            // Routes answer in the order of the question, so one walk through the recipients finds them all.
+            let mut rest = recipients.iter();
             there.retain(|user_id| {
-                let asked =
-                    if in_order { recipients.binary_search(user_id).is_ok() } else { recipients.contains(user_id) };
+                let asked = rest.any(|recipient| recipient == user_id) || recipients.contains(user_id);
                 holds(Invariant::OnlyMembersReceive, asked, || format!("user {user_id} was to get a push of others"))
             });
             let recipients = there;
@@ -154,7 +153,7 @@ impl Fanout {
         // At once, so that one that is slow or dead does not hold up the others.
         let delivered = outgoing.into_iter().map(async |(gateway, pushes)| {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
-            let failure = self.delivery.deliver(&gateway, pushes.clone()).await.err()?;
+            let failure = self.delivery.deliver(&gateway, &pushes).await.err()?;
             let name = &*gateway.0;
             warn!(error = &failure as &dyn std::error::Error, gateway = name, "pushes were lost; recipients will sync");
             Some((gateway, pushes))

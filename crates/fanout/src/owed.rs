@@ -1,10 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use domain::UserId;
 use metrics::gauge;
 use ports::{GatewayId, Push, StoreError};
-use protocol::frame::{Resync, ServerFrame};
+use protocol::frame::Resync;
 use tracing::warn;
 
 use crate::Fanout;
@@ -49,17 +48,14 @@ impl Fanout {
         };
         owed.gateways.retain(|gateway, _| live.contains(gateway));
         let resyncs = owed.gateways.iter().map(|(gateway, users)| {
-            let push = Push { recipients: users.iter().copied().collect(), except: None, frame: resync() };
+            let push =
+                Push { recipients: users.iter().copied().collect(), except: None, frame: Resync::missed_pushes() };
             (gateway.clone(), vec![push])
         });
         let lost = self.deliver(resyncs.collect()).await;
         owed.gateways.retain(|gateway, _| lost.contains_key(gateway));
         gauge!("tidings_fanout_gateways_owed").set(owed.gateways.len() as f64);
     }
-}
-
-fn resync() -> Bytes {
-    ServerFrame::Resync(Resync { reason: "missed_pushes".to_owned() }).encode(None)
 }
 
 fn report(failure: &StoreError) {

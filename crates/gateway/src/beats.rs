@@ -2,13 +2,13 @@ use std::sync::Arc;
 
 use metrics::{counter, gauge, histogram};
 use ports::{Route, StoreError};
+use protocol::frame::Resync;
 use tokio::select;
 use tokio::sync::watch;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tracing::{info, warn};
 
 use crate::Gateway;
-use crate::gap::resync;
 use crate::peer::Peer;
 
 /// Routes that are written once more with each beat, at the least.
@@ -151,7 +151,7 @@ impl Gateway {
         let (refreshed, beat) = (self.route_writer.refresh(&routes).await?, self.hub.beat());
         let lost = peers.iter().zip(refreshed).filter(|(peer, refreshed)| peer.handle_refreshed(beat, *refreshed));
         // Told now, behind the write: what is not pushed to a client from here on is in its sync.
-        Ok(lost.inspect(|(peer, _)| peer.mailbox.push(resync())).count())
+        Ok(lost.inspect(|(peer, _)| peer.mailbox.push(Resync::missed_pushes())).count())
     }
 
     fn measure(&self) {
@@ -166,6 +166,9 @@ impl Gateway {
         });
         gauge!("tidings_routing_keys").set(routes);
         gauge!("tidings_routing_multi_device_users").set(users);
+        let (messages, bytes) = self.hub.fullest();
+        gauge!("tidings_gateway_mailbox_messages_max").set(messages as f64);
+        gauge!("tidings_gateway_mailbox_bytes_max").set(bytes as f64);
     }
 }
 
@@ -192,7 +195,7 @@ mod tests {
     use std::time::Duration;
 
     use domain::ConnectionId;
-    use protocol::frame::{Resync, ServerFrame};
+    use protocol::frame::ServerFrame;
 
     use super::*;
     use crate::hub::Admitted;

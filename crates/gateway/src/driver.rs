@@ -141,12 +141,16 @@ impl<S: Socket> Driver<S> {
                     self.pages_under_way -= usize::from(kind == Kind::Page);
                     match outcome {
                         Ok(answer) => self.connection.handle_done(answer),
-                        Err(error) => self.connection.handle_failure(now, request_id.as_ref(), error),
+                        Err(error) => {
+                            counter!("tidings_gateway_errors_total", "code" => error.code.as_str()).increment(1);
+                            self.connection.handle_failure(now, request_id.as_ref(), error);
+                        }
                     }
                 }
                 Step::Ordered(reason) => self.connection.close(reason),
                 Step::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
                 Step::Missed => {
+                    counter!("tidings_gateway_pushes_missed_total").increment(1);
                     self.connection.handle_missed();
                     self.gateway.hub.watches.handle_missed(&self.admitted.peer);
                 }

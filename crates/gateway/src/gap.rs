@@ -1,8 +1,7 @@
-use bytes::Bytes;
 use domain::SessionId;
 use metrics::counter;
 use ports::Delivery;
-use protocol::frame::{Resync, ServerFrame};
+use protocol::frame::Resync;
 use tracing::{info, warn};
 
 use crate::Gateway;
@@ -22,7 +21,7 @@ impl Gateway {
         self.hub.orders.give().await;
         self.hub.for_each(|peer| {
             if peer.take_passed_by() {
-                peer.mailbox.push(resync());
+                peer.mailbox.push(Resync::missed_pushes());
             }
         });
         self.hub.watches.doubt_all();
@@ -56,10 +55,6 @@ impl Gateway {
     }
 }
 
-pub(crate) fn resync() -> Bytes {
-    ServerFrame::Resync(Resync { reason: "missed_pushes".to_owned() }).encode(None)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -68,6 +63,7 @@ mod tests {
     use memory::SequentialIds;
     use ports::Ids;
     use protocol::CloseReason;
+    use protocol::frame::ServerFrame;
 
     use super::*;
     use crate::hub::Admitted;

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub struct Hub {
     shards: Vec<Mutex<BTreeMap<UserId, Vec<Arc<Peer>>>>>,
     /// How many there are; watched for the last one to go.
     connections: watch::Sender<usize>,
-    /// Whether no more connections are taken.
-    draining: AtomicBool,
+    /// Whether no more connections are taken; watched for those there are to leave.
+    pub(crate) draining: watch::Sender<bool>,
     started: Instant,
     /// When the others were last told of this gateway.
     announced_at: Mutex<Option<Instant>>,
@@ -53,12 +53,14 @@ pub(crate) enum Refused {
 impl Hub {
     /// A hub that holds up to `connections_max` connections.
     pub fn new(id: GatewayId, connections_max: usize) -> Self {
+        // None is a number too, and not the same as no gateway.
+        gauge!("tidings_gateway_connections").set(0);
         Self {
             id,
             connections_max,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             connections: watch::Sender::new(0),
-            draining: AtomicBool::new(false),
+            draining: watch::Sender::new(false),
             started: Instant::now(),
             announced_at: Mutex::default(),
             beat: AtomicU64::new(1),
@@ -89,7 +91,7 @@ impl Hub {
         let peer = Arc::new(peer);
         let mut shard = self.shard(peer.user_id);
         // Looked at under the lock, so that a drain sees every connection that was taken before it.
-        if self.draining.load(Ordering::SeqCst) || self.connections() >= self.connections_max {
+        if self.is_draining() || self.connections() >= self.connections_max {
             return Err(Refused::NoRoom);
         }
         let peers = shard.get(&peer.user_id).map(Vec::as_slice).unwrap_or_default();
@@ -128,7 +130,20 @@ impl Hub {
         fresh
     }
 
-    pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Peer)) {
+    /// Has one connection end; `false` if it is not here. Its client reconnects. It looks at every connection, as a
+    /// revocation does.
+    pub fn close(&self, connection_id: ConnectionId) -> bool {
+        let mut is_here = false;
+        self.for_each(|peer| {
+            if peer.connection_id == connection_id {
+                peer.mailbox.close(CloseReason::ServerShutdown);
+                is_here = true;
+            }
+        });
+        is_here
+    }
+
+    pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Arc<Peer>)) {
         for index in 0..SHARDS {
             self.lock(index).values().flatten().for_each(|peer| look_at(peer));
         }
@@ -180,7 +195,7 @@ impl Hub {
 
     /// Takes no more connections, closes those there are, and waits until the last one is gone and its route taken back.
     pub async fn drain(&self) {
-        self.draining.store(true, Ordering::SeqCst);
+        self.begin_drain();
         self.for_each(|peer| peer.mailbox.close(CloseReason::ServerShutdown));
         let mut connections = self.connections.subscribe();
         // The sender lives as long as the hub does, so the wait ends with the last connection.
@@ -207,7 +222,7 @@ impl Hub {
         }
         self.watches.end(peer);
         if peer.may_be_routed() {
-            let ending = if self.draining.load(Ordering::SeqCst) { Ending::Drained } else { Ending::Left };
+            let ending = if self.is_draining() { Ending::Drained } else { Ending::Left };
             self.departures.push(self.route(peer), ending);
         }
     }
@@ -248,17 +263,20 @@ impl Drop for Admitted {
 /// The receiving end of every way of delivery: whichever gateway was meant, this one is asked.
 #[async_trait]
 impl Delivery for Hub {
-    async fn deliver(&self, _gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, _gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        let mut pushed = 0;
         for Push { recipients, except, frame } in pushes {
             for user_id in recipients {
-                let shard = self.shard(user_id);
-                for peer in shard.get(&user_id).into_iter().flatten() {
-                    if Some(peer.connection_id) != except {
+                let shard = self.shard(*user_id);
+                for peer in shard.get(user_id).into_iter().flatten() {
+                    if Some(peer.connection_id) != *except {
                         peer.mailbox.push(frame.clone());
+                        pushed += 1;
                     }
                 }
             }
         }
+        counter!("tidings_gateway_pushes_total").increment(pushed);
         Ok(())
     }
 

@@ -6,11 +6,13 @@
 //!
 //! In reading order: `handshake` admits a socket, `hub` knows all of them, `peer` is one as others see it, `mailbox` where
 //! pushes for it wait. `driver` runs one, `commands` does what its client asks for, `watches` knows whose presence it is
-//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all.
+//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all, `drain` has
+//! clients go elsewhere.
 
 mod beats;
 mod commands;
 mod departures;
+mod drain;
 mod driver;
 mod gap;
 mod gateway;

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{self, Instant};
 
-use crate::hub::{Admitted, Hub};
+use crate::hub::{Admitted, Hub, Refused};
 use crate::peer::Peer;
 use crate::{Config, Gateway, Limits};
 
@@ -97,6 +97,13 @@ impl World {
         let (connection_id, device_id) = (self.ids.ulid().into(), DeviceId::from_bytes(self.ids.ulid().to_bytes()));
         let peer = Peer::new(connection_id, user_id, device_id, session_id, self.gateway.now());
         self.gateway.hub.admit(peer, None, 0).expect("there is room")
+    }
+
+    /// Whether one more connection would be taken.
+    pub(crate) fn try_admit(&self) -> Result<(), Refused> {
+        let peer =
+            Peer::new(self.ids.ulid().into(), self.user(), DeviceId::from_bytes([1; 16]), None, self.gateway.now());
+        self.gateway.hub.admit(peer, None, 0).map(drop)
     }
 
     /// A connection of each of so many users.

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use metrics::{gauge, histogram};
 use ports::{
     ChatReader, Clock, Ids, Ingest, IngestError, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
     SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore,
@@ -57,6 +58,7 @@ pub struct Ingester {
 impl Ingester {
     /// Starts the lanes as tasks of `tasks`. They end when the ingester is dropped and what waits is committed.
     pub fn start(config: Config, ports: Ports, tasks: &mut JoinSet<()>) -> Self {
+        gauge!("tidings_ingest_queue_sends").set(0);
         let lanes = (0..config.lanes.max(1))
             .map(|_| {
                 let (sender, queue) = mpsc::channel(config.queue_len_max);
@@ -114,16 +116,22 @@ impl Ingest for Ingester {
             created_at: self.ports.clock.now(),
             origin_connection_id: request.origin_connection_id,
         };
-        let waiting = Waiting { message, deadline: Instant::now() + self.config.deadline, reply };
+        let begun = Instant::now();
+        let waiting = Waiting { message, deadline: begun + self.config.deadline, reply };
         match self.lane(request.chat_id).try_send(waiting) {
-            Ok(()) => {}
+            Ok(()) => gauge!("tidings_ingest_queue_sends").increment(1),
             Err(mpsc::error::TrySendError::Full(refused)) => lane::answer(refused.reply, Err(IngestError::Busy)),
             Err(mpsc::error::TrySendError::Closed(refused)) => {
                 lane::answer(refused.reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
             }
         }
         // A reply that is dropped unanswered means that the lane has died with the send: its outcome is unknown.
-        outcome.map(|outcome| outcome.unwrap_or(Err(IngestError::Unavailable { retry_after: RETRY_AFTER }))).boxed()
+        outcome
+            .map(move |outcome| {
+                histogram!("tidings_ingest_answer_seconds").record(begun.elapsed());
+                outcome.unwrap_or(Err(IngestError::Unavailable { retry_after: RETRY_AFTER }))
+            })
+            .boxed()
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<Page, IngestError> {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use metrics::{counter, histogram};
+use metrics::{counter, gauge, histogram};
 use ports::{Appended, IngestError, MessageWriter, NewMessage, SendRefusal, Sent};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -28,6 +28,7 @@ pub(crate) async fn run(mut queue: mpsc::Receiver<Waiting>, store: Arc<dyn Messa
     let mut gathered = Vec::with_capacity(batch_len_max);
     let mut checked = Outcomes::default();
     while queue.recv_many(&mut gathered, batch_len_max).await > 0 {
+        gauge!("tidings_ingest_queue_sends").decrement(gathered.len() as f64);
         let now = Instant::now();
         let mut batch = Vec::with_capacity(gathered.len());
         let mut replies = Vec::with_capacity(gathered.len());

@@ -13,6 +13,7 @@
 mod audit;
 mod chats;
 mod clock;
+mod commit_queue;
 mod contacts;
 pub mod contract;
 mod error;
@@ -40,6 +41,7 @@ pub use audit::{
 };
 pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
+pub use commit_queue::CommitQueue;
 pub use contacts::ContactStore;
 pub use error::{BoxError, StoreError};
 pub use health::{Health, HealthCell};

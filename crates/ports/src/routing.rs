@@ -96,7 +96,7 @@ pub struct Push {
 #[async_trait]
 pub trait Delivery: Send + Sync {
     /// Hands pushes to one gateway, in order.
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError>;
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError>;
 
     /// Has every gateway close the connections of a revoked session.
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError>;

@@ -121,6 +121,33 @@ impl ErrorCode {
         }
     }
 
+    /// What it means, in a sentence of the documents.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::InvalidMessage => "The frame cannot be taken.",
+            Self::ValidationError => "The request cannot be taken; `details.field_errors` says why.",
+            Self::Unauthorized => "There is no valid token, or the one-time code is wrong.",
+            Self::Forbidden => "The caller's role does not allow it.",
+            Self::NotAMember => "The caller is not a member of the chat.",
+            Self::NotFound => "There is no such thing.",
+            Self::Conflict => "It contradicts what is there.",
+            Self::IdempotencyKeyReused => "The same key came with another request.",
+            Self::AlreadyAMember => "The user is a member already.",
+            Self::ChatFull => "The group has as many members as it can.",
+            Self::InvalidOperation => "It cannot be done to this kind of thing, or not in this state.",
+            Self::MethodNotAllowed => "The route does not take this method.",
+            Self::MessageTooLarge => "Content or body is above its limit.",
+            Self::InvalidContentType => "The content type is not carried.",
+            Self::InvalidSequence => "The sequence is above the head of its chat, `details.head_sequence`.",
+            Self::RateLimited => "Too often; `details.limit` says what.",
+            Self::SlowConsumer => "The client reads too slowly.",
+            Self::ServerBusy => "Too much work is waiting.",
+            Self::ServiceUnavailable => "Something the service stands on is away.",
+            Self::CounterMissing => "The chat's counter is gone; an operator has to repair it.",
+            Self::InternalError => "The service has a defect.",
+        }
+    }
+
     /// The status of a REST answer with this code.
     pub fn http_status(self) -> u16 {
         match self {

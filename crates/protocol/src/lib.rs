@@ -5,9 +5,11 @@
 //!
 //! In reading order: [`ErrorCode`] and [`CloseReason`] are the two tables; [`frame`] is the vocabulary of the socket,
 //! [`rest`] that of the API and [`event`] that of topics and webhooks; [`Connection`] and [`Outbox`] are the server's half,
-//! [`client`] is the client's.
+//! [`client`] is the client's. [`asyncapi`] is the document of the socket, made from the frames; [`schema`] and [`story`] are
+//! what it shares with the document of the API: the schemas of ids and words, and the people of the examples.
 #![warn(missing_docs)]
 
+mod asyncapi;
 pub mod client;
 mod close;
 mod connection;
@@ -16,8 +18,11 @@ pub mod event;
 pub mod frame;
 mod outbox;
 pub mod rest;
+pub mod schema;
+pub mod story;
 mod window;
 
+pub use asyncapi::asyncapi;
 pub use close::CloseReason;
 pub use connection::{Command, Connection, Output, Timing};
 pub use error::{ErrorBody, ErrorCode, Retry};

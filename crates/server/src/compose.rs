@@ -141,12 +141,14 @@ fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut J
     background.spawn(async move { telling.tell_receipts().await });
 }
 
-/// Has a gateway keep its routes, and show its clients whom they watch, for ever.
+/// Has a gateway keep its routes, show its clients whom they watch, and have them leave when it drains, for ever.
 fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
     let keeping = gateway.clone();
     background.spawn(async move { keeping.keep_routes().await });
     let showing = gateway.clone();
     background.spawn(async move { showing.watch_presence().await });
+    let draining = gateway.hub.clone();
+    background.spawn(async move { draining.keep_drained().await });
 }
 
 fn auth_config(config: &Config) -> anyhow::Result<auth::Config> {

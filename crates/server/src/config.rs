@@ -21,6 +21,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// Whose pages may call the API from a browser, beside our own: origins with commas between, or `*`.
+    pub allowed_origins: String,
     /// Allows the one-time code `000000`, on loopback only.
     pub dev: bool,
     /// Which parts of the service this process is.
@@ -269,6 +271,7 @@ impl Default for Config {
         Self {
             data_dir: "tidings-data".into(),
             listen: loopback(8080),
+            allowed_origins: String::new(),
             dev: false,
             roles: "all".into(),
             admin: Admin { listen: loopback(9464) },

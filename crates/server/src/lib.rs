@@ -7,6 +7,7 @@
 mod admin;
 mod compose;
 pub mod config;
+mod cors;
 pub mod doctor;
 mod engines;
 mod health;

@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::admin;
 use crate::compose::{Service, compose};
 use crate::config::Config;
+use crate::cors;
 
 /// How long a drain may take before what is left is cut off; a whole shutdown takes at most 10 s.
 const DRAIN_MAX: Duration = Duration::from_secs(8);
@@ -43,7 +44,9 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> anyhow::
     }
     let public_address = public.local_addr()?;
     let admin_address = private.local_addr()?;
-    listeners.spawn(serve(public, app, stopped.clone()));
+    listeners.spawn(serve(public, cors::allow(app, &config), stopped.clone()));
+    let (pulse, measured) = (admin.pulse.clone(), metrics.clone());
+    background.spawn(async move { pulse.run(measured).await });
     listeners.spawn(serve(private, admin::router(admin, metrics), stopped));
     if config.dev {
         warn!("--dev: anybody can sign in with the code 000000; never let others reach this process");

@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("chats", &["auth", "domain", "ports", "presence", "protocol"]),
     ("audit", &["domain", "ports"]),
     ("client", &["domain", "protocol"]),
+    ("web", &[]),
     ("memory", &["domain", "ports"]),
     ("embedded", &["domain", "ports"]),
     ("dynamodb", &["domain", "ports"]),
@@ -30,10 +31,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "audit", "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka",
-            "keyfile", "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "webhook",
+            "keyfile", "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "web", "webhook",
         ],
     ),
-    ("tidings", &["audit", "client", "domain", "embedded", "ports", "protocol", "server"]),
+    ("tidings", &["audit", "client", "domain", "embedded", "keyfile", "ports", "protocol", "server"]),
     (
         "sim",
         &[

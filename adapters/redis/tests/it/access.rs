@@ -91,7 +91,7 @@ async fn everything_works(world: World) {
     assert!(RedisLimits::new(redis.clone()).take(LimitKey::Sync(route.user_id), quota).await.unwrap().allowed);
     let pushes = vec![push(vec![route.user_id], "hello")];
     let delivery = RedisDelivery::new(redis.clone());
-    delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    delivery.deliver(&gateway("a"), &pushes).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
     let session_id = RandomIds.ulid().into();
     delivery.revoke(session_id).await.unwrap();

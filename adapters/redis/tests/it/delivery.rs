@@ -25,9 +25,9 @@ async fn pushes_arrive_whole_and_in_order(world: World) {
         .map(|n| vec![push(vec![user(), user()], &format!("{n}")), Push { except, ..push(vec![user()], "more") }])
         .collect();
     for pushes in &sent {
-        delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+        delivery.deliver(&gateway("a"), pushes).await.unwrap();
     }
-    delivery.deliver(&gateway("b"), sent[0].clone()).await.unwrap();
+    delivery.deliver(&gateway("b"), &sent[0]).await.unwrap();
     for pushes in &sent {
         assert_eq!(a.next().await, Delivered::Pushes(gateway("a"), pushes.clone()));
     }
@@ -39,7 +39,7 @@ async fn a_thousand_recipients_are_one_publish(world: World) {
     let mut listener = Listener::start(&world.redis, "a").await;
     let pushes = vec![push((0..1000).map(|_| user()).collect(), "hello")];
     let delivery = RedisDelivery::new(world.redis.clone());
-    delivery.deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    delivery.deliver(&gateway("a"), &pushes).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
     assert_eq!(world.calls("publish"), 1);
 }
@@ -48,7 +48,7 @@ async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
     let mut listener = Listener::start(&world.redis, "a").await;
     let sent: Vec<Push> = (0..40).map(|n| push(vec![user()], &n.to_string().repeat(50_000))).collect();
     let delivery = RedisDelivery::new(world.redis.clone());
-    delivery.deliver(&gateway("a"), sent.clone()).await.unwrap();
+    delivery.deliver(&gateway("a"), &sent).await.unwrap();
     let mut received = vec![];
     while received.len() < sent.len() {
         match listener.next().await {
@@ -66,7 +66,7 @@ async fn a_displacement_reaches_its_gateway_alone(world: World) {
     let delivery = RedisDelivery::new(world.redis.clone());
     let (user_id, connection_id) = (user(), RandomIds.ulid().into());
     delivery.displace(&gateway("a"), user_id, connection_id).await.unwrap();
-    delivery.deliver(&gateway("b"), vec![push(vec![user_id], "next")]).await.unwrap();
+    delivery.deliver(&gateway("b"), &[push(vec![user_id], "next")]).await.unwrap();
     assert_eq!(a.next().await, Delivered::Displaced(gateway("a"), user_id, connection_id));
     assert!(matches!(b.next().await, Delivered::Pushes(..)));
 }
@@ -101,7 +101,7 @@ async fn a_message_is_one_publish_for_each_gateway(world: World) {
     let delivery = RedisDelivery::new(world.redis.clone());
     let sent = [(gateway("a"), vec![others.clone(), own]), (gateway("b"), vec![others])];
     for (gateway, pushes) in &sent {
-        delivery.deliver(gateway, pushes.clone()).await.unwrap();
+        delivery.deliver(gateway, pushes).await.unwrap();
     }
     for (listener, (gateway, pushes)) in [&mut a, &mut b].into_iter().zip(sent) {
         assert_eq!(listener.next().await, Delivered::Pushes(gateway, pushes));
@@ -126,6 +126,6 @@ async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {
     assert_eq!(heard, 1);
     assert_eq!(listener.until(|state| state.gaps > 0).await, InboxState { listening: true, gaps: 1 });
     let pushes = vec![push(vec![user()], "hello")];
-    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), &pushes).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
 }

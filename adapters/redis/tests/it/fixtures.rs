@@ -140,8 +140,8 @@ pub(crate) enum Delivered {
 
 #[async_trait]
 impl Delivery for Recorder {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
-        self.0.send(Delivered::Pushes(gateway.clone(), pushes)).map_err(StoreError::unavailable)
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        self.0.send(Delivered::Pushes(gateway.clone(), pushes.to_vec())).map_err(StoreError::unavailable)
     }
 
     async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {

@@ -188,7 +188,7 @@ async fn multi_device_delivery(world: World) {
     assert_eq!(found, ["a", "b", "c"].map(gateway));
     let pushes = vec![push(vec![user_id], "hello")];
     for gateway in &found {
-        delivery.deliver(gateway, pushes.clone()).await.unwrap();
+        delivery.deliver(gateway, &pushes).await.unwrap();
     }
     for (gateway, mut listener) in listeners {
         assert_eq!(listener.next().await, Delivered::Pushes(gateway, pushes.clone()));

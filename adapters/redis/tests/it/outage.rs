@@ -39,7 +39,7 @@ async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
     let found = routes.gateways(&[user_id]).await.unwrap();
     assert_eq!(found, BTreeMap::from([(gateway("a"), vec![user_id])]));
     let pushes = vec![push(vec![user_id], "hello")];
-    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), pushes.clone()).await.unwrap();
+    RedisDelivery::new(world.redis.clone()).deliver(&gateway("a"), &pushes).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
 }
 

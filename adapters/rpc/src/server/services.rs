@@ -72,7 +72,7 @@ impl proto::gateway_server::Gateway for GatewayService {
         if *gateway_id != *self.id.0 {
             return Err(Status::failed_precondition(format!("this is gateway `{}`", self.id.0)));
         }
-        let taken = self.delivery.deliver(&self.id, wire::read_pushes(pushes)?).await;
+        let taken = self.delivery.deliver(&self.id, &wire::read_pushes(pushes)?).await;
         Ok(Response::new(proto::DeliverReply { error: taken.err().as_ref().map(wire::to_store_error) }))
     }
 

@@ -107,7 +107,7 @@ fn view(look: &Look) -> PresenceView {
 
 #[async_trait]
 impl Delivery for Says {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.taken()?;
         self.hear(format!("{gateway:?} {pushes:?}"));
         Ok(())
@@ -256,10 +256,10 @@ async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
         Push { recipients: vec![user(), UserId::from_bytes([6; 16])], except, frame: Bytes::from_static(b"{}") },
         Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"[]") },
     ];
-    soon(delivery.deliver(&gateway, pushes.clone())).await.unwrap();
+    soon(delivery.deliver(&gateway, &pushes)).await.unwrap();
     soon(delivery.revoke(session(4))).await.unwrap();
     assert_eq!(says.take(), [format!("{gateway:?} {pushes:?}"), format!("revoke {}", session(4))]);
-    let StoreError::Unavailable(source) = soon(delivery.deliver(&GatewayId("b".into()), pushes)).await.unwrap_err()
+    let StoreError::Unavailable(source) = soon(delivery.deliver(&GatewayId("b".into()), &pushes)).await.unwrap_err()
     else {
         panic!("there is no such gateway");
     };
@@ -275,7 +275,7 @@ async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
     let caller = Caller::start(&world).await;
     let delivery = RemoteDelivery::new(caller.directory.clone());
     let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
-    assert!(soon(delivery.deliver(&GatewayId("old".into()), vec![push])).await.is_err());
+    assert!(soon(delivery.deliver(&GatewayId("old".into()), &[push])).await.is_err());
     assert_eq!(says.take(), [""; 0]);
 }
 
@@ -288,7 +288,7 @@ async fn an_error_of_a_store_elsewhere_is_one_here() {
     let typing = Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true };
     let look = Look { viewer: user(), user_id: user() };
     for error in [
-        soon(delivery.deliver(&GatewayId("a".into()), vec![push])).await.unwrap_err(),
+        soon(delivery.deliver(&GatewayId("a".into()), &[push])).await.unwrap_err(),
         soon(delivery.revoke(session(4))).await.unwrap_err(),
         soon(RemoteSignals::new(caller.directory.clone()).signal(typing)).await.unwrap_err(),
         soon(RemoteIdentity::new(caller.directory.clone()).live(&[session(4)])).await.unwrap_err(),

@@ -6,8 +6,10 @@ mod history;
 mod receiver;
 mod server;
 
+mod console;
 mod delivery;
 mod drain;
+mod examples;
 mod expiry;
 mod floods;
 mod frames;

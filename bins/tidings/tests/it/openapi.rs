@@ -62,6 +62,7 @@ async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_th
         "path.user_id": bea.user_id,
         "path.message_id": sent["message_id"],
         "path.device_id": ada.device_id,
+        "path.sequence": 2,
     });
     let parameters: String =
         parameters.as_object().unwrap().iter().map(|(name, value)| format!("\"{name}\" = {value}\n")).collect();

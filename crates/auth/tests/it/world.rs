@@ -134,7 +134,7 @@ impl Sockets {
 
 #[async_trait]
 impl Delivery for Sockets {
-    async fn deliver(&self, _: &GatewayId, _: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         unreachable!("auth pushes nothing")
     }
 

@@ -7,6 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use domain::limits::REQUEST_ID_CHARS_MAX;
 use domain::{Decision, Timestamp};
+use metrics::counter;
 use protocol::ErrorCode;
 use protocol::rest::{Failure, FailureBody};
 use tracing::Instrument;
@@ -47,6 +48,7 @@ fn request_id(headers: &HeaderMap) -> Option<String> {
 
 fn write_failure(response: &mut Response, ApiError(failed): ApiError, request_id: String) {
     let Failed { body, retry_after, decision } = *failed;
+    counter!("tidings_api_errors_total", "code" => body.code.as_str()).increment(1);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if body.code == ErrorCode::Unauthorized {

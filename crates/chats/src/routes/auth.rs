@@ -10,6 +10,9 @@ use super::App;
 use crate::http::{ApiError, Caller, Json, Limited};
 
 /// Sends a one-time code to a phone.
+///
+/// The answer is the same whether or not the number is known. Codes for one number, and codes asked for from one
+/// address, are limited.
 #[utoipa::path(
     post,
     path = "/auth/request-otp",
@@ -31,6 +34,9 @@ pub(crate) async fn request_otp(
 }
 
 /// Signs in with a one-time code.
+///
+/// The first sign-in of a number makes its user, with `display_name`. A code is good once and dies after 5 wrong tries;
+/// the number is then locked for 15 minutes.
 #[utoipa::path(
     post,
     path = "/auth/verify-otp",
@@ -63,6 +69,9 @@ pub(crate) async fn verify_otp(
 }
 
 /// Changes a refresh token for a new pair of tokens.
+///
+/// A refresh token is good once. One that comes again within 10 s from the same device, because its answer was lost, is
+/// forgiven once; otherwise it ends the session.
 #[utoipa::path(
     post,
     path = "/auth/refresh",
@@ -78,6 +87,8 @@ pub(crate) async fn refresh(
 }
 
 /// Ends the session that asks.
+///
+/// Its tokens are void at once, its sockets are closed, and the device is no longer told of messages.
 #[utoipa::path(post, path = "/auth/logout", tag = "auth", responses((status = 204, description = "Signed out")))]
 pub(crate) async fn logout(State(api): App, Caller(caller): Caller) -> Result<StatusCode, ApiError> {
     api.auth.logout(&caller).await?;
@@ -85,6 +96,8 @@ pub(crate) async fn logout(State(api): App, Caller(caller): Caller) -> Result<St
 }
 
 /// Gives a ticket for one WebSocket, for clients that cannot set headers.
+///
+/// It is good once and for 30 s, and goes into the query of the handshake: `/v1/ws?ticket=…&device_id=…`.
 #[utoipa::path(post, path = "/auth/ws-ticket", tag = "auth", responses((status = 200, body = Data<rest::WsTicket>)))]
 pub(crate) async fn ws_ticket(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::WsTicket>>, ApiError> {
     let issued = api.auth.issue_ticket(&caller).await?;

@@ -15,11 +15,17 @@ use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
 use crate::views::details;
 
 /// Opens a chat. A pair that has a direct chat gets that one, with status 200.
+///
+/// The creator is a member whether or not `member_ids` names them, and the owner of a group. A request whose answer was
+/// lost is repeated with the same `Idempotency-Key` and opens no second chat.
 #[utoipa::path(
     post,
     path = "/chats",
     tag = "chats",
-    params(("Idempotency-Key" = Option<String>, Header, description = "A uuid; a repetition gets the first answer")),
+    params((
+        "Idempotency-Key" = Option<String>, Header, format = "uuid",
+        description = "The client's name for the request; a repetition within 24 h gets the first answer."
+    )),
     responses(
         (status = 201, description = "The chat is open", body = Data<rest::ChatDetails>),
         (status = 200, description = "The pair has had this chat", body = Data<rest::ChatDetails>)
@@ -37,6 +43,8 @@ pub(crate) async fn create_chat(
 }
 
 /// A chat with its members.
+///
+/// For members: with the watermarks of the caller, and all members with their roles.
 #[utoipa::path(get, path = "/chats/{chat_id}", tag = "chats", params(ChatPath), responses((status = 200, body = Data<rest::ChatDetails>)))]
 pub(crate) async fn chat(
     State(api): App,
@@ -49,6 +57,9 @@ pub(crate) async fn chat(
 }
 
 /// Renames a group, or changes how long the messages of a chat live from now on.
+///
+/// What is absent stays; `message_ttl_seconds: null` is for ever. In a group its owner and admins may. In a direct chat
+/// either of the two may set `message_ttl_seconds`, and nothing else can be changed.
 #[utoipa::path(
     patch,
     path = "/chats/{chat_id}",

@@ -24,6 +24,8 @@ pub(crate) struct ContactsQuery {
 }
 
 /// Whom the caller has listed, by id.
+///
+/// A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
 #[utoipa::path(get, path = "/contacts", tag = "contacts", params(ContactsQuery), responses((status = 200, body = Paged<rest::Contacts>)))]
 pub(crate) async fn contacts(
     State(api): App,
@@ -48,6 +50,9 @@ pub(crate) async fn contacts(
 }
 
 /// Lists a user as a contact of the caller. Two who have listed each other are mutual contacts.
+///
+/// Listing somebody again changes nothing. Mutual contacts see each other's presence where `presence_visibility` is
+/// `contacts_only`.
 #[utoipa::path(
     put,
     path = "/contacts/{user_id}",
@@ -76,6 +81,8 @@ pub(crate) async fn add_contact(
 }
 
 /// Takes a user off the caller's contacts, whether they are listed or not.
+///
+/// The other side keeps its own list. Somebody who saw the caller as a mutual contact is told that they went offline.
 #[utoipa::path(
     delete,
     path = "/contacts/{user_id}",

@@ -16,11 +16,15 @@ use crate::http::{ApiError, Caller, Json, Path};
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct DevicePath {
-    #[param(value_type = String)]
+    /// The device.
+    #[param(value_type = String, format = "uuid")]
     device_id: DeviceId,
 }
 
 /// Registers a device of the caller for notifications while they are away, in the place of what was registered before.
+///
+/// Either `webhook` with the token by which the operator's service knows the device, or `webpush` with the subscription
+/// of a browser. The registration ends with the device's session.
 #[utoipa::path(
     put,
     path = "/devices/{device_id}/push",
@@ -47,6 +51,8 @@ pub(crate) async fn register_push(
 }
 
 /// Ends the notifications of a device; one that has none is left as it is.
+///
+/// Messages reach the device over its connection as before.
 #[utoipa::path(
     delete,
     path = "/devices/{device_id}/push",

@@ -4,6 +4,7 @@ use domain::limits::SYNC_PAGE_BYTES_MAX;
 use domain::{ChatId, Message, Sequence, Timestamp};
 use ports::PageBounds;
 use protocol::rest::{self, Data, Paged, Pagination};
+use protocol::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -29,8 +30,10 @@ pub(crate) struct HistoryQuery {
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct AroundPath {
-    #[param(value_type = String)]
+    /// The chat.
+    #[param(value_type = schema::ChatId)]
     chat_id: ChatId,
+    /// The place to look around.
     #[param(value_type = u64)]
     sequence: Sequence,
 }
@@ -43,6 +46,9 @@ pub(crate) struct AroundQuery {
 }
 
 /// The messages of a chat, newest first; with `after`, oldest first from there.
+///
+/// Expired messages are in no page. `before`, `after` and `cursor` exclude each other. `status` is on the caller's own
+/// messages.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages",
@@ -80,6 +86,8 @@ pub(crate) async fn history(
 }
 
 /// The messages around one place in a chat, oldest first: half of the page lies before it.
+///
+/// A target that is gone leaves a hole; one above the head is `INVALID_SEQUENCE`.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages/around/{sequence}",

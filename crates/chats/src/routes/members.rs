@@ -13,11 +13,20 @@ use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
 use crate::views::member_body;
 
 /// Adds a member to a group.
+///
+/// The owner and admins may. A new member reads all history; both their watermarks start at the head, so nothing is
+/// unread.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/members",
     tag = "members",
-    params(ChatPath, ("Idempotency-Key" = Option<String>, Header, description = "A uuid; a repetition gets the first answer")),
+    params(
+        ChatPath,
+        (
+            "Idempotency-Key" = Option<String>, Header, format = "uuid",
+            description = "The client's name for the request; a repetition within 24 h gets the first answer."
+        )
+    ),
     responses((status = 201, description = "The new member", body = Data<rest::Member>))
 )]
 pub(crate) async fn add_member(
@@ -55,6 +64,8 @@ async fn add_once(
 }
 
 /// Changes a member's role; `owner` hands the group over.
+///
+/// Only the owner may. Who hands the group over becomes an admin.
 #[utoipa::path(
     patch,
     path = "/chats/{chat_id}/members/{user_id}",
@@ -72,6 +83,8 @@ pub(crate) async fn change_role(
 }
 
 /// Removes a member; removing oneself is leaving.
+///
+/// The owner may remove anybody else, an admin plain members. Who was removed gets no further message.
 #[utoipa::path(
     delete,
     path = "/chats/{chat_id}/members/{user_id}",
@@ -88,6 +101,8 @@ pub(crate) async fn remove_member(
 }
 
 /// Leaves a group.
+///
+/// An owner hands the group over first. Who has left reads nothing of it any more.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/leave",
@@ -104,6 +119,8 @@ pub(crate) async fn leave_chat(
 }
 
 /// Silences a chat for the caller, for a while or for ever.
+///
+/// Messages still arrive and count as unread; the caller's devices are not notified of them.
 #[utoipa::path(post, path = "/chats/{chat_id}/mute", tag = "members", params(ChatPath), responses((status = 200, body = Data<rest::Muted>)))]
 pub(crate) async fn mute_chat(
     State(api): App,
@@ -122,6 +139,8 @@ pub(crate) async fn mute_chat(
 }
 
 /// Lets a chat be heard again.
+///
+/// A chat that is not muted stays as it is.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/unmute",

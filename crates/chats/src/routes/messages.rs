@@ -3,9 +3,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::MessageId;
 use ports::{LimitKey, SendRequest};
-use protocol::ErrorCode;
 use protocol::frame::SendMessageAck;
 use protocol::rest::{self, Data};
+use protocol::{ErrorCode, schema};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -15,11 +15,15 @@ use crate::views::message_bodies;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct MessagePath {
-    #[param(value_type = String)]
+    /// The message.
+    #[param(value_type = schema::MessageId)]
     message_id: MessageId,
 }
 
 /// Sends a message, as the `send_message` frame does.
+///
+/// For bots and servers. The `client_message_id` is made before the first try and kept for every other: however often
+/// it is sent, the message is stored once.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/messages",
@@ -64,6 +68,8 @@ pub(crate) async fn send_message(
 }
 
 /// One message by its id, for members of its chat.
+///
+/// With the chat that it is in. A message that has expired is not found.
 #[utoipa::path(
     get,
     path = "/messages/{message_id}",

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use domain::{ChatId, UserId};
+use protocol::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -27,20 +28,24 @@ pub(crate) type App = State<Arc<Api>>;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct UserPath {
-    #[param(value_type = String)]
+    /// The user.
+    #[param(value_type = schema::UserId)]
     user_id: UserId,
 }
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct ChatPath {
-    #[param(value_type = String)]
+    /// The chat.
+    #[param(value_type = schema::ChatId)]
     chat_id: ChatId,
 }
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct MemberPath {
-    #[param(value_type = String)]
+    /// The chat.
+    #[param(value_type = schema::ChatId)]
     chat_id: ChatId,
-    #[param(value_type = String)]
+    /// The user.
+    #[param(value_type = schema::UserId)]
     user_id: UserId,
 }

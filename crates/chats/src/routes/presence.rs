@@ -10,6 +10,8 @@ use crate::Api;
 use crate::http::{ApiError, Caller, Json, Path};
 
 /// What the caller sees of a user's presence. Who may not be seen looks like who does not exist: `unknown`.
+///
+/// `last_seen` is on `offline` alone, and absent for somebody who never connected.
 #[utoipa::path(get, path = "/users/{user_id}/presence", tag = "presence", params(UserPath), responses((status = 200, body = Data<Presence>)))]
 pub(crate) async fn presence(
     State(api): App,
@@ -20,6 +22,8 @@ pub(crate) async fn presence(
 }
 
 /// What the caller sees of the presence of many users, in the order asked.
+///
+/// At most 100 users. It counts as a read, though its users are in a body.
 #[utoipa::path(post, path = "/presence/query", tag = "presence", responses((status = 200, body = Data<PresenceSnapshot>)))]
 pub(crate) async fn query_presence(
     State(api): App,

@@ -17,6 +17,8 @@ pub(crate) struct ReceiptsQuery {
 }
 
 /// Moves the caller's read watermark forward; a place behind the present one changes nothing.
+///
+/// What has been read has been delivered too. The other members hear of it by a `receipt` push.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/read",
@@ -35,6 +37,8 @@ pub(crate) async fn mark_read(
 }
 
 /// How far the members of a chat have come, and how many have got and read one message.
+///
+/// `delivered_count` and `read_count` are without the sender, `member_count` and `members` are with everybody.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/receipts",

@@ -7,34 +7,43 @@ use super::App;
 use crate::http::Json;
 
 /// What this service is and what it takes.
+///
+/// Tells clients the version of the contract, the limits they keep to, and the key that browsers subscribe to
+/// notifications with. It needs no token.
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
 pub(crate) async fn service(State(api): App) -> Json<Data<rest::Service>> {
+    Json(Data { data: describe(api.web_push_public_key.clone()) })
+}
+
+/// The service, with the key of its notifications to browsers if they are on.
+pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
     let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
-    Json(Data {
-        data: rest::Service {
-            name: "tidings".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            protocol_version: PROTOCOL_VERSION,
-            websocket_path: "/v1/ws".to_owned(),
-            content_types: content_types.map(|content_type| content_type.as_str().to_owned()).to_vec(),
-            web_push_public_key: api.web_push_public_key.clone(),
-            limits: rest::ServiceLimits {
-                content_bytes_max: limits::CONTENT_BYTES_MAX,
-                frame_bytes_max: limits::FRAME_BYTES_MAX,
-                body_bytes_max: limits::FRAME_BYTES_MAX,
-                group_members_max: limits::GROUP_MEMBERS_MAX,
-                display_name_chars_max: limits::DISPLAY_NAME_CHARS_MAX,
-                chat_name_chars_max: limits::CHAT_NAME_CHARS_MAX,
-                ttl_seconds_max: limits::TTL_MAX.as_secs(),
-                sync_page_max: limits::SYNC_PAGE_MAX,
-                history_page_max: limits::HISTORY_PAGE_MAX,
-                lookup_numbers_max: limits::LOOKUP_NUMBERS_MAX,
-            },
+    rest::Service {
+        name: "tidings".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol_version: PROTOCOL_VERSION,
+        websocket_path: "/v1/ws".to_owned(),
+        content_types: content_types.map(|content_type| content_type.as_str().to_owned()).to_vec(),
+        web_push_public_key,
+        limits: rest::ServiceLimits {
+            content_bytes_max: limits::CONTENT_BYTES_MAX,
+            frame_bytes_max: limits::FRAME_BYTES_MAX,
+            body_bytes_max: limits::FRAME_BYTES_MAX,
+            group_members_max: limits::GROUP_MEMBERS_MAX,
+            display_name_chars_max: limits::DISPLAY_NAME_CHARS_MAX,
+            chat_name_chars_max: limits::CHAT_NAME_CHARS_MAX,
+            ttl_seconds_max: limits::TTL_MAX.as_secs(),
+            sync_page_max: limits::SYNC_PAGE_MAX,
+            history_page_max: limits::HISTORY_PAGE_MAX,
+            lookup_numbers_max: limits::LOOKUP_NUMBERS_MAX,
         },
-    })
+    }
 }
 
 /// The public keys that verify our access tokens, as a JWK set (RFC 7517), without the envelope.
+///
+/// Services that trust our tokens fetch it and keep it. A key stays in the set for as long as tokens that it signed are
+/// good.
 #[utoipa::path(
     get,
     path = "/.well-known/jwks.json",

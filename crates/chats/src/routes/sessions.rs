@@ -2,8 +2,8 @@ use auth::Revoke;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::SessionId;
-use protocol::ErrorCode;
 use protocol::rest::{self, Data};
+use protocol::{ErrorCode, schema};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -12,7 +12,8 @@ use crate::http::{ApiError, Caller, Json, Path, Query};
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct SessionPath {
-    #[param(value_type = String)]
+    /// The session.
+    #[param(value_type = schema::SessionId)]
     session_id: SessionId,
 }
 
@@ -24,6 +25,8 @@ pub(crate) struct RevokeQuery {
 }
 
 /// The devices the caller is signed in on, oldest session first.
+///
+/// `is_current` marks the one that asks.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, body = Data<rest::Sessions>)))]
 pub(crate) async fn sessions(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Sessions>>, ApiError> {
     let sessions = api.auth.sessions(&caller).await?;
@@ -32,6 +35,8 @@ pub(crate) async fn sessions(State(api): App, Caller(caller): Caller) -> Result<
 }
 
 /// Ends one session of the caller and closes its sockets.
+///
+/// Its tokens are void at once, and its sockets are closed within a second.
 #[utoipa::path(
     delete,
     path = "/sessions/{session_id}",
@@ -50,6 +55,8 @@ pub(crate) async fn revoke_session(
 }
 
 /// Ends all sessions of the caller but the one that asks.
+///
+/// With `include_current` that one ends too.
 #[utoipa::path(delete, path = "/sessions", tag = "sessions", params(RevokeQuery), responses((status = 200, body = Data<rest::Revoked>)))]
 pub(crate) async fn revoke_sessions(
     State(api): App,

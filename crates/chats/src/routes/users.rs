@@ -10,6 +10,8 @@ use super::{App, UserPath};
 use crate::http::{ApiError, Caller, Json, Path};
 
 /// The caller.
+///
+/// With what only they see: their phone number and their settings.
 #[utoipa::path(get, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
 pub(crate) async fn me(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Me>>, ApiError> {
     let user = api.user(caller.user_id).await?.ok_or_else(no_such_user)?;
@@ -17,6 +19,8 @@ pub(crate) async fn me(State(api): App, Caller(caller): Caller) -> Result<Json<D
 }
 
 /// Changes the caller's name, or who sees when they are online.
+///
+/// What is absent stays as it is. Whoever may not see the caller any more is told that they went offline.
 #[utoipa::path(patch, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
 pub(crate) async fn update_me(
     State(api): App,
@@ -43,6 +47,8 @@ pub(crate) async fn update_me(
 }
 
 /// A user as everybody sees them.
+///
+/// The phone number of somebody else is never told.
 #[utoipa::path(get, path = "/users/{user_id}", tag = "users", params(UserPath), responses((status = 200, body = Data<rest::User>)))]
 pub(crate) async fn user(
     State(api): App,
@@ -53,6 +59,8 @@ pub(crate) async fn user(
 }
 
 /// Finds users by phone number: for each number, in order, its user or `null`.
+///
+/// At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only.
 #[utoipa::path(post, path = "/users/lookup", tag = "users", responses((status = 200, body = Data<rest::LookupResults>)))]
 pub(crate) async fn lookup(
     State(api): App,

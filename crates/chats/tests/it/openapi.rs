@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::world::{World, request};
 
 fn document() -> Value {
-    serde_json::to_value(tidings_chats::openapi()).unwrap()
+    tidings_chats::openapi()
 }
 
 #[test]
@@ -17,10 +17,12 @@ fn the_committed_document_is_the_present_one() {
 }
 
 #[tokio::test]
-async fn the_document_is_served_at_the_root() {
-    let answer = World::new().send(request("GET", "/openapi.json", Body::empty())).await;
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.body, document());
+async fn the_documents_are_served_at_the_root() {
+    for (path, document) in [("/openapi.json", document()), ("/asyncapi.json", protocol::asyncapi())] {
+        let answer = World::new().send(request("GET", path, Body::empty())).await;
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        assert_eq!(answer.body, document, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -52,6 +54,50 @@ fn operations_have_names_of_their_own_and_describe_what_varies_in_their_path() {
             let described: BTreeSet<_> = described.map(|parameter| parameter["name"].as_str().unwrap()).collect();
             let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
             assert_eq!(described, in_path, "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn every_operation_says_what_it_does_takes_and_answers_and_shows_it() {
+    let document = document();
+    let tags: BTreeSet<_> = document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].as_str()).collect();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let said = |field: &str| operation[field].as_str().is_some_and(|text| !text.is_empty());
+            assert!(said("summary") && said("description"), "{method} {path}");
+            assert!(
+                operation["tags"].as_array().unwrap().iter().all(|tag| tags.contains(&tag.as_str())),
+                "{method} {path}"
+            );
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(parameter["description"].is_string(), "{method} {path}: {parameter}");
+                let shown = parameter.get("example").is_some();
+                assert!(shown || parameter["required"] == false, "{method} {path}: {parameter}");
+            }
+            let examples = "/content/application~1json/examples";
+            if let Some(body) = operation.get("requestBody") {
+                assert!(body.pointer(examples).is_some(), "{method} {path} shows no request");
+            }
+            let mut failures = 0;
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                match answer["$ref"].as_str() {
+                    Some(failure) => {
+                        let answer = document.pointer(failure.strip_prefix('#').unwrap()).unwrap();
+                        assert!(answer["x-error-codes"].is_array(), "{method} {path} {status}");
+                        failures += 1;
+                    }
+                    None => {
+                        let empty = answer["content"].is_null();
+                        assert!(
+                            empty || answer.pointer(examples).is_some(),
+                            "{method} {path} {status} shows no answer"
+                        );
+                        assert!(answer["headers"]["X-Request-ID"].is_object(), "{method} {path} {status}");
+                    }
+                }
+            }
+            assert!(failures >= 2, "{method} {path} can fail");
         }
     }
 }

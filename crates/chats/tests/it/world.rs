@@ -314,7 +314,7 @@ impl Sockets {
 
 #[async_trait]
 impl Delivery for Sockets {
-    async fn deliver(&self, _: &GatewayId, _: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         unreachable!("the API pushes nothing")
     }
 

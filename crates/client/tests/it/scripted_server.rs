@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use client::Client;
+use client::{Client, ClientBuilder};
 use domain::{ChatId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, UserId};
 use protocol::frame::{ClientFrame, ConnectionEstablished, Inbound, MessageBody, RequestId, ServerFrame, SyncResponse};
 use protocol::rest::Tokens;
@@ -68,13 +68,17 @@ impl ScriptedServer {
 
     /// A client that holds `access_token`.
     pub(crate) fn client(&self, access_token: &str) -> Client {
+        self.builder(access_token).build().unwrap()
+    }
+
+    pub(crate) fn builder(&self, access_token: &str) -> ClientBuilder {
         let tokens = Tokens {
             access_token: access_token.into(),
             refresh_token: "refresh-1".into(),
             token_type: "Bearer".to_owned(),
             expires_in: 3600,
         };
-        Client::builder(&self.base_url).tokens(tokens).build().unwrap()
+        Client::builder(&self.base_url).tokens(tokens)
     }
 
     pub(crate) async fn accept(&mut self) -> Socket {

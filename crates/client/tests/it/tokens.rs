@@ -1,5 +1,7 @@
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use client::rest::Tokens;
 use client::{ApiError, ClientEvent, ConnectError, Credential, RawConnection, StopReason};
 use domain::DeviceId;
 
@@ -24,6 +26,19 @@ async fn calls_at_the_same_time_renew_the_token_once() {
         ("Ann".to_owned(), "Ann".to_owned())
     );
     assert_eq!(server.rules().refreshes, ["refresh-1"]);
+}
+
+#[tokio::test]
+async fn new_tokens_are_kept_for_the_next_run() {
+    let server = ScriptedServer::start().await;
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeper = Arc::clone(&kept);
+    let keep = move |tokens: Option<&Tokens>| keeper.lock().unwrap().push(tokens.cloned());
+    let client = server.builder("stale").keep_tokens(keep).build().unwrap();
+    assert_eq!(kept.lock().unwrap().len(), 0, "what the application gave is the application's to keep");
+    client.api().me().await.unwrap();
+    let kept: Vec<_> = kept.lock().unwrap().iter().map(|tokens| tokens.clone().unwrap().refresh_token.0).collect();
+    assert_eq!(kept, ["refresh-2"]);
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone()
     let push = Push { recipients: vec![outage.world.user()], except: None, frame: "frame".into() };
     outage.redis.begin();
     let gateway = GatewayId("b".into());
-    outage.world.fanout.delivery.deliver(&gateway, vec![push.clone()]).await.unwrap();
+    outage.world.fanout.delivery.deliver(&gateway, std::slice::from_ref(&push)).await.unwrap();
     assert_eq!(outage.called().await, (gateway, vec![push]));
     assert!(outage.direct.is_empty());
 }
@@ -287,7 +287,7 @@ struct Called {
 
 #[async_trait]
 impl Delivery for Called {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.recorder.deliver(gateway, pushes).await
     }
 
@@ -363,7 +363,7 @@ impl<P: Routes> Routes for Switched<P> {
 
 #[async_trait]
 impl<P: Delivery> Delivery for Switched<P> {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.redis.check().await?;
         self.port.deliver(gateway, pushes).await
     }

@@ -20,7 +20,7 @@ struct Parted {
 
 #[async_trait]
 impl Delivery for Parted {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         if &*gateway.0 == self.from && self.is_parted.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("parted"));
         }

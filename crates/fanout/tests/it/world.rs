@@ -36,8 +36,8 @@ impl Recorder {
 
 #[async_trait]
 impl Delivery for Recorder {
-    async fn deliver(&self, gateway: &GatewayId, pushes: Vec<Push>) -> Result<(), StoreError> {
-        self.0.send((gateway.clone(), pushes)).await.map_err(StoreError::unavailable)
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        self.0.send((gateway.clone(), pushes.to_vec())).await.map_err(StoreError::unavailable)
     }
 
     async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {

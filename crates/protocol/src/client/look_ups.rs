@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use domain::ChatId;
+use domain::{ChatId, Sequence};
 
 use super::backoff::{Random, pause};
 
@@ -11,8 +11,10 @@ pub(super) struct LookUps {
     chats: BTreeMap<ChatId, LookUp>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LookUp {
+    /// The lowest sequence that was pushed while the chat was unknown.
+    heard: Sequence,
     failures: u32,
     /// Absent while the question is under way.
     again_at: Option<Instant>,
@@ -20,18 +22,19 @@ struct LookUp {
 
 impl LookUps {
     /// Notes that the chat is to be looked up, and tells whether the question is new.
-    pub(super) fn begin(&mut self, chat_id: ChatId) -> bool {
+    pub(super) fn begin(&mut self, chat_id: ChatId, heard: Sequence) -> bool {
         let mut is_new = false;
-        self.chats.entry(chat_id).or_insert_with(|| {
+        let look_up = self.chats.entry(chat_id).or_insert_with(|| {
             is_new = true;
-            LookUp::default()
+            LookUp { heard, failures: 0, again_at: None }
         });
+        look_up.heard = look_up.heard.min(heard);
         is_new
     }
 
-    /// The chat is known now. Tells whether somebody wanted to know.
-    pub(super) fn end(&mut self, chat_id: ChatId) -> bool {
-        self.chats.remove(&chat_id).is_some()
+    /// The chat is known now. Returns the lowest sequence that was heard of it, if somebody wanted to know.
+    pub(super) fn end(&mut self, chat_id: ChatId) -> Option<Sequence> {
+        self.chats.remove(&chat_id).map(|look_up| look_up.heard)
     }
 
     /// The chat could not be looked up this time.

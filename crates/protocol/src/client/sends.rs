@@ -96,10 +96,11 @@ impl Sends {
 
     /// The text of the next send to go out, if one may.
     pub(super) fn next(&mut self, now: Instant) -> Option<String> {
+        // First of all: a time that has passed and stays would wake the driver for ever.
+        self.held.retain(|_, until| *until > now);
         if self.in_flight >= self.window || self.in_flight == self.queue.len() {
             return None;
         }
-        self.held.retain(|_, until| *until > now);
         let held = &self.held;
         let pending = self.queue.values_mut().find(|p| p.sent_at.is_none() && !held.contains_key(&p.chat_id))?;
         pending.sent_at = Some(now);
@@ -245,6 +246,22 @@ mod tests {
         assert_eq!(queue.out(0), ["s0 a", "s1 b"]);
         queue.sends.acked(1);
         assert_eq!(queue.out(0), ["s2 c"]);
+    }
+
+    /// The driver would call again at once, and again, until an answer comes.
+    #[test]
+    fn a_hold_that_is_over_wakes_nobody_while_the_window_is_full() {
+        let mut queue = Queue::new(1000, 1);
+        queue.push(1, "a").unwrap();
+        queue.push(2, "b").unwrap();
+        assert_eq!(queue.out(0), ["s0 a"]);
+        queue.refuse(0, 0, ErrorCode::RateLimited, 1);
+        assert_eq!(queue.out(0), ["s1 b"]);
+        assert_eq!(queue.sends.poll_timeout(), Some(queue.start + Duration::from_secs(1)));
+        assert_eq!(queue.out(1000), [""; 0]);
+        assert_eq!(queue.sends.poll_timeout(), None);
+        queue.sends.acked(1);
+        assert_eq!(queue.out(1000), ["s0 a"]);
     }
 
     #[test]

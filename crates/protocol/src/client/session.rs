@@ -30,6 +30,10 @@ use crate::{CloseReason, ErrorBody, ErrorCode};
 ///                Stopped ◄── revoked, signed out, duplicate, `close` ─────┘
 /// ```
 ///
+/// A duplicate is another connection of this device, and the newer one wins. It may be our own ghost: a handshake that was
+/// given up, and that a server which stood still serves when it goes on. For a minute after one was given up, a duplicate
+/// is therefore answered with a new connection, and only then taken for another program.
+///
 /// The driver feeds it what happens (`handle_*`) and what the application wants, and does what it says
 /// ([`poll_output`](Self::poll_output)) until it says nothing more. It keeps the client's duties of the contract: it is
 /// silent until `connection_established`; sends keep their id, their order and their place in a bounded queue until they
@@ -53,6 +57,8 @@ pub struct ClientSession {
     reconnect_pause: Duration,
     /// Whether the token has been refreshed since a connection last stood: once more would not help.
     refreshed: bool,
+    /// When a handshake was last given up.
+    given_up_at: Option<Instant>,
     /// The server's announcement of a close.
     closing: Option<ConnectionClosing>,
     random: Random,
@@ -92,6 +98,12 @@ impl Chat {
         Self { feed: Feed::new(watermark), acks: Acks::new(watermark) }
     }
 
+    /// One that begins where the user is on any device, or with the first message that this device heard of while the chat was
+    /// unknown: another device may have acknowledged it since, and still it was pushed to this one.
+    fn heard_of(watermark: Sequence, heard: Option<Sequence>) -> Self {
+        Self::at(heard.map_or(watermark, |heard| watermark.min(Sequence(heard.0.saturating_sub(1)))))
+    }
+
     fn ack_due(&self) -> Option<Sequence> {
         self.acks.due(self.feed.watermark())
     }
@@ -100,6 +112,8 @@ impl Chat {
 impl ClientSession {
     /// A connection has this long to stand.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+    /// A handshake that was given up may be served for this long.
+    const GHOST_MAX: Duration = Duration::from_secs(60);
     /// A request without an answer for this long means that the connection is broken.
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
     /// An ack waits this long for others to join it.
@@ -124,6 +138,7 @@ impl ClientSession {
             failures: 0,
             reconnect_pause: backoff::FIRST,
             refreshed: false,
+            given_up_at: None,
             closing: None,
             random: Random::new(seed),
             outputs: VecDeque::new(),
@@ -175,8 +190,8 @@ impl ClientSession {
     /// Hands out the messages of this chat from now on, beginning after `watermark`. A chat that is tracked already keeps
     /// its place.
     pub fn track(&mut self, now: Instant, chat_id: ChatId, watermark: Sequence) {
-        self.look_ups.end(chat_id);
-        self.chats.entry(chat_id).or_insert_with(|| Chat::at(watermark));
+        let heard = self.look_ups.end(chat_id);
+        self.chats.entry(chat_id).or_insert_with(|| Chat::heard_of(watermark, heard));
         self.syncs.want(chat_id);
         self.pump(now);
     }
@@ -188,17 +203,17 @@ impl ClientSession {
         if self.chats.contains_key(&chat_id) {
             return;
         }
-        self.chats.insert(chat_id, Chat::at(watermark));
-        let was_heard_of = self.look_ups.end(chat_id);
-        if was_heard_of || head > watermark {
+        let heard = self.look_ups.end(chat_id);
+        self.chats.insert(chat_id, Chat::heard_of(watermark, heard));
+        if heard.is_some() || head > watermark {
             self.syncs.want(chat_id);
             self.pump(now);
         }
     }
 
-    /// Takes note of a chat of the user's; one that is not tracked is looked up.
-    fn discover(&mut self, chat_id: ChatId) {
-        if !self.chats.contains_key(&chat_id) && self.look_ups.begin(chat_id) {
+    /// Takes note of a chat of the user's, and of a message in it; one that is not tracked is looked up.
+    fn discover(&mut self, chat_id: ChatId, heard: Sequence) {
+        if !self.chats.contains_key(&chat_id) && self.look_ups.begin(chat_id, heard) {
             self.outputs.push_back(Output::LookUp(chat_id));
         }
     }
@@ -360,6 +375,10 @@ impl ClientSession {
 
     fn lose(&mut self, now: Instant, ended: Ended) {
         self.forget_connection();
+        if let (State::Connecting { .. } | State::Greeting { .. }, Ended::Lost) = (&self.state, &ended) {
+            self.given_up_at = Some(now);
+        }
+        let is_haunted = self.given_up_at.is_some_and(|at| now < at + Self::GHOST_MAX);
         let announced = self.closing.take();
         let delay = announced.as_ref().map_or(Duration::ZERO, |c| Duration::from_millis(c.reconnect_delay_ms));
         let reason = match &ended {
@@ -369,6 +388,7 @@ impl ClientSession {
         let reason = reason.or_else(|| CloseReason::from_text(&announced?.reason));
         match (reason, ended) {
             (Some(CloseReason::SessionRevoked), _) => self.stop(StopReason::SignedOut),
+            (Some(CloseReason::DuplicateConnection), _) if is_haunted => self.wait(now, delay),
             (Some(CloseReason::DuplicateConnection), _) => self.stop(StopReason::DuplicateConnection),
             (Some(CloseReason::TokenExpired), _) | (_, Ended::Refused { status: 401, .. }) => self.refresh(),
             (_, Ended::Refused { retry_after, .. }) => self.wait(now, retry_after.unwrap_or_default()),
@@ -502,7 +522,7 @@ impl ClientSession {
 
     fn handle_message(&mut self, message: MessageBody<'static>) {
         let chat_id = message.chat_id;
-        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.discover(chat_id) };
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.discover(chat_id, message.sequence) };
         if let Some(message) = chat.feed.offer(message) {
             hand_out(&mut self.outputs, chat, message);
             hand_out_early(&mut self.outputs, chat);
@@ -588,7 +608,7 @@ impl ClientSession {
             self.drop_chat(chat_id);
         } else {
             // Whatever is told of a chat is told to its members, so an unknown one is the user's.
-            self.discover(chat_id);
+            self.discover(chat_id, Sequence(u64::MAX));
         }
     }
 

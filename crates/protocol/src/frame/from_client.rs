@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::RequestId;
+use super::client_payload::{
+    AckPayload, ClientFrameType, HeartbeatPayload, MarkReadPayload, SendMessagePayload, SyncPayload, TypingPayload,
+    UsersPayload,
+};
 use crate::{ErrorBody, ErrorCode};
 
 /// A frame of a client, parsed: everything in it is within the limits of the contract.
@@ -114,51 +118,10 @@ struct EnvelopeOut<'a, P> {
     payload: P,
 }
 
-/// A send as it stands on the wire, in a frame or in the body of a REST request.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct SendMessagePayload {
-    pub(crate) client_message_id: ClientMessageId,
-    pub(crate) chat_id: ChatId,
-    pub(crate) content: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) content_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) ttl_seconds: Option<u64>,
-}
-
 /// A field of a send that is out of its bounds, and how a frame with it is answered.
 pub(crate) struct InvalidField {
     pub(crate) field: &'static str,
     pub(crate) error: ErrorBody,
-}
-
-#[derive(Serialize, Deserialize)]
-struct AckPayload {
-    chat_id: ChatId,
-    last_acked_sequence: Sequence,
-}
-
-#[derive(Serialize, Deserialize)]
-struct MarkReadPayload {
-    chat_id: ChatId,
-    last_read_sequence: Sequence,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SyncPayload {
-    chat_id: ChatId,
-    last_acked_sequence: Sequence,
-    limit: Option<i64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct TypingPayload {
-    chat_id: ChatId,
-}
-
-#[derive(Serialize, Deserialize)]
-struct UsersPayload {
-    user_ids: Vec<UserId>,
 }
 
 impl Inbound {
@@ -180,7 +143,7 @@ impl Inbound {
         let request_id = self.request_id.as_ref();
         match &self.frame {
             ClientFrame::SendMessage(send) => encode(
-                "send_message",
+                ClientFrameType::SendMessage,
                 request_id,
                 SendMessagePayload {
                     client_message_id: send.client_message_id,
@@ -190,14 +153,18 @@ impl Inbound {
                     ttl_seconds: send.ttl.map(|ttl| ttl.as_duration().as_secs()),
                 },
             ),
-            ClientFrame::Ack { chat_id, sequence } => {
-                encode("ack", request_id, AckPayload { chat_id: *chat_id, last_acked_sequence: *sequence })
-            }
-            ClientFrame::MarkRead { chat_id, sequence } => {
-                encode("mark_read", request_id, MarkReadPayload { chat_id: *chat_id, last_read_sequence: *sequence })
-            }
+            ClientFrame::Ack { chat_id, sequence } => encode(
+                ClientFrameType::Ack,
+                request_id,
+                AckPayload { chat_id: *chat_id, last_acked_sequence: *sequence },
+            ),
+            ClientFrame::MarkRead { chat_id, sequence } => encode(
+                ClientFrameType::MarkRead,
+                request_id,
+                MarkReadPayload { chat_id: *chat_id, last_read_sequence: *sequence },
+            ),
             ClientFrame::SyncRequest(sync) => encode(
-                "sync_request",
+                ClientFrameType::SyncRequest,
                 request_id,
                 SyncPayload {
                     chat_id: sync.chat_id,
@@ -206,46 +173,48 @@ impl Inbound {
                 },
             ),
             ClientFrame::Typing { chat_id, is_typing } => encode(
-                if *is_typing { "typing_start" } else { "typing_stop" },
+                if *is_typing { ClientFrameType::TypingStart } else { ClientFrameType::TypingStop },
                 request_id,
                 TypingPayload { chat_id: *chat_id },
             ),
             ClientFrame::PresenceSubscribe { user_ids } => {
-                encode("presence_subscribe", request_id, UsersPayload { user_ids: user_ids.clone() })
+                encode(ClientFrameType::PresenceSubscribe, request_id, UsersPayload { user_ids: user_ids.clone() })
             }
             ClientFrame::PresenceUnsubscribe { user_ids } => {
-                encode("presence_unsubscribe", request_id, UsersPayload { user_ids: user_ids.clone() })
+                encode(ClientFrameType::PresenceUnsubscribe, request_id, UsersPayload { user_ids: user_ids.clone() })
             }
-            ClientFrame::Heartbeat | ClientFrame::Unknown => encode("heartbeat", request_id, serde_json::Map::new()),
+            ClientFrame::Heartbeat | ClientFrame::Unknown => {
+                encode(ClientFrameType::Heartbeat, request_id, HeartbeatPayload {})
+            }
         }
     }
 }
 
-fn encode(frame_type: &'static str, request_id: Option<&RequestId>, payload: impl Serialize) -> String {
-    serde_json::to_string(&EnvelopeOut { frame_type, request_id, payload })
+fn encode(frame_type: ClientFrameType, request_id: Option<&RequestId>, payload: impl Serialize) -> String {
+    serde_json::to_string(&EnvelopeOut { frame_type: frame_type.as_str(), request_id, payload })
         .expect("strings, numbers and lists always serialize")
 }
 
 fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: bool) -> Result<ClientFrame, ErrorBody> {
     let payload = payload.map_or("{}", RawValue::get);
-    let answered = matches!(frame_type, "send_message" | "sync_request" | "presence_subscribe");
-    if answered && !has_request_id {
-        return Err(invalid(format!("`{frame_type}` needs a request_id")));
+    let Some(frame_type) = ClientFrameType::from_text(frame_type) else { return Ok(ClientFrame::Unknown) };
+    if frame_type.needs_request_id() && !has_request_id {
+        return Err(invalid(format!("`{}` needs a request_id", frame_type.as_str())));
     }
     Ok(match frame_type {
-        "send_message" => {
+        ClientFrameType::SendMessage => {
             let send = read::<SendMessagePayload>(payload)?.validate().map_err(|invalid| invalid.error)?;
             ClientFrame::SendMessage(send)
         }
-        "ack" => {
+        ClientFrameType::Ack => {
             let AckPayload { chat_id, last_acked_sequence } = read(payload)?;
             ClientFrame::Ack { chat_id, sequence: last_acked_sequence }
         }
-        "mark_read" => {
+        ClientFrameType::MarkRead => {
             let MarkReadPayload { chat_id, last_read_sequence } = read(payload)?;
             ClientFrame::MarkRead { chat_id, sequence: last_read_sequence }
         }
-        "sync_request" => {
+        ClientFrameType::SyncRequest => {
             let SyncPayload { chat_id, last_acked_sequence, limit } = read(payload)?;
             let limit = match limit {
                 None => SYNC_PAGE_DEFAULT,
@@ -254,14 +223,13 @@ fn parse_payload(frame_type: &str, payload: Option<&RawValue>, has_request_id: b
             };
             ClientFrame::SyncRequest(Sync { chat_id, after: last_acked_sequence, limit })
         }
-        "typing_start" | "typing_stop" => {
+        ClientFrameType::TypingStart | ClientFrameType::TypingStop => {
             let TypingPayload { chat_id } = read(payload)?;
-            ClientFrame::Typing { chat_id, is_typing: frame_type == "typing_start" }
+            ClientFrame::Typing { chat_id, is_typing: frame_type == ClientFrameType::TypingStart }
         }
-        "presence_subscribe" => ClientFrame::PresenceSubscribe { user_ids: read_users(payload)? },
-        "presence_unsubscribe" => ClientFrame::PresenceUnsubscribe { user_ids: read_users(payload)? },
-        "heartbeat" => ClientFrame::Heartbeat,
-        _ => ClientFrame::Unknown,
+        ClientFrameType::PresenceSubscribe => ClientFrame::PresenceSubscribe { user_ids: read_users(payload)? },
+        ClientFrameType::PresenceUnsubscribe => ClientFrame::PresenceUnsubscribe { user_ids: read_users(payload)? },
+        ClientFrameType::Heartbeat => ClientFrame::Heartbeat,
     })
 }
 

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::RequestId;
-use crate::ErrorBody;
+use super::{Described, RequestId};
+use crate::{ErrorBody, schema};
 
 macro_rules! server_frames {
-    ($($(#[$doc:meta])* $variant:ident($payload:ty) = $name:literal,)*) => {
+    ($($(#[doc = $doc:literal])* $variant:ident($payload:ty) = $name:literal,)*) => {
         /// What the server can say.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum ServerFrame {
-            $($(#[$doc])* $variant($payload),)*
+            $($(#[doc = $doc])* $variant($payload),)*
             /// A type of a later version; clients ignore it.
             Unknown,
         }
@@ -29,6 +29,11 @@ macro_rules! server_frames {
                     $(Self::$variant(payload) => encode($name, request_id, payload),)*
                     Self::Unknown => encode("unknown", request_id, &serde_json::Map::new()),
                 }
+            }
+
+            /// Every type of frame that the server can send, with what may be in it.
+            pub(crate) fn described() -> Vec<Described> {
+                vec![$(Described::new::<$payload>($name, concat!($($doc),*)),)*]
             }
 
             fn parse(frame_type: &str, payload: &str) -> Result<Self, serde_json::Error> {
@@ -115,12 +120,16 @@ fn encode<P: Serialize>(frame_type: &'static str, request_id: Option<&RequestId>
 }
 
 /// Payload of `connection_established`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ConnectionEstablished {
+    #[schema(value_type = schema::ConnectionId)]
     pub connection_id: ConnectionId,
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
+    #[schema(value_type = String, format = "uuid")]
     pub device_id: DeviceId,
+    #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
     pub heartbeat_interval_ms: u64,
     pub protocol_version: u32,
@@ -132,9 +141,9 @@ pub struct ConnectionEstablished {
 pub struct SendMessageAck {
     #[schema(value_type = String, format = "uuid")]
     pub client_message_id: ClientMessageId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::MessageId)]
     pub message_id: MessageId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     #[schema(value_type = u64)]
     pub sequence: Sequence,
@@ -145,28 +154,29 @@ pub struct SendMessageAck {
 
 /// A message as everybody sees it; borrowed where it is written, owned where it is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Message, description = "A message as everybody sees it.")]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MessageBody<'a> {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::MessageId)]
     pub message_id: MessageId,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     #[schema(value_type = u64)]
     pub sequence: Sequence,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub sender_id: UserId,
-    #[schema(value_type = String)]
+    #[schema(value_type = String, min_length = 1)]
     pub content: Cow<'a, str>,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ContentType)]
     pub content_type: ContentType,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub expires_at: Option<Timestamp>,
     /// Only to the sender's own devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = "uuid")]
+    #[schema(value_type = String, format = "uuid", required = false)]
     pub client_message_id: Option<ClientMessageId>,
 }
 
@@ -193,15 +203,19 @@ pub fn message_body(message: &Message, reader: Option<UserId>) -> Bytes {
 }
 
 /// Payload of `sync_response`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct SyncResponse<'a> {
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
+    #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,
     pub has_more: bool,
     /// The first sequence that was not examined; present when `has_more`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
     pub next_sequence: Option<Sequence>,
+    #[schema(value_type = u64)]
     pub head_sequence: Sequence,
 }
 
@@ -213,30 +227,40 @@ impl SyncResponse<'_> {
 }
 
 /// Payload of `receipt`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Receipt)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ReceiptBody {
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
+    #[schema(value_type = u64)]
     pub delivered_sequence: Sequence,
+    #[schema(value_type = u64)]
     pub read_sequence: Sequence,
 }
 
 /// Payload of `message_expired`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MessageExpired {
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
+    #[schema(value_type = Vec<u64>)]
     pub sequences: Vec<Sequence>,
 }
 
 /// Payload of `chat_updated`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ChatUpdated {
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
+    #[schema(value_type = schema::ChatChange)]
     pub change: ChatChangeKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = schema::UserId, required = false)]
     pub user_id: Option<UserId>,
 }
 
@@ -256,11 +280,25 @@ pub enum ChatChangeKind {
     Unknown,
 }
 
+impl ChatChangeKind {
+    /// Every change that the server tells of.
+    pub(crate) const TOLD: [Self; 6] = [
+        Self::Created,
+        Self::Renamed,
+        Self::MemberAdded,
+        Self::MemberRemoved,
+        Self::RoleChanged,
+        Self::MessageTtlChanged,
+    ];
+}
+
 /// Payload of `typing_indicator`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct TypingIndicator {
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     pub is_typing: bool,
 }
@@ -279,11 +317,11 @@ pub enum PresenceStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Presence {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     pub status: PresenceStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub last_seen: Option<Timestamp>,
 }
 
@@ -309,23 +347,32 @@ pub struct PresenceSnapshot {
 pub type PresenceChanged = Presence;
 
 /// Payload of `resync`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Resync {
     pub reason: String,
 }
 
+impl Resync {
+    /// The push for whomever others may have passed by.
+    pub fn missed_pushes() -> Bytes {
+        ServerFrame::Resync(Self { reason: "missed_pushes".to_owned() }).encode(None)
+    }
+}
+
 /// Payload of `heartbeat_ack`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct HeartbeatAck {
+    #[schema(value_type = String, format = DateTime)]
     pub server_time: Timestamp,
 }
 
 /// Payload of `connection_closing`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ConnectionClosing {
+    #[schema(value_type = schema::CloseReason)]
     pub reason: String,
     pub message: String,
     pub reconnect_delay_ms: u64,
@@ -337,6 +384,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::asyncapi::assert_described;
 
     fn message() -> Message {
         Message {
@@ -355,6 +403,7 @@ mod tests {
     fn check(text: Bytes, expected: Expect) {
         let text = String::from_utf8(text.to_vec()).unwrap();
         expected.assert_eq(&text);
+        assert_described("ServerFrame", &text);
         let parsed = Outbound::parse(&text).unwrap();
         assert_eq!(parsed.frame.encode(parsed.request_id.as_ref()), text, "it round-trips");
     }
@@ -413,9 +462,9 @@ mod tests {
         ];
         let presences = views.map(|view| (user_id, view).into()).into();
         check(
-            ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(None),
+            ServerFrame::PresenceSnapshot(PresenceSnapshot { presences }).encode(RequestId::new("r-7").as_ref()),
             expect![[
-                r#"{"type":"presence_snapshot","payload":{"presences":[{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"online"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline","last_seen":"2026-01-30T14:30:00.000Z"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"unknown"}]}}"#
+                r#"{"type":"presence_snapshot","request_id":"r-7","payload":{"presences":[{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"online"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline","last_seen":"2026-01-30T14:30:00.000Z"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"offline"},{"user_id":"user_030C1G60R30C1G60R30C1G60R3","status":"unknown"}]}}"#
             ]],
         );
     }

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Me, Sensitive};
+use crate::schema;
 
 /// Body of POST `/auth/request-otp`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -96,7 +97,7 @@ pub struct WsTicket {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Session {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::SessionId)]
     pub session_id: SessionId,
     #[schema(value_type = String, format = "uuid")]
     pub device_id: DeviceId,

@@ -2,21 +2,22 @@ use domain::{ChatId, ChatType, MessageId, Role, Sequence, Timestamp, UserId};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::{User, schema};
+use super::User;
+use crate::schema;
 
 /// Body of POST `/chats`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct CreateChat {
     #[serde(rename = "type")]
-    #[schema(schema_with = schema::chat_type)]
+    #[schema(value_type = schema::ChatType)]
     pub chat_type: ChatType,
     /// Needed for a group; a direct chat has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
     /// The other members; naming oneself changes nothing.
-    #[schema(value_type = Vec<String>)]
+    #[schema(value_type = Vec<schema::UserId>)]
     pub member_ids: Vec<UserId>,
 }
 
@@ -42,12 +43,13 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ChatSummary {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     #[serde(rename = "type")]
-    #[schema(schema_with = schema::chat_type)]
+    #[schema(value_type = schema::ChatType)]
     pub chat_type: ChatType,
     /// `null` for direct chats.
+    #[schema(required = true)]
     pub name: Option<String>,
     pub member_count: u32,
     #[schema(value_type = String, format = DateTime)]
@@ -56,14 +58,15 @@ pub struct ChatSummary {
     #[schema(max_items = 5)]
     pub other_participants: Vec<User>,
     /// `null` in an empty chat, and when all messages have expired.
+    #[schema(required = true)]
     pub last_message: Option<LastMessage>,
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub last_message_at: Option<Timestamp>,
     /// Messages above my read watermark that I did not send.
     pub unread_count: u64,
     pub my_membership: MyMembership,
     /// How long messages live that do not say it themselves; `null` is for ever.
-    #[schema(minimum = 1, maximum = 31_536_000)]
+    #[schema(minimum = 1, maximum = 31_536_000, required = true)]
     pub message_ttl_seconds: Option<u64>,
     // In the inbox too, so that a client learns from one list where it stands in every chat.
     #[schema(value_type = u64)]
@@ -78,14 +81,14 @@ pub struct ChatSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct LastMessage {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::MessageId)]
     pub message_id: MessageId,
     #[schema(value_type = u64)]
     pub sequence: Sequence,
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub sender_id: UserId,
     /// `null` if the content is encrypted.
-    #[schema(max_length = 100)]
+    #[schema(max_length = 100, required = true)]
     pub preview: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
@@ -95,10 +98,10 @@ pub struct LastMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MyMembership {
-    #[schema(schema_with = schema::role)]
+    #[schema(value_type = schema::Role)]
     pub role: Role,
     /// `null` if the chat is not muted; the end of the year 9999 if it is muted for ever.
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub muted_until: Option<Timestamp>,
 }
 
@@ -122,10 +125,10 @@ pub struct ChatDetails {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Member {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     pub display_name: String,
-    #[schema(schema_with = schema::role)]
+    #[schema(value_type = schema::Role)]
     pub role: Role,
     #[schema(value_type = String, format = DateTime)]
     pub joined_at: Timestamp,
@@ -135,11 +138,11 @@ pub struct Member {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct AddMember {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     /// `member` unless given.
     #[serde(default)]
-    #[schema(schema_with = schema::role, required = false)]
+    #[schema(value_type = schema::Role, required = false)]
     pub role: Role,
 }
 
@@ -147,7 +150,7 @@ pub struct AddMember {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ChangeRole {
-    #[schema(schema_with = schema::role)]
+    #[schema(value_type = schema::Role)]
     pub role: Role,
 }
 
@@ -164,11 +167,11 @@ pub struct Mute {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Muted {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     pub muted: bool,
     /// Absent if it is not muted, or for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
+    #[schema(value_type = String, format = DateTime, required = false)]
     pub muted_until: Option<Timestamp>,
 }

@@ -11,7 +11,8 @@ pub struct PushRegistration {
     pub provider: PushProvider,
     /// For `webhook`: what the operator's service calls the device, 1 to 2048 visible ASCII characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, max_length = 2048)]
+    // Without a bound in the schema: beside `webpush` it is ignored, however long it is.
+    #[schema(value_type = Option<String>)]
     pub token: Option<Sensitive>,
     /// For `webpush`: the address at the browser's push service.
     #[serde(default, skip_serializing_if = "Option::is_none")]

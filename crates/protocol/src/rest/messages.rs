@@ -4,7 +4,7 @@ use utoipa::ToSchema;
 
 use super::{FieldError, Sensitive};
 use crate::frame::{MessageBody, SendMessagePayload};
-use crate::{ErrorBody, ErrorCode, frame};
+use crate::{ErrorBody, ErrorCode, frame, schema};
 
 /// Body of POST `/chats/{chat_id}/messages`: a `send_message` frame whose chat is in the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -18,6 +18,7 @@ pub struct SendMessage {
     pub content: Sensitive,
     /// `text/plain` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ContentType>)]
     pub content_type: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
@@ -45,10 +46,11 @@ impl SendMessage {
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Message<'a> {
     #[serde(flatten)]
-    #[schema(value_type = MessageBody<'static>)]
+    #[schema(inline, value_type = MessageBody<'static>)]
     pub message: MessageBody<'a>,
     /// On my own messages only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = MessageStatus, required = false)]
     pub status: Option<MessageStatus>,
 }
 
@@ -100,7 +102,7 @@ pub struct MarkRead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MarkedRead {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     #[schema(value_type = u64)]
     pub delivered_sequence: Sequence,
@@ -112,7 +114,7 @@ pub struct MarkedRead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Receipts {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     #[schema(value_type = u64)]
     pub sequence: Sequence,
@@ -129,7 +131,7 @@ pub struct Receipts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MemberWatermarks {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     #[schema(value_type = u64)]
     pub delivered_sequence: Sequence,

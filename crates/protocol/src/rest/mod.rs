@@ -7,7 +7,6 @@ mod auth;
 mod chats;
 mod devices;
 mod messages;
-mod schema;
 mod sensitive;
 mod service;
 mod users;
@@ -53,6 +52,7 @@ pub struct Paged<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pagination {
     /// Opaque; `null` at the end of the list.
+    #[schema(required = true)]
     pub next_cursor: Option<String>,
     /// Whether there is another page.
     pub has_more: bool,

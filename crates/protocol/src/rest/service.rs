@@ -13,6 +13,7 @@ pub struct Service {
     /// What content may be.
     pub content_types: Vec<String>,
     /// The key that browsers subscribe to Web Push with (`applicationServerKey`); `null` where it is off.
+    #[schema(required = true)]
     pub web_push_public_key: Option<String>,
     pub limits: ServiceLimits,
 }

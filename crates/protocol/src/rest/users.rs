@@ -2,13 +2,14 @@ use domain::{PresenceVisibility, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Sensitive, schema};
+use super::Sensitive;
+use crate::schema;
 
 /// A user as everybody sees them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct User {
-    #[schema(value_type = String)]
+    #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
     pub display_name: String,
     #[schema(value_type = String, format = DateTime)]
@@ -29,9 +30,9 @@ pub struct Me {
     pub user: User,
     /// Absent for users who come with another system's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = String, required = false)]
     pub phone_number: Option<Sensitive>,
-    #[schema(schema_with = schema::presence_visibility)]
+    #[schema(value_type = schema::PresenceVisibility)]
     pub presence_visibility: PresenceVisibility,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
@@ -86,6 +87,6 @@ pub struct Contacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct PresenceQuery {
-    #[schema(value_type = Vec<String>, max_items = 100)]
+    #[schema(value_type = Vec<schema::UserId>, max_items = 100)]
     pub user_ids: Vec<UserId>,
 }

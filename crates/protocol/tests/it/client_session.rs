@@ -473,6 +473,24 @@ fn how_each_end_of_a_connection_goes_on() {
     }
 }
 
+/// A server that stood still serves the handshakes that waited, also those whose clients are gone.
+#[test]
+fn a_handshake_that_was_given_up_takes_the_place_of_the_next_and_ends_no_session() {
+    let given_up: [fn(&mut Client) -> Vec<String>; 2] =
+        [|client| client.at(10_000).timeout(), |client| client.at(10_000).disconnect(Ended::Lost)];
+    for give_up in given_up {
+        let mut client = Client::new();
+        client.outputs();
+        assert_eq!(give_up(&mut client).last().unwrap(), "disconnected");
+        client.at(12_000).timeout();
+        client.establish();
+        assert_eq!(client.at(12_100).closed(CloseReason::DuplicateConnection), ["disconnected"]);
+        client.at(14_000).timeout();
+        client.establish();
+        assert_eq!(client.at(70_000).closed(CloseReason::DuplicateConnection), ["stopped DuplicateConnection"]);
+    }
+}
+
 #[test]
 fn reconnects_are_tried_for_ever_with_growing_pauses_and_start_over_once_established() {
     let mut client = Client::new();
@@ -558,6 +576,22 @@ fn an_unknown_chat_is_looked_up_once_and_tracked_from_there() {
     assert_eq!(client.outputs(), ["> sync y1 after 7"], "which brings what the push had");
     client.session.list(client.now, chat(2), Sequence(7), Sequence(9));
     assert_eq!(client.outputs(), [""; 0], "a chat that is tracked keeps its place");
+}
+
+/// Another device of the user may be quicker to acknowledge than this one is to look the chat up.
+#[test]
+fn what_was_pushed_while_a_chat_was_unknown_is_handed_out_though_another_device_has_acknowledged_it() {
+    for learn in [
+        (|session, now| session.track(now, chat(2), Sequence(9))) as fn(&mut ClientSession, Instant),
+        |session, now| session.list(now, chat(2), Sequence(9), Sequence(9)),
+    ] {
+        let mut client = Client::established(0);
+        for sequence in [8, 7, 9] {
+            client.hear(None, ServerFrame::Message(message(chat(2), sequence)));
+        }
+        learn(&mut client.session, client.now);
+        assert_eq!(client.outputs(), ["> sync y1 after 6"]);
+    }
 }
 
 #[test]

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt::Display;
 
 use axum::Json;
@@ -15,12 +16,17 @@ impl AdminError {
     pub(super) fn new(code: ErrorCode, message: impl Display) -> Self {
         Self(ErrorBody::new(code, message))
     }
+
+    /// What the service stands on has failed.
+    pub(super) fn failed(failure: impl Error + 'static) -> Self {
+        error!(error = &failure as &dyn Error, "an operator was not answered");
+        Self::new(ErrorCode::ServiceUnavailable, "the service cannot do this now; the log says why")
+    }
 }
 
 impl From<StoreError> for AdminError {
     fn from(failure: StoreError) -> Self {
-        error!(error = &failure as &dyn std::error::Error, "an operator was not answered");
-        Self::new(ErrorCode::ServiceUnavailable, "the service cannot do this now; the log says why")
+        Self::failed(failure)
     }
 }
 

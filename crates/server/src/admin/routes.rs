@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use domain::UserId;
+use domain::{ConnectionId, UserId};
 use ports::{GatewayId, Route};
 use protocol::ErrorCode;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use super::Admin;
 use super::error::AdminError;
 
 /// Connections of a gateway that are counted. Beyond that it has more.
-const COUNTED_MAX: usize = 10_000;
+pub(super) const COUNTED_MAX: usize = 10_000;
 /// Connections of a gateway in an answer, unless another number is asked for.
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
@@ -25,7 +25,7 @@ pub(super) async fn of_user(
     State(admin): State<Admin>,
     Path(user_id): Path<String>,
 ) -> Result<Json<Value>, AdminError> {
-    let user_id: UserId = user_id.parse().map_err(|error| AdminError::new(ErrorCode::ValidationError, error))?;
+    let user_id: UserId = super::parse(&user_id)?;
     let routes = admin.routes.routes(user_id).await?;
     Ok(Json(json!({ "user_id": user_id, "connections": bodies(&routes) })))
 }
@@ -46,11 +46,7 @@ pub(super) async fn of_gateway(
     Path(id): Path<String>,
     Query(ListQuery { limit }): Query<ListQuery>,
 ) -> Result<Json<Value>, AdminError> {
-    let limit = limit.unwrap_or(LIMIT);
-    if !(1..=LIMIT_MAX).contains(&limit) {
-        let message = format!("`limit` is {limit}, and must be from 1 to {LIMIT_MAX}");
-        return Err(AdminError::new(ErrorCode::ValidationError, message));
-    }
+    let limit = super::limit(limit, LIMIT, LIMIT_MAX)?;
     let gateway = GatewayId(id.into());
     let is_live = admin.routes.live_gateways().await?.contains(&gateway);
     let (routes, has_more) = listed(&admin, &gateway, limit).await?;
@@ -63,14 +59,25 @@ pub(super) async fn of_gateway(
 }
 
 /// Up to `limit` routes of a gateway, and whether there are more.
-async fn listed(admin: &Admin, gateway: &GatewayId, limit: usize) -> Result<(Vec<Route>, bool), AdminError> {
+pub(super) async fn listed(admin: &Admin, gateway: &GatewayId, limit: usize) -> Result<(Vec<Route>, bool), AdminError> {
     let mut routes = admin.routes.on_gateway(gateway, limit + 1).await?;
     let has_more = routes.len() > limit;
     routes.truncate(limit);
     Ok((routes, has_more))
 }
 
-fn bodies(routes: &[Route]) -> Vec<Value> {
+/// Where a connection is. Each gateway's first [`COUNTED_MAX`] are looked at: routes are kept by user, and nobody else asks.
+pub(super) async fn connection(admin: &Admin, connection_id: ConnectionId) -> Result<Option<Route>, AdminError> {
+    for gateway in admin.routes.live_gateways().await? {
+        let (routes, _) = listed(admin, &gateway, COUNTED_MAX).await?;
+        if let Some(route) = routes.into_iter().find(|route| route.connection_id == connection_id) {
+            return Ok(Some(route));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn bodies(routes: &[Route]) -> Vec<Value> {
     let body = |route: &Route| {
         json!({
             "connection_id": route.connection_id,
@@ -88,63 +95,38 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use axum::Router;
-    use axum::body::{Body, to_bytes};
-    use domain::{ConnectionId, DeviceId};
-    use http::Request;
+    use domain::DeviceId;
     use memory::MemoryRoutes;
-    use metrics_exporter_prometheus::PrometheusBuilder;
     use ports::{Clock, Ids, RandomIds, RouteWriter, SystemClock};
-    use tower::ServiceExt;
 
     use super::*;
-    use crate::admin::{AdminToken, router};
+    use crate::admin::world::World;
 
     /// What operators see of gateways with so many connections, of which some beat.
-    struct World {
-        token: Arc<AdminToken>,
-        app: Router,
-    }
-
-    impl World {
-        async fn with(gateways: &[(&str, usize, bool)]) -> Self {
-            let routes = MemoryRoutes::new(Arc::new(SystemClock), Duration::from_secs(15));
-            for (name, count, beats) in gateways {
-                let gateway = GatewayId((*name).into());
-                for _ in 0..*count {
-                    let route = Route {
-                        connection_id: ConnectionId::from(RandomIds.ulid()),
-                        user_id: UserId::from(RandomIds.ulid()),
-                        device_id: DeviceId::from_bytes(rand::random()),
-                        gateway: gateway.clone(),
-                        connected_at: SystemClock.now(),
-                    };
-                    routes.register(&route).await.unwrap();
-                }
-                if *beats {
-                    routes.beat(&gateway).await.unwrap();
-                }
+    async fn world(gateways: &[(&str, usize, bool)]) -> World {
+        let routes = MemoryRoutes::new(Arc::new(SystemClock), Duration::from_secs(15));
+        for (name, count, beats) in gateways {
+            let gateway = GatewayId((*name).into());
+            for _ in 0..*count {
+                let route = Route {
+                    connection_id: ConnectionId::from(RandomIds.ulid()),
+                    user_id: UserId::from(RandomIds.ulid()),
+                    device_id: DeviceId::from_bytes(rand::random()),
+                    gateway: gateway.clone(),
+                    connected_at: SystemClock.now(),
+                };
+                routes.register(&route).await.unwrap();
             }
-            let token = Arc::new(AdminToken::open(tempfile::tempdir().unwrap().path()).unwrap());
-            let admin = Admin { token: token.clone(), routes: Arc::new(routes), outward: None, auditable: None };
-            let app = router(admin, PrometheusBuilder::new().build_recorder().handle());
-            Self { token, app }
+            if *beats {
+                routes.beat(&gateway).await.unwrap();
+            }
         }
-
-        async fn get(&self, path: &str) -> (u16, Value) {
-            let request = Request::get(format!("/admin/v1{path}"))
-                .header("authorization", format!("Bearer {}", self.token.expose()))
-                .body(Body::empty());
-            let answer = self.app.clone().oneshot(request.unwrap()).await.unwrap();
-            let status = answer.status().as_u16();
-            let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
-            (status, serde_json::from_slice(&body).unwrap())
-        }
+        World::with(Arc::new(routes), |_| {})
     }
 
     #[tokio::test]
     async fn gateways_that_beat_are_listed_and_their_connections_counted_up_to_a_bound() {
-        let world = World::with(&[("dead", 1, false), ("empty", 0, true), ("full", 10_001, true)]).await;
+        let world = world(&[("dead", 1, false), ("empty", 0, true), ("full", 10_001, true)]).await;
         let expected = json!({ "gateways": [
             { "gateway": "empty", "connections": 0, "has_more": false },
             { "gateway": "full", "connections": 10_000, "has_more": true },
@@ -154,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gateway_that_beats_no_more_is_known_for_what_it_has_left() {
-        let world = World::with(&[("dead", 1, false), ("empty", 0, true)]).await;
+        let world = world(&[("dead", 1, false), ("empty", 0, true)]).await;
         let (status, mut dead) = world.get("/gateways/dead/connections").await;
         assert_eq!((status, dead["connections"].as_array().unwrap().len()), (200, 1));
         let user_id = dead["connections"][0]["user_id"].as_str().unwrap().to_owned();
@@ -171,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_has_a_hundred_connections_unless_another_number_is_asked_for() {
-        let world = World::with(&[("local", 1001, true)]).await;
+        let world = world(&[("local", 1001, true)]).await;
         for (query, count) in [("", 100), ("?limit=1", 1), ("?limit=1000", 1000)] {
             let (status, answer) = world.get(&format!("/gateways/local/connections{query}")).await;
             let listed = answer["connections"].as_array().unwrap().len();
@@ -181,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_cannot_be_is_refused_by_name() {
-        let world = World::with(&[("local", 1, true)]).await;
+        let world = world(&[("local", 1, true)]).await;
         for limit in [0, 1001] {
             let (status, answer) = world.get(&format!("/gateways/local/connections?limit={limit}")).await;
             let message = format!("`limit` is {limit}, and must be from 1 to 1000");

@@ -32,7 +32,7 @@ use tracing::{info, warn};
 
 use super::rest::{Keys, Rest, RestPorts, rest};
 use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{Admin, AdminToken};
+use crate::admin::{self, Admin, AdminToken, AuditTrail, Node, Pulse};
 use crate::config::Config;
 use crate::engines;
 use crate::health::{self, Probe, Readiness};
@@ -89,7 +89,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     commons.background.spawn(async move { passing.run().await });
     let mut services = Services::default();
     let mut app = Router::new();
-    let (mut hub, mut announced, mut outward, mut ring) = (None, None, None, None);
+    let (mut hub, mut announced, mut outward, mut records, mut ring) = (None, None, None, None, None);
 
     if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
         services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut lanes));
@@ -110,6 +110,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         services.identity = Some(Arc::new(rest.auth));
         services.presences = Some(rest.presence);
         outward = Some(rest.outward);
+        records = Some(rest.records);
         api = Some(rest.api);
     }
     if has(ProcessRole::Gateway) {
@@ -132,13 +133,32 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let Commons { me, peers, routes, mut background, probes, logs, .. } = commons;
-    let readiness = Readiness::of(probes);
+    let Commons { me, clock, peers, routes, mut background, probes, logs, .. } = commons;
+    let readiness = Readiness::of(probes, hub.clone());
     let draining = readiness.draining.clone();
     app = app.merge(health::router(readiness));
     if let Some(api) = api {
-        app = chats::router(api, app);
+        let pages = web::public(web::Site { admin: config.admin.listen, dev: config.dev });
+        app = chats::router(api, app).merge(pages);
     }
+    let node = Node {
+        id: me.id.clone(),
+        roles: roles.clone(),
+        started_at: clock.now(),
+        fleet: Some(admin::Fleet { address: me.address.clone(), peers: peers.clone() }),
+    };
+    let admin = Admin {
+        token: Arc::new(open_admin_token(&config.data_dir).await?),
+        trail: AuditTrail::new(&config.data_dir),
+        node: Arc::new(node),
+        // Kafka's consumers measure how far behind they are.
+        pulse: Arc::new(Pulse::new(vec![])),
+        routes,
+        hub: hub.clone(),
+        records,
+        outward,
+        auditable: None,
+    };
     let mut listeners = JoinSet::new();
     listeners.spawn(serve_calls(listener, services, security, stopped));
     let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced));
@@ -146,7 +166,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(open_admin_token(&config.data_dir).await?), routes, outward, auditable: None },
+        admin,
         hub,
         keys: ring,
         draining,
@@ -272,6 +292,7 @@ fn api(
     let ports = RestPorts {
         stores: Stores::on(store),
         log,
+        outbox: Some(store.clone()),
         ingest,
         tickets: Arc::new(RedisTickets::new(redis.clone())),
         limiter: commons.limiter.clone(),

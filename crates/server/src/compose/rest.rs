@@ -4,12 +4,14 @@ use anyhow::Context;
 use auth::{Auth, KeyRing};
 use notify::VapidKeys;
 use ports::{
-    Clock, Delivery, EventLog, Ids, Ingest, MemberCache, RateLimiter, Routes, TicketStore, Transitions, Watchers,
+    Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, RateLimiter, Routes, TicketStore, Transitions,
+    Watchers,
 };
 use presence::{Doubts, Presence};
 use tokio::task::JoinSet;
 
 use super::{Stores, otp_sender};
+use crate::admin::Records;
 use crate::config::Config;
 use crate::outward::{Outward, OutwardPorts, outward};
 
@@ -25,6 +27,8 @@ pub(super) struct Keys {
 pub(super) struct RestPorts {
     pub(super) stores: Stores,
     pub(super) log: Arc<dyn EventLog>,
+    /// What is not in the log yet; absent where the log is part of the commit.
+    pub(super) outbox: Option<Arc<dyn Outbox>>,
     pub(super) ingest: Arc<dyn Ingest>,
     pub(super) tickets: Arc<dyn TicketStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
@@ -43,6 +47,7 @@ pub(super) struct Rest {
     pub(super) auth: Auth,
     pub(super) presence: Arc<Presence>,
     pub(super) outward: Outward,
+    pub(super) records: Records,
 }
 
 pub(super) fn rest(
@@ -54,6 +59,7 @@ pub(super) fn rest(
     let RestPorts {
         stores,
         log,
+        outbox,
         ingest,
         tickets,
         limiter,
@@ -82,6 +88,19 @@ pub(super) fn rest(
         auth_config,
     )
     .context("no HTTP client can be made for the keys of [auth.external]")?;
+
+    let records = Records {
+        auth: auth.clone(),
+        users: stores.users.clone(),
+        sessions: stores.sessions,
+        chats: stores.chats.clone(),
+        messages: stores.messages.clone(),
+        watermarks: stores.watermarks.clone(),
+        push_devices: stores.push_devices.clone(),
+        transitions: transitions.clone(),
+        outbox,
+        clock: clock.clone(),
+    };
 
     let web_push_public_key = vapid.as_ref().map(|keys| keys.public_key().to_owned());
     let (providers, outward) = outward(
@@ -149,5 +168,5 @@ pub(super) fn rest(
             send_per_user: config.limits.send_per_user(),
         },
     };
-    Ok(Rest { api, auth, presence, outward })
+    Ok(Rest { api, auth, presence, outward, records })
 }

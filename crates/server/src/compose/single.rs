@@ -6,14 +6,14 @@ use fanout::{Fanout, Receipts};
 use gateway::{Gateway, Hub};
 use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
-use notify::VapidKeys;
-use ports::{Clock, GatewayId, Ids, Ingest, RandomIds, SystemClock};
+use notify::{EventWebhook, Notifications, VapidKeys};
+use ports::{Clock, EventLog, GatewayId, Ids, Ingest, ProcessRole, RandomIds, SystemClock};
 use presence::Presence;
 use tokio::task::JoinSet;
 
 use super::rest::{Keys, Rest, RestPorts, rest};
 use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{Admin, AdminToken, Auditable};
+use crate::admin::{Admin, AdminToken, AuditTrail, Auditable, Node, Pulse};
 use crate::config::Config;
 use crate::health::{self, Readiness};
 
@@ -54,12 +54,13 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         },
         &mut lanes,
     ));
-    let Rest { api, auth, presence, outward } = rest(
+    let Rest { api, auth, presence, outward, records } = rest(
         config,
         keys,
         RestPorts {
             stores: Stores::on(&store_ports),
-            log: store_ports,
+            log: store_ports.clone(),
+            outbox: None,
             ingest: ingest.clone(),
             tickets: Arc::new(MemoryTickets::new(clock.clone())),
             limiter: limiter.clone(),
@@ -90,13 +91,34 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     });
     spawn_gateway(&gateway, &mut background);
 
+    let mut consumers: Vec<(_, Arc<dyn EventLog>)> =
+        vec![(Fanout::GROUP, store_ports.clone()), (Notifications::GROUP, store_ports.clone())];
+    if outward.webhook.is_some() {
+        consumers.push((EventWebhook::GROUP, store_ports));
+    }
+    let node =
+        Node { id: gateway_id.0.clone(), roles: ProcessRole::ALL.to_vec(), started_at: SystemClock.now(), fleet: None };
+    let admin = Admin {
+        token: Arc::new(admin_token),
+        trail: AuditTrail::new(&config.data_dir),
+        node: Arc::new(node),
+        pulse: Arc::new(Pulse::new(consumers)),
+        routes,
+        hub: Some(hub.clone()),
+        records: Some(records),
+        outward: Some(outward),
+        auditable: Some(auditable),
+    };
+
     let health = store.clone();
-    let readiness = Readiness::of([("store", Arc::new(move || health.health()) as health::Probe)]);
+    let readiness = Readiness::of([("store", Arc::new(move || health.health()) as health::Probe)], Some(hub.clone()));
     let draining = readiness.draining.clone();
-    let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness)));
+    // Beside the API and not inside it: its answers are for one user and never kept, pages are for all and checked by tag.
+    let pages = web::public(web::Site { admin: config.admin.listen, dev: config.dev });
+    let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness))).merge(pages);
     Ok(Service {
         app,
-        admin: Admin { token: Arc::new(admin_token), routes, outward: Some(outward), auditable: Some(auditable) },
+        admin,
         hub: Some(hub),
         keys: Some(ring),
         draining,

@@ -235,6 +235,12 @@ mod tests {
             ],
         );
         refused(
+            from_environment("TIDINGS_ALLOWED_ORIGINS", "https://a.example, https://b.example/"),
+            expect![[
+                r#"`allowed_origins` is not usable: `https://b.example/` is no origin, such as https://app.example or http://localhost:3000"#
+            ]],
+        );
+        refused(
             from_environment("TIDINGS_AUTH__OTP__SENDER", "fixed"),
             expect!["`auth.otp.sender` is not usable: `fixed` lets anybody sign in and needs --dev"],
         );

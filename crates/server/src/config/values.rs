@@ -24,6 +24,10 @@ impl Config {
                 );
             }
         }
+        if let Some(origin) = self.origins().find(|origin| *origin != "*" && !is_origin(origin)) {
+            let message = format!("`{origin}` is no origin, such as https://app.example or http://localhost:3000");
+            return invalid("allowed_origins", message);
+        }
         match self.otp_sender() {
             OtpSender::Fixed if !self.dev => {
                 return invalid("auth.otp.sender", "`fixed` lets anybody sign in and needs --dev".into());
@@ -110,6 +114,11 @@ impl Config {
             ),
             (false, _) => invalid("rpc", "certificates need ca_file, cert_file and key_file"),
         }
+    }
+
+    /// The origins of `allowed_origins`, one by one.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
+        self.allowed_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
     }
 
     /// The parts of the service that this process is, each once.
@@ -250,4 +259,11 @@ impl External {
             name_claim: (!self.name_claim.is_empty()).then(|| self.name_claim.clone()),
         }))
     }
+}
+
+/// Whether a browser would name a page so: a scheme and a host, and nothing behind them.
+fn is_origin(text: &str) -> bool {
+    let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_bare = |authority: &str| !authority.contains(['/', '?', '#', '@', '*']);
+    authority.is_some_and(is_bare) && text.parse::<http::Uri>().is_ok_and(|uri| uri.host().is_some())
 }

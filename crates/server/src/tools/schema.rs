@@ -165,10 +165,9 @@ fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
 }
 
 /// The policy of a role, or nothing if it needs none.
-pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> String {
+pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> anyhow::Result<String> {
     let which = Policies { role: Some(role.name().to_owned()), account_id: "*".to_owned(), msk_cluster: None };
-    let policies = policies(config, &which).unwrap_or_default();
-    policies.into_iter().filter_map(|(_, policy)| policy).collect()
+    Ok(policies(config, &which)?.into_iter().filter_map(|(_, policy)| policy).collect())
 }
 
 /// The policies that are asked for, each with its role.

@@ -174,7 +174,7 @@ impl Watchers for Nobody {
 
 #[async_trait]
 impl Delivery for Nobody {
-    async fn deliver(&self, _: &GatewayId, _: Vec<Push>) -> Result<(), StoreError> {
+    async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -1,0 +1,138 @@
+use client::{Api, ApiError, HistoryRange};
+use domain::{ChatId, ChatType, Sequence, UserId};
+use protocol::ErrorCode;
+use protocol::rest::{
+    AddMember, ChatDetails, ChatSummary, CreateChat, Lookup, MemberWatermarks, Mute, Sensitive, UpdateChat,
+};
+
+use super::app::effect::{Answer, Request};
+use super::app::log::Log;
+
+/// Asks the server what the app wants to know. Whatever happens, there is an answer.
+pub(crate) async fn run(api: Api, request: Request) -> Answer {
+    match ask(&api, request.clone()).await {
+        Ok(answer) => answer,
+        Err(Refusal(why)) => Answer::Failed { request, why },
+    }
+}
+
+/// Why not: a sentence for the person.
+pub(crate) struct Refusal(pub(crate) String);
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self(explain(&error))
+    }
+}
+
+/// What went wrong, without the words that are for programs.
+pub(crate) fn explain(error: &ApiError) -> String {
+    match error {
+        ApiError::Refused { error, .. } => error.message.clone(),
+        ApiError::Transport(_) => "the server does not answer; try again in a moment".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+async fn ask(api: &Api, request: Request) -> Result<Answer, Refusal> {
+    match request {
+        Request::Inbox => Ok(Answer::Inbox(inbox(api).await?)),
+        Request::Chat(chat_id) => {
+            let details = Box::new(api.chat(chat_id).await?);
+            let watermarks = watermarks(api, chat_id, details.summary.head_sequence).await?;
+            Ok(Answer::Chat { details, watermarks })
+        }
+        Request::Page { chat_id, before } => {
+            let range = HistoryRange { before, after: None, limit: Some(Log::PAGE_LEN) };
+            Ok(Answer::Page { chat_id, before, page: api.history(chat_id, range).await? })
+        }
+        Request::New { phone_number } => Ok(Answer::Made(Box::new(direct_chat(api, phone_number).await?))),
+        Request::Group { name, phone_numbers } => {
+            let member_ids = look_up(api, &phone_numbers).await?;
+            let chat = CreateChat { chat_type: ChatType::Group, name: Some(name), member_ids };
+            Ok(Answer::Made(Box::new(api.create_chat(&chat).await?)))
+        }
+        Request::Add { chat_id, phone_number } => {
+            let user_id = look_up_one(api, phone_number).await?;
+            let member = api.add_member(chat_id, &AddMember { user_id, role: domain::Role::Member }).await?;
+            done(api, chat_id, format!("{} is a member now", member.display_name)).await
+        }
+        Request::Leave(chat_id) => {
+            api.leave(chat_id).await?;
+            Ok(Answer::Left(chat_id))
+        }
+        Request::Mute { chat_id, duration } => {
+            api.mute(chat_id, &Mute { duration_seconds: duration.map(|duration| duration.as_secs()) }).await?;
+            done(api, chat_id, "this chat is quiet now; /unmute ends that".to_owned()).await
+        }
+        Request::Unmute(chat_id) => {
+            api.unmute(chat_id).await?;
+            done(api, chat_id, "this chat rings again".to_owned()).await
+        }
+        Request::SetTtl { chat_id, ttl } => {
+            let message_ttl_seconds = Some(ttl.map(|ttl| ttl.as_duration().as_secs()));
+            api.update_chat(chat_id, &UpdateChat { name: None, message_ttl_seconds }).await?;
+            let said = if ttl.is_some() { "new messages vanish after that time" } else { "new messages stay" };
+            done(api, chat_id, said.to_owned()).await
+        }
+        Request::AddContact { chat_id, user_id } => {
+            let user = api.add_contact(user_id).await?;
+            done(api, chat_id, format!("{} is a contact now", user.display_name)).await
+        }
+    }
+}
+
+async fn done(api: &Api, chat_id: ChatId, said: String) -> Result<Answer, Refusal> {
+    Ok(Answer::Done { details: Box::new(api.chat(chat_id).await?), said })
+}
+
+async fn inbox(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
+    let mut chats = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = api.chats(cursor.as_deref()).await?;
+        chats.extend(page.data.chats);
+        cursor = page.pagination.next_cursor;
+        if cursor.is_none() {
+            return Ok(chats);
+        }
+    }
+}
+
+/// How far members have come. Of a last message that is gone there are no receipts, and none to show either.
+async fn watermarks(api: &Api, chat_id: ChatId, head: Sequence) -> Result<Vec<MemberWatermarks>, ApiError> {
+    if head == Sequence::ZERO {
+        return Ok(Vec::new());
+    }
+    match api.receipts(chat_id, head).await {
+        Ok(receipts) => Ok(receipts.members),
+        Err(ApiError::Refused { error, .. }) if error.code == ErrorCode::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The direct chat with somebody, made if there is none.
+pub(crate) async fn direct_chat(api: &Api, phone_number: String) -> Result<ChatDetails, Refusal> {
+    let user_id = look_up_one(api, phone_number).await?;
+    // Whoever writes to somebody lets them see when they are online, as far as the other wants the same.
+    api.add_contact(user_id).await?;
+    let chat = CreateChat { chat_type: ChatType::Direct, name: None, member_ids: vec![user_id] };
+    Ok(api.create_chat(&chat).await?)
+}
+
+async fn look_up_one(api: &Api, phone_number: String) -> Result<UserId, Refusal> {
+    let missing = nobody_with(&phone_number);
+    look_up(api, &[phone_number]).await?.first().copied().ok_or(missing)
+}
+
+/// The users with these numbers, in their order.
+async fn look_up(api: &Api, phone_numbers: &[String]) -> Result<Vec<UserId>, Refusal> {
+    let lookup = Lookup { phone_numbers: phone_numbers.iter().map(|number| Sensitive(number.clone())).collect() };
+    let results = api.look_up_users(&lookup).await?.results;
+    let found = phone_numbers.iter().zip(results);
+    found.map(|(number, user)| user.map(|user| user.user_id).ok_or_else(|| nobody_with(number))).collect()
+}
+
+fn nobody_with(phone_number: &str) -> Refusal {
+    Refusal(format!("nobody with the number {phone_number} is on this server yet"))
+}

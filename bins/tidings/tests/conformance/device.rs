@@ -1,0 +1,285 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use client::{Client, ClientEvent, ClientHandle, Events, SendError, StopReason};
+use domain::{ChatId, ClientMessageId, DeviceId, Sequence, UserId};
+use futures_util::FutureExt;
+use protocol::ErrorCode;
+use protocol::frame::{ChatUpdated, MessageBody, PresenceStatus, ReceiptBody, SendMessage, SendMessageAck};
+use protocol::rest::Tokens;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::proxy::Proxy;
+
+/// A device: an application with its storage, and a client of the SDK while it runs.
+pub(crate) struct Device {
+    pub(crate) user_id: UserId,
+    pub(crate) proxy: Arc<Proxy>,
+    device_id: DeviceId,
+    pub(crate) client: Client,
+    pub(crate) storage: Storage,
+    pub(crate) first_token: String,
+    running: Option<Running>,
+    /// What was counted before the connection was last disturbed.
+    disturbed: Counts,
+}
+
+struct Running {
+    handle: ClientHandle,
+    application: JoinHandle<()>,
+    /// Waits for acks. It ends with the client.
+    acks: JoinSet<()>,
+}
+
+/// What outlives the client. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Storage {
+    kept: Arc<Mutex<Kept>>,
+    holds: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) messages: BTreeMap<ChatId, Vec<MessageBody<'static>>>,
+    pub(crate) positions: BTreeMap<ChatId, Sequence>,
+    /// The application's queue: what it wants to be sent, and what became of it.
+    pub(crate) queue: Vec<Queued>,
+    pub(crate) held: Option<MessageBody<'static>>,
+    /// Everything that was handed out is dealt with.
+    is_idle: bool,
+    counts: Counts,
+    pub(crate) receipts: BTreeMap<(ChatId, UserId), ReceiptBody>,
+    pub(crate) typing: BTreeMap<(ChatId, UserId), bool>,
+    pub(crate) presences: BTreeMap<UserId, PresenceStatus>,
+    pub(crate) expired: BTreeMap<ChatId, BTreeSet<u64>>,
+    pub(crate) updates: Vec<ChatUpdated>,
+    pub(crate) gone: BTreeSet<ChatId>,
+    pub(crate) stopped: Option<StopReason>,
+}
+
+pub(crate) struct Queued {
+    pub(crate) message: SendMessage,
+    pub(crate) outcome: Option<Result<SendMessageAck, ErrorCode>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    connected: u64,
+    disconnected: u64,
+}
+
+impl Device {
+    /// Signs in as somebody, and makes them if they are new.
+    pub(crate) async fn sign_in(proxy: Proxy, phone_number: &str, name: &str) -> Result<Self, String> {
+        let storage = Storage { kept: Arc::default(), holds: watch::Sender::new(false) };
+        let device_id = uuid::Uuid::new_v4().into();
+        let client = client(&proxy, device_id, &storage);
+        client.api().request_otp(phone_number).await.map_err(|error| error.to_string())?;
+        let signed_in =
+            client.api().verify_otp(phone_number, "000000", Some(name)).await.map_err(|error| error.to_string())?;
+        Ok(Self {
+            user_id: signed_in.user.user.user_id,
+            proxy: Arc::new(proxy),
+            device_id,
+            client,
+            storage,
+            first_token: signed_in.tokens.access_token.0,
+            running: None,
+            disturbed: Counts::default(),
+        })
+    }
+
+    /// The same device once more, with an application of its own.
+    pub(crate) fn again(&self) -> Self {
+        let kept = self.storage.kept();
+        let copied = Kept { tokens: kept.tokens.clone(), positions: kept.positions.clone(), ..Kept::default() };
+        let storage = Storage { kept: Arc::new(Mutex::new(copied)), holds: watch::Sender::new(false) };
+        let client = client(&self.proxy, self.device_id, &storage);
+        let (user_id, proxy, device_id) = (self.user_id, Arc::clone(&self.proxy), self.device_id);
+        let (first_token, disturbed) = (self.first_token.clone(), Counts::default());
+        Self { user_id, proxy, device_id, client, storage, first_token, running: None, disturbed }
+    }
+
+    /// Connects, and sends what is in the queue.
+    pub(crate) async fn connect(&mut self) {
+        self.disturb();
+        self.client = client(&self.proxy, self.device_id, &self.storage);
+        let (handle, events) = self.client.connect().expect("it is signed in");
+        let application = tokio::spawn(take(events, self.storage.clone()));
+        self.running = Some(Running { handle, application, acks: JoinSet::new() });
+        let unsent: Vec<SendMessage> = {
+            let kept = self.storage.kept();
+            kept.queue.iter().filter(|queued| queued.outcome.is_none()).map(|queued| queued.message.clone()).collect()
+        };
+        for message in unsent {
+            self.submit(message).await;
+        }
+    }
+
+    /// Closes the client in order, once the application has dealt with what it was handed.
+    pub(crate) async fn disconnect(&mut self) {
+        while !self.storage.kept().is_idle {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let Running { handle, application, .. } = self.running.take().expect("it is connected");
+        handle.close().await.expect("the session goes on until then");
+        application.await.expect("the application does not panic");
+    }
+
+    /// Dies without a goodbye, and starts anew.
+    pub(crate) async fn restart(&mut self) {
+        self.proxy.cut();
+        if let Some(Running { application, .. }) = self.running.take() {
+            application.abort();
+            // It was aborted, or had ended with its session.
+            let _ = application.await;
+        }
+        self.storage.holds.send_replace(false);
+        self.storage.kept().held = None;
+        self.connect().await;
+    }
+
+    /// Takes a message into the queue, and sends it if there is a client.
+    pub(crate) async fn queue(&mut self, message: SendMessage) {
+        self.storage.kept().queue.push(Queued { message: message.clone(), outcome: None });
+        self.submit(message).await;
+    }
+
+    async fn submit(&mut self, message: SendMessage) {
+        let Some(Running { handle, acks, .. }) = &mut self.running else { return };
+        let client_message_id = message.client_message_id;
+        // A client that has stopped sends nothing more; the message stays in the queue.
+        let Ok(ack) = handle.submit(message).await else { return };
+        let storage = self.storage.clone();
+        acks.spawn(async move {
+            let outcome = match ack.await {
+                Ok(ack) => Ok(ack),
+                Err(SendError::Refused(error)) => Err(error.code),
+                Err(_) => return,
+            };
+            storage.settle(client_message_id, outcome);
+        });
+    }
+
+    pub(crate) fn handle(&self) -> &ClientHandle {
+        &self.running.as_ref().expect("it is connected").handle
+    }
+
+    /// Something is about to happen to the connection: what was told until now does not count.
+    pub(crate) fn disturb(&mut self) {
+        self.disturbed = self.storage.kept().counts;
+    }
+
+    pub(crate) fn is_connected_again(&self) -> bool {
+        self.storage.kept().counts.connected > self.disturbed.connected
+    }
+
+    pub(crate) fn is_disconnected_since(&self) -> bool {
+        self.storage.kept().counts.disconnected > self.disturbed.disconnected
+    }
+}
+
+impl Storage {
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap()
+    }
+
+    /// Has the application deal with nothing more, or go on.
+    pub(crate) fn hold(&self, holds: bool) {
+        self.holds.send_replace(holds);
+    }
+
+    fn settle(&self, client_message_id: ClientMessageId, outcome: Result<SendMessageAck, ErrorCode>) {
+        let mut kept = self.kept();
+        let is_it =
+            |queued: &&mut Queued| queued.message.client_message_id == client_message_id && queued.outcome.is_none();
+        if let Some(queued) = kept.queue.iter_mut().find(is_it) {
+            queued.outcome = Some(outcome);
+        }
+    }
+}
+
+fn client(proxy: &Proxy, device_id: DeviceId, storage: &Storage) -> Client {
+    let (tokens, positions) = {
+        let kept = storage.kept();
+        (kept.tokens.clone(), kept.positions.clone())
+    };
+    let keeper = storage.clone();
+    let builder = Client::builder(proxy.url())
+        .device_id(device_id)
+        .reconnect_pause(Duration::from_millis(50))
+        .positions(positions)
+        .keep_tokens(move |tokens| keeper.kept().tokens = tokens.cloned());
+    match tokens {
+        Some(tokens) => builder.tokens(tokens).build(),
+        None => builder.build(),
+    }
+    .expect("the proxy has a URL")
+}
+
+/// The application: writes down what it is told, one after the other.
+async fn take(mut events: Events, storage: Storage) {
+    loop {
+        // Asking for the next one says that the one before is dealt with.
+        let event = match events.next().now_or_never() {
+            Some(event) => event,
+            None => {
+                storage.kept().is_idle = true;
+                events.next().await
+            }
+        };
+        storage.kept().is_idle = false;
+        match event {
+            Some(ClientEvent::Message(message)) => take_message(&storage, message).await,
+            Some(event) => note(&mut storage.kept(), event),
+            None => break,
+        }
+    }
+    storage.kept().is_idle = true;
+}
+
+async fn take_message(storage: &Storage, message: MessageBody<'static>) {
+    let mut holds = storage.holds.subscribe();
+    if *holds.borrow() {
+        storage.kept().held = Some(message.clone());
+        holds.wait_for(|holds| !holds).await.expect("the storage is there");
+    }
+    let mut kept = storage.kept();
+    kept.held = None;
+    kept.positions.insert(message.chat_id, message.sequence);
+    kept.messages.entry(message.chat_id).or_default().push(message);
+}
+
+fn note(kept: &mut Kept, event: ClientEvent) {
+    match event {
+        ClientEvent::Connected { .. } => kept.counts.connected += 1,
+        ClientEvent::Disconnected { .. } => kept.counts.disconnected += 1,
+        ClientEvent::Receipt(receipt) => {
+            kept.receipts.insert((receipt.chat_id, receipt.user_id), receipt);
+        }
+        ClientEvent::Typing(typing) => {
+            kept.typing.insert((typing.chat_id, typing.user_id), typing.is_typing);
+        }
+        ClientEvent::Presence(presences) => {
+            kept.presences.extend(presences.into_iter().map(|presence| (presence.user_id, presence.status)));
+        }
+        ClientEvent::Expired(expired) => {
+            kept.expired.entry(expired.chat_id).or_default().extend(expired.sequences.iter().map(|s| s.0));
+        }
+        ClientEvent::ChatUpdated(updated) => kept.updates.push(updated),
+        ClientEvent::ChatGone { chat_id } => {
+            kept.gone.insert(chat_id);
+            // A chat that is the user's again begins where they were let in.
+            kept.positions.remove(&chat_id);
+        }
+        ClientEvent::WatermarkReset { chat_id, head_sequence } => {
+            kept.positions.insert(chat_id, head_sequence);
+        }
+        ClientEvent::Stopped(reason) => kept.stopped = Some(reason),
+        // What becomes of sends is known from their acks.
+        ClientEvent::Message(_) | ClientEvent::Sent(_) | ClientEvent::SendFailed { .. } | ClientEvent::Refused(_) => {}
+    }
+}

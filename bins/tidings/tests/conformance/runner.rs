@@ -1,0 +1,489 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use client::{ApiError, HistoryRange, StopReason};
+use domain::{ChatId, ChatType, ClientMessageId, ContentType, Role, Sequence, Ttl, UserId};
+use protocol::ErrorCode;
+use protocol::frame::{MessageBody, SendMessage};
+use protocol::rest::{AddMember, CreateChat, UpdateMe};
+
+use crate::device::Device;
+use crate::proxy::Proxy;
+use crate::scenario::{Contents, ExpectedWatermarks, Scenario, Send, Step, Stopped};
+use crate::server::{PATIENCE, TestServer};
+
+/// Does the steps of a scenario, and fails at the first that does not come true.
+pub(crate) async fn run(scenario: Scenario) {
+    let settings: Vec<(&str, &str)> = scenario.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut world = World {
+        server: TestServer::start_with(&settings).await,
+        devices: BTreeMap::new(),
+        users: BTreeMap::new(),
+        phone_numbers: BTreeMap::new(),
+        chats: BTreeMap::new(),
+        ids: BTreeMap::new(),
+        senders: BTreeMap::new(),
+    };
+    for (n, step) in scenario.steps.into_iter().enumerate() {
+        if let Err(why) = Box::pin(world.take(step.clone())).await {
+            panic!("step {}, {step:?}: {why}", n + 1);
+        }
+    }
+}
+
+struct World {
+    server: TestServer,
+    devices: BTreeMap<String, Device>,
+    users: BTreeMap<String, UserId>,
+    phone_numbers: BTreeMap<String, String>,
+    chats: BTreeMap<String, ChatId>,
+    ids: BTreeMap<String, ClientMessageId>,
+    /// Who sent what.
+    senders: BTreeMap<(ChatId, String), UserId>,
+}
+
+/// How something stands that is waited for.
+enum Standing {
+    True,
+    NotYet(String),
+    /// It cannot come true any more.
+    Never(String),
+}
+
+impl Standing {
+    fn of<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Self {
+        if found == expected { Self::True } else { Self::NotYet(format!("{found:?}")) }
+    }
+}
+
+/// Waits until something is so.
+async fn until(look: impl AsyncFn() -> Standing) -> Result<(), String> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match look().await {
+            Standing::True => return Ok(()),
+            Standing::Never(seen) => return Err(format!("there is {seen}")),
+            Standing::NotYet(seen) if Instant::now() > deadline => return Err(format!("in the end there is {seen}")),
+            Standing::NotYet(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+fn told(error: ApiError) -> String {
+    error.to_string()
+}
+
+impl World {
+    async fn take(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::SignIn { device, user } => self.sign_in(device, user).await,
+            Step::Connect { device } => {
+                self.device_mut(&device).connect().await;
+                self.expect_connected(&device).await
+            }
+            Step::Disconnect { device } => {
+                self.device_mut(&device).disconnect().await;
+                Ok(())
+            }
+            Step::RestartDevice { device } => {
+                self.device_mut(&device).restart().await;
+                Ok(())
+            }
+            Step::OpenAgain { device, r#as } => {
+                let mut again = self.device(&device).again();
+                again.connect().await;
+                self.devices.insert(r#as, again);
+                Ok(())
+            }
+            Step::Cut { device } => self.disturb(&device, Proxy::cut),
+            Step::Block { device } => self.disturb(&device, Proxy::block),
+            Step::Stall { device } => self.disturb(&device, Proxy::stall),
+            Step::Unblock { device } => {
+                self.device(&device).proxy.unblock();
+                Ok(())
+            }
+            Step::Hold { device } => {
+                self.device(&device).storage.hold(true);
+                Ok(())
+            }
+            Step::Release { device } => {
+                self.device(&device).storage.hold(false);
+                Ok(())
+            }
+            Step::KillServer {} => {
+                self.disturb_all();
+                self.server.kill().await;
+                Ok(())
+            }
+            Step::StopServer {} => {
+                self.disturb_all();
+                let (status, _) = self.server.stop().await;
+                if status.success() { Ok(()) } else { Err(format!("it ended with {status}")) }
+            }
+            Step::StartServer {} => {
+                self.server.restart().await;
+                let ready = format!("{}/readyz", self.server.base_url());
+                until(async || match reqwest::get(&ready).await {
+                    Ok(answer) => Standing::of(answer.status().as_u16(), 200),
+                    Err(error) => Standing::NotYet(error.to_string()),
+                })
+                .await
+            }
+            act => self.act(act).await,
+        }
+    }
+
+    async fn act(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::CreateChat { device, chat, r#type, users } => {
+                let member_ids = users.iter().map(|user| self.users[user]).collect();
+                let name = (r#type == ChatType::Group).then(|| chat.clone());
+                let made = CreateChat { chat_type: r#type, name, member_ids };
+                let made = self.device(&device).client.api().create_chat(&made).await.map_err(told)?;
+                self.chats.insert(chat, made.summary.chat_id);
+                Ok(())
+            }
+            Step::AddMember { device, chat, user } => {
+                let member = AddMember { user_id: self.users[&user], role: Role::Member };
+                let added = self.device(&device).client.api().add_member(self.chats[&chat], &member).await;
+                added.map(drop).map_err(told)
+            }
+            Step::RemoveMember { device, chat, user } => {
+                let (chat_id, user_id) = (self.chats[&chat], self.users[&user]);
+                self.device(&device).client.api().remove_member(chat_id, user_id).await.map_err(told)
+            }
+            Step::Leave { device, chat } => {
+                self.device(&device).client.api().leave(self.chats[&chat]).await.map_err(told)
+            }
+            Step::Send(send) => self.send(send).await,
+            Step::Queue(send) => {
+                self.queue(&send).await;
+                Ok(())
+            }
+            Step::MarkRead { device, chat, sequence } => {
+                let chat_id = self.chats[&chat];
+                self.device(&device).handle().mark_read(chat_id, Sequence(sequence)).await.map_err(|e| e.to_string())
+            }
+            Step::Typing { device, chat, is_typing } => {
+                let chat_id = self.chats[&chat];
+                self.device(&device).handle().typing(chat_id, is_typing).await.map_err(|e| e.to_string())
+            }
+            Step::Watch { device, users } => {
+                let users = users.iter().map(|user| self.users[user]).collect();
+                self.device(&device).handle().watch(users).await.map_err(|e| e.to_string())
+            }
+            Step::Unwatch { device, users } => {
+                let users = users.iter().map(|user| self.users[user]).collect();
+                self.device(&device).handle().unwatch(users).await.map_err(|e| e.to_string())
+            }
+            Step::SetVisibility { device, visibility } => {
+                let update = UpdateMe { display_name: None, presence_visibility: Some(visibility) };
+                self.device(&device).client.api().update_me(&update).await.map(drop).map_err(told)
+            }
+            Step::RevokeSession { device, target } => self.revoke(&device, &target).await,
+            expect => self.expect(expect).await,
+        }
+    }
+
+    async fn expect(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::ExpectConnected { device } => self.expect_connected(&device).await,
+            Step::ExpectDisconnected { device } => {
+                let device = self.device(&device);
+                until(async || Standing::of(device.is_disconnected_since(), true)).await
+            }
+            Step::ExpectMessages { device, chat, contents } => self.expect_messages(&device, &chat, contents).await,
+            Step::ExpectHeld { device, chat, content } => {
+                let (storage, expected) = (&self.device(&device).storage, (self.chats[&chat], content));
+                let held =
+                    || storage.kept().held.as_ref().map(|held| (held.chat_id, held.content.clone().into_owned()));
+                until(async || Standing::of(held(), Some(expected.clone()))).await
+            }
+            Step::ExpectAcked { device } => self.expect_acked(&device).await,
+            Step::ExpectQueued { device, contents } => {
+                let storage = &self.device(&device).storage;
+                until(async || {
+                    let kept = storage.kept();
+                    let waiting = kept.queue.iter().filter(|queued| queued.outcome.is_none());
+                    Standing::of(waiting.map(|q| q.message.content.as_str()).collect::<Vec<_>>(), texts(&contents))
+                })
+                .await
+            }
+            Step::ExpectFailed { device, id, code } => {
+                let (storage, id) = (&self.device(&device).storage, self.ids[&id]);
+                until(async || {
+                    let kept = storage.kept();
+                    let of_id = kept.queue.iter().filter(|queued| queued.message.client_message_id == id);
+                    let failures: Vec<ErrorCode> =
+                        of_id.filter_map(|queued| queued.outcome.as_ref()?.as_ref().err().copied()).collect();
+                    Standing::of(failures, vec![code])
+                })
+                .await
+            }
+            Step::ExpectHistory { device, chat, contents } => {
+                until(async || match self.history(&device, &chat).await {
+                    Ok(history) => Standing::of(history, contents.0.clone()),
+                    Err(error) => Standing::NotYet(error.to_string()),
+                })
+                .await
+            }
+            Step::ExpectHistoryRefused { device, chat, code } => {
+                until(async || match self.history(&device, &chat).await {
+                    Ok(history) => Standing::NotYet(format!("{history:?}")),
+                    Err(ApiError::Refused { error, .. }) => Standing::of(error.code, code),
+                    Err(error) => Standing::NotYet(error.to_string()),
+                })
+                .await
+            }
+            told => self.expect_told(told).await,
+        }
+    }
+
+    async fn expect_told(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::ExpectUnread { device, chat, count } => {
+                let (api, chat_id) = (self.device(&device).client.api(), self.chats[&chat]);
+                until(async || match api.chats(None).await {
+                    Ok(page) => {
+                        let chat = page.data.chats.into_iter().find(|chat| chat.chat_id == chat_id);
+                        Standing::of(chat.map(|chat| chat.unread_count), Some(count))
+                    }
+                    Err(error) => Standing::NotYet(error.to_string()),
+                })
+                .await
+            }
+            Step::ExpectWatermarks(expected) => self.expect_watermarks(expected).await,
+            Step::ExpectReceipt(ExpectedWatermarks { device, chat, user, delivered, read }) => {
+                let (storage, key) = (&self.device(&device).storage, (self.chats[&chat], self.users[&user]));
+                until(async || match storage.kept().receipts.get(&key) {
+                    None => Standing::NotYet("no receipt".to_owned()),
+                    Some(told) => reached(told.delivered_sequence, told.read_sequence, delivered, read),
+                })
+                .await
+            }
+            Step::ExpectTyping { device, chat, user, is_typing } => {
+                let (storage, key) = (&self.device(&device).storage, (self.chats[&chat], self.users[&user]));
+                until(async || Standing::of(storage.kept().typing.get(&key).copied(), Some(is_typing))).await
+            }
+            Step::ExpectPresence { device, user, status } => {
+                let (storage, user_id) = (&self.device(&device).storage, self.users[&user]);
+                until(async || Standing::of(storage.kept().presences.get(&user_id).copied(), Some(status))).await
+            }
+            Step::ExpectExpired { device, chat, sequences } => {
+                let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
+                let expired = || storage.kept().expired.get(&chat_id).cloned().unwrap_or_default();
+                until(async || Standing::of(expired(), sequences.iter().copied().collect())).await
+            }
+            Step::ExpectChatUpdated { device, chat, change, user } => {
+                let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
+                let user_id = user.map(|user| self.users[&user]);
+                until(async || {
+                    let kept = storage.kept();
+                    let is_it = kept.updates.iter().any(|updated| {
+                        let is_user = user_id.is_none() || updated.user_id == user_id;
+                        updated.chat_id == chat_id && updated.change == change && is_user
+                    });
+                    if is_it { Standing::True } else { Standing::NotYet(format!("{:?}", kept.updates)) }
+                })
+                .await
+            }
+            Step::ExpectChatGone { device, chat } => {
+                let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
+                until(async || Standing::of(storage.kept().gone.contains(&chat_id), true)).await
+            }
+            Step::ExpectStopped { device, reason } => {
+                let storage = &self.device(&device).storage;
+                let expected = match reason {
+                    Stopped::SignedOut => StopReason::SignedOut,
+                    Stopped::DuplicateConnection => StopReason::DuplicateConnection,
+                };
+                until(async || Standing::of(storage.kept().stopped, Some(expected))).await
+            }
+            Step::ExpectTokenRenewed { device } => {
+                let device = self.device(&device);
+                let token = || device.storage.kept().tokens.as_ref().map(|tokens| tokens.access_token.0.clone());
+                until(async || Standing::of(token().is_some_and(|token| token != device.first_token), true)).await
+            }
+            done => unreachable!("{done:?} is done before"),
+        }
+    }
+}
+
+/// What takes more than a line.
+impl World {
+    async fn sign_in(&mut self, device: String, user: String) -> Result<(), String> {
+        let count = self.phone_numbers.len();
+        let phone_number =
+            self.phone_numbers.entry(user.clone()).or_insert_with(|| format!("+1415{:07}", 2_000_000 + count)).clone();
+        let proxy = Proxy::start(self.server.address()).await;
+        let signed_in = Device::sign_in(proxy, &phone_number, &user).await?;
+        self.users.insert(user, signed_in.user_id);
+        self.devices.insert(device, signed_in);
+        Ok(())
+    }
+
+    /// Queues the sends of a step, and returns how many were there before.
+    async fn queue(&mut self, send: &Send) -> usize {
+        let chat_id = self.chats[&send.chat];
+        let named = send.id.clone().map(|name| *self.ids.entry(name).or_insert_with(|| uuid::Uuid::new_v4().into()));
+        let device = self.devices.get_mut(&send.device).expect("the device is signed in");
+        let before = device.storage.kept().queue.len();
+        for content in &send.contents.0 {
+            // The first who sends a text is its sender; another with the same id is refused.
+            self.senders.entry((chat_id, content.clone())).or_insert(device.user_id);
+            let message = SendMessage {
+                client_message_id: named.unwrap_or_else(|| uuid::Uuid::new_v4().into()),
+                chat_id,
+                content: content.clone().try_into().expect("texts of scenarios are contents"),
+                content_type: ContentType::Text,
+                ttl: send.ttl_seconds.and_then(Ttl::from_secs),
+            };
+            device.queue(message).await;
+        }
+        before
+    }
+
+    async fn send(&mut self, send: Send) -> Result<(), String> {
+        let before = self.queue(&send).await;
+        let storage = &self.device(&send.device).storage;
+        until(async || {
+            let kept = storage.kept();
+            let outcomes: Vec<_> = kept.queue[before..].iter().map(|queued| queued.outcome.as_ref()).collect();
+            match outcomes.iter().find(|outcome| !matches!(outcome, Some(Ok(_)))) {
+                None => Standing::True,
+                Some(Some(refusal)) => Standing::Never(format!("{refusal:?}")),
+                Some(None) => Standing::NotYet("a send without an ack".to_owned()),
+            }
+        })
+        .await?;
+        let kept = storage.kept();
+        let acks: Vec<_> = kept.queue[before..].iter().filter_map(|q| q.outcome.as_ref()?.as_ref().ok()).collect();
+        if !acks.is_sorted_by(|one, next| one.sequence < next.sequence) {
+            return Err(format!("the acks are {acks:?}"));
+        }
+        match send.deduplicated {
+            Some(expected) if acks.iter().any(|ack| ack.deduplicated != expected) => {
+                Err(format!("the acks are {acks:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn revoke(&mut self, device: &str, target: &str) -> Result<(), String> {
+        let target = self.device(target).client.api().device_id();
+        let api = self.device(device).client.api();
+        let sessions = api.sessions().await.map_err(told)?.sessions;
+        let session = sessions.iter().find(|session| session.device_id == target).ok_or("it has no session")?;
+        api.revoke_session(session.session_id).await.map_err(told)
+    }
+
+    async fn expect_connected(&self, device: &str) -> Result<(), String> {
+        let device = self.device(device);
+        until(async || Standing::of(device.is_connected_again(), true)).await
+    }
+
+    async fn expect_messages(&self, device: &str, chat: &str, contents: Contents) -> Result<(), String> {
+        let (storage, chat_id) = (&self.device(device).storage, self.chats[chat]);
+        until(async || {
+            let kept = storage.kept();
+            let taken = kept.messages.get(&chat_id).map(Vec::as_slice).unwrap_or_default();
+            if !taken.is_sorted_by(|one, next| one.sequence < next.sequence) {
+                return Standing::Never(format!("{taken:?}, which is not in order"));
+            }
+            if let Some(wrong) = taken.iter().find(|message| !self.is_as_sent(message)) {
+                return Standing::Never(format!("{wrong:?}, which was not sent so"));
+            }
+            let taken: Vec<&str> = taken.iter().map(|message| &*message.content).collect();
+            match texts(&contents) {
+                expected if taken == expected => Standing::True,
+                expected if expected.starts_with(&taken) => Standing::NotYet(format!("{taken:?}")),
+                _ => Standing::Never(format!("{taken:?}")),
+            }
+        })
+        .await
+    }
+
+    fn is_as_sent(&self, message: &MessageBody<'_>) -> bool {
+        let sender = self.senders.get(&(message.chat_id, message.content.clone().into_owned()));
+        sender == Some(&message.sender_id) && message.content_type == ContentType::Text
+    }
+
+    async fn expect_acked(&self, device: &str) -> Result<(), String> {
+        let storage = &self.device(device).storage;
+        until(async || {
+            let kept = storage.kept();
+            let waiting = kept.queue.iter().filter(|queued| queued.outcome.is_none()).count();
+            Standing::of(waiting, 0)
+        })
+        .await?;
+        let kept = storage.kept();
+        // The same id twice is one message with one place.
+        let sequences: Vec<u64> =
+            kept.queue.iter().filter_map(|queued| Some(queued.outcome.as_ref()?.as_ref().ok()?.sequence.0)).collect();
+        if sequences.is_sorted() { Ok(()) } else { Err(format!("the acks are {sequences:?}")) }
+    }
+
+    async fn expect_watermarks(&self, expected: ExpectedWatermarks) -> Result<(), String> {
+        let ExpectedWatermarks { device, chat, user, delivered, read } = expected;
+        let (api, chat_id, user_id) = (self.device(&device).client.api(), self.chats[&chat], self.users[&user]);
+        until(async || {
+            let receipts = match api.chat(chat_id).await {
+                Ok(chat) => api.receipts(chat_id, chat.summary.head_sequence).await,
+                Err(error) => Err(error),
+            };
+            let members = match receipts {
+                Ok(receipts) => receipts.members,
+                Err(error) => return Standing::NotYet(error.to_string()),
+            };
+            match members.iter().find(|member| member.user_id == user_id) {
+                None => Standing::NotYet("no such member".to_owned()),
+                Some(member) => reached(member.delivered_sequence, member.read_sequence, delivered, read),
+            }
+        })
+        .await
+    }
+
+    /// All contents of a chat, oldest first.
+    async fn history(&self, device: &str, chat: &str) -> Result<Vec<String>, ApiError> {
+        let (api, chat_id) = (self.device(device).client.api(), self.chats[chat]);
+        let range = HistoryRange { before: None, after: Some(Sequence::ZERO), limit: Some(100) };
+        let (mut contents, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = api.history_page(chat_id, range, cursor.as_deref()).await?;
+            contents.extend(page.data.messages.into_iter().map(|message| message.message.content.into_owned()));
+            cursor = page.pagination.next_cursor;
+            if cursor.is_none() {
+                return Ok(contents);
+            }
+        }
+    }
+
+    fn disturb(&mut self, device: &str, how: fn(&Proxy)) -> Result<(), String> {
+        let device = self.device_mut(device);
+        device.disturb();
+        how(&device.proxy);
+        Ok(())
+    }
+
+    fn disturb_all(&mut self) {
+        self.devices.values_mut().for_each(Device::disturb);
+    }
+
+    fn device(&self, name: &str) -> &Device {
+        self.devices.get(name).expect("the device is signed in")
+    }
+
+    fn device_mut(&mut self, name: &str) -> &mut Device {
+        self.devices.get_mut(name).expect("the device is signed in")
+    }
+}
+
+fn texts(contents: &Contents) -> Vec<&str> {
+    contents.0.iter().map(String::as_str).collect()
+}
+
+/// Whether watermarks are as expected, as far as anything is.
+fn reached(delivered: Sequence, read: Sequence, expected: Option<u64>, expected_read: Option<u64>) -> Standing {
+    let is_so = expected.is_none_or(|n| delivered.0 == n) && expected_read.is_none_or(|n| read.0 == n);
+    if is_so { Standing::True } else { Standing::NotYet(format!("delivered {delivered}, read {read}")) }
+}

@@ -1,0 +1,133 @@
+//! The list of scenarios, as `clients/conformance/README.md` describes it. A verb or a field that is not known here fails.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    version: u32,
+    scenarios: Vec<Scenario>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Step {
+    SignIn { device: String, user: String },
+    Connect { device: String },
+    Disconnect { device: String },
+    RestartDevice { device: String },
+    OpenAgain { device: String, r#as: String },
+    Cut { device: String },
+    Block { device: String },
+    Stall { device: String },
+    Unblock { device: String },
+    Hold { device: String },
+    Release { device: String },
+    KillServer {},
+    StopServer {},
+    StartServer {},
+    CreateChat { device: String, chat: String, r#type: domain::ChatType, users: Vec<String> },
+    AddMember { device: String, chat: String, user: String },
+    RemoveMember { device: String, chat: String, user: String },
+    Leave { device: String, chat: String },
+    Send(Send),
+    Queue(Send),
+    MarkRead { device: String, chat: String, sequence: u64 },
+    Typing { device: String, chat: String, is_typing: bool },
+    Watch { device: String, users: Vec<String> },
+    Unwatch { device: String, users: Vec<String> },
+    SetVisibility { device: String, visibility: domain::PresenceVisibility },
+    RevokeSession { device: String, target: String },
+    ExpectConnected { device: String },
+    ExpectDisconnected { device: String },
+    ExpectMessages { device: String, chat: String, contents: Contents },
+    ExpectHeld { device: String, chat: String, content: String },
+    ExpectAcked { device: String },
+    ExpectQueued { device: String, contents: Contents },
+    ExpectFailed { device: String, id: String, code: protocol::ErrorCode },
+    ExpectHistory { device: String, chat: String, contents: Contents },
+    ExpectUnread { device: String, chat: String, count: u64 },
+    ExpectWatermarks(ExpectedWatermarks),
+    ExpectReceipt(ExpectedWatermarks),
+    ExpectTyping { device: String, chat: String, user: String, is_typing: bool },
+    ExpectPresence { device: String, user: String, status: protocol::frame::PresenceStatus },
+    ExpectExpired { device: String, chat: String, sequences: Vec<u64> },
+    ExpectChatUpdated { device: String, chat: String, change: protocol::frame::ChatChangeKind, user: Option<String> },
+    ExpectChatGone { device: String, chat: String },
+    ExpectStopped { device: String, reason: Stopped },
+    ExpectTokenRenewed { device: String },
+    ExpectHistoryRefused { device: String, chat: String, code: protocol::ErrorCode },
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Send {
+    pub(crate) device: String,
+    pub(crate) chat: String,
+    pub(crate) contents: Contents,
+    pub(crate) id: Option<String>,
+    pub(crate) ttl_seconds: Option<u64>,
+    pub(crate) deduplicated: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExpectedWatermarks {
+    pub(crate) device: String,
+    pub(crate) chat: String,
+    pub(crate) user: String,
+    pub(crate) delivered: Option<u64>,
+    pub(crate) read: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stopped {
+    SignedOut,
+    DuplicateConnection,
+}
+
+/// Texts, of which `1..600` stands for so many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contents(pub(crate) Vec<String>);
+
+impl<'de> Deserialize<'de> for Contents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut contents = Vec::new();
+        for text in Vec::<String>::deserialize(deserializer)? {
+            let range = text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+            match range {
+                Some((first, last)) => contents.extend((first..=last).map(|n: u64| n.to_string())),
+                None => contents.push(text),
+            }
+        }
+        Ok(Self(contents))
+    }
+}
+
+/// Every scenario, in the order of the list.
+pub(crate) fn all() -> Vec<Scenario> {
+    let text = include_str!("../../../../clients/conformance/scenarios.json");
+    let list: List = serde_json::from_str(text).expect("every verb and field is known");
+    assert_eq!(list.version, 1);
+    list.scenarios
+}
+
+impl Scenario {
+    /// The name as a test has it: what is no letter or digit is an underscore.
+    pub(crate) fn test_name(&self) -> String {
+        let words = self.name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join("_").to_lowercase()
+    }
+}

@@ -1,0 +1,195 @@
+use std::collections::BTreeSet;
+
+use protocol::story;
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::scene::{Scene, assert_fits};
+use crate::server::{Answer, TestServer};
+
+/// A performance of the examples of the OpenAPI document.
+struct Play {
+    server: TestServer,
+    document: Value,
+    scene: Scene,
+    played: BTreeSet<(String, String)>,
+}
+
+impl Play {
+    async fn start() -> Self {
+        let server = TestServer::start().await;
+        let document = server.call(Method::GET, "/openapi.json", None).await.body;
+        Self { server, document, scene: Scene::default(), played: BTreeSet::new() }
+    }
+
+    /// Plays one example as Ada on her phone.
+    async fn ada(&mut self, operation_id: &str, case: &str) {
+        let token = &self.example("verify_otp", "201", "first_sign_in")["data"]["tokens"]["access_token"];
+        let token = self.scene.text(token);
+        self.play(operation_id, case, &token).await;
+    }
+
+    /// Sends what the document shows, and asserts that the answer is the one that it shows.
+    async fn play(&mut self, operation_id: &str, case: &str, token: &str) {
+        let (path, method, operation) = self.operation(operation_id);
+        let first = self.played.iter().all(|(played, _)| played != operation_id);
+        let mut url = format!("{}{path}", self.server.base_url());
+        let mut query = Vec::new();
+        let mut request_headers = Vec::new();
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let Some(example) = parameter.get("example") else {
+                assert_eq!(parameter["required"], false, "{operation_id}: `{name}` has no example");
+                continue;
+            };
+            let value = self.scene.text(example);
+            match parameter["in"].as_str().unwrap() {
+                "path" => url = url.replace(&format!("{{{name}}}"), &value),
+                "query" => query.push((name, value)),
+                // A key is for one request; the other examples of the operation are other requests.
+                _ => request_headers.push((name, if first { value } else { Uuid::new_v4().to_string() })),
+            }
+        }
+        let client = reqwest::Client::new();
+        let mut request = client.request(method.parse().unwrap(), url).query(&query);
+        if operation.get("security").is_some() {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in request_headers {
+            request = request.header(name, value);
+        }
+        let content = &operation["requestBody"]["content"]["application/json"];
+        if !content.is_null() {
+            let body = &content["examples"][case]["value"];
+            assert!(!body.is_null(), "{operation_id} shows no request `{case}`");
+            assert_fits(&self.document, &content["schema"], body);
+            request = request.json(&self.scene.body(body));
+        }
+        let answer = Answer::of(request).await;
+        self.check(operation_id, case, &operation, &answer);
+        self.played.insert((operation_id.to_owned(), case.to_owned()));
+    }
+
+    fn check(&mut self, operation_id: &str, case: &str, operation: &Value, answer: &Answer) {
+        let (status, documented) = shown(operation, case);
+        assert_eq!(answer.status.as_str(), status, "{operation_id} {case}: {}", answer.body);
+        assert!(!answer.header("x-request-id").is_empty(), "{operation_id}");
+        self.scene.expect(&documented, &answer.body);
+        let schema = &operation["responses"][status]["content"]["application/json"]["schema"];
+        if !schema.is_null() {
+            assert_fits(&self.document, schema, &answer.body);
+            assert_fits(&self.document, schema, &documented);
+        }
+    }
+
+    fn example(&self, operation_id: &str, status: &str, case: &str) -> Value {
+        let (_, _, operation) = self.operation(operation_id);
+        operation["responses"][status]["content"]["application/json"]["examples"][case]["value"].clone()
+    }
+
+    /// An operation with its path and its method.
+    fn operation(&self, operation_id: &str) -> (String, String, Value) {
+        let found = operations(&self.document).into_iter().find(|(_, _, found)| found["operationId"] == operation_id);
+        found.unwrap_or_else(|| panic!("there is no operation `{operation_id}`"))
+    }
+}
+
+fn operations(document: &Value) -> Vec<(String, String, Value)> {
+    let paths = document["paths"].as_object().unwrap().iter();
+    let operations = paths.flat_map(|(path, item)| {
+        let methods = item.as_object().unwrap().iter();
+        methods.map(|(method, operation)| (path.clone(), method.to_uppercase(), operation.clone()))
+    });
+    operations.collect()
+}
+
+/// The status and the body of the answer that an operation shows for a case; a case without a body is its 204.
+fn shown(operation: &Value, case: &str) -> (String, Value) {
+    let responses = operation["responses"].as_object().unwrap();
+    let with_body = responses.iter().find_map(|(status, response)| {
+        let example = response.pointer(&format!("/content/application~1json/examples/{case}/value"))?;
+        Some((status.clone(), example.clone()))
+    });
+    with_body.unwrap_or_else(|| {
+        assert!(responses.contains_key("204"), "{} shows no answer `{case}`", operation["operationId"]);
+        ("204".to_owned(), Value::Null)
+    })
+}
+
+/// Every example of the document by operation and case. An operation that shows nothing has the case `example` to play.
+fn documented(document: &Value) -> BTreeSet<(String, String)> {
+    let mut cases = BTreeSet::new();
+    for (_, _, operation) in operations(document) {
+        let bodies = operation["responses"].as_object().unwrap().values().chain([&operation["requestBody"]]);
+        let names: BTreeSet<_> = bodies
+            .filter_map(|body| body.pointer("/content/application~1json/examples")?.as_object())
+            .flat_map(|examples| examples.keys().cloned())
+            .collect();
+        let operation_id = operation["operationId"].as_str().unwrap();
+        let names = if names.is_empty() { BTreeSet::from(["example".to_owned()]) } else { names };
+        cases.extend(names.into_iter().map(|name| (operation_id.to_owned(), name)));
+    }
+    cases
+}
+
+#[tokio::test]
+async fn every_request_of_the_document_is_answered_as_the_document_shows() {
+    let mut play = Play::start().await;
+    for operation_id in ["service", "jwks", "request_otp"] {
+        play.ada(operation_id, "example").await;
+    }
+    play.ada("verify_otp", "first_sign_in").await;
+    play.ada("request_otp", "example").await;
+    play.ada("verify_otp", "next_sign_in").await;
+    for operation_id in ["refresh", "ws_ticket", "me", "update_me"] {
+        play.ada(operation_id, "example").await;
+    }
+
+    let bob = play.server.sign_in(story::BOB_PHONE, "Bob").await;
+    let cleo = play.server.sign_in("+14155550103", "Cleo").await;
+    play.scene.cast(&json!(story::bob()), bob.user_id.clone());
+    play.scene.cast(&json!(story::cleo()), cleo.user_id);
+    for operation_id in ["user", "lookup", "add_contact", "contacts"] {
+        play.ada(operation_id, "example").await;
+    }
+    let ada = play.scene.text(&json!(story::ada()));
+    bob.put(&format!("/contacts/{ada}"), json!({})).await.data(200);
+    let _bob_is_there = bob.connect().await;
+    let bobs_presence = format!("/users/{}/presence", bob.user_id);
+    play.server.until(async || bob.get(&bobs_presence).await.data(200)["status"] == "online").await;
+    play.ada("presence", "example").await;
+    play.ada("query_presence", "example").await;
+    play.ada("remove_contact", "example").await;
+
+    play.ada("create_chat", "direct").await;
+    play.ada("create_chat", "direct_again").await;
+    play.ada("create_chat", "group").await;
+    play.ada("send_message", "first").await;
+    play.ada("send_message", "repeated").await;
+    let direct_chat = play.scene.text(&json!(story::direct_chat()));
+    let answered = bob.send(&direct_chat, story::SECOND_CONTENT).await;
+    play.scene.cast(&json!(story::second_message()), answered["message_id"].as_str().unwrap());
+    bob.post(&format!("/chats/{direct_chat}/read"), json!({ "last_read_sequence": 2 })).await.data(200);
+    for operation_id in ["inbox", "chat", "history", "around", "message", "mark_read", "receipts"] {
+        play.ada(operation_id, "example").await;
+    }
+
+    for operation_id in ["update_chat", "add_member", "change_role", "remove_member"] {
+        play.ada(operation_id, "example").await;
+    }
+    play.ada("mute_chat", "for_an_hour").await;
+    play.ada("mute_chat", "for_ever").await;
+    play.ada("unmute_chat", "example").await;
+    // Ada owns the group, and an owner cannot leave.
+    play.play("leave_chat", "example", &bob.access_token).await;
+
+    for operation_id in ["register_push", "unregister_push", "sessions", "revoke_session"] {
+        play.ada(operation_id, "example").await;
+    }
+    play.server.sign_in(story::ADA_PHONE, "").await;
+    play.ada("revoke_sessions", "example").await;
+    play.ada("logout", "example").await;
+
+    assert_eq!(play.played, documented(&play.document), "every example is played");
+}

@@ -1,0 +1,261 @@
+import type { Access } from "./access.js";
+import { ApiError } from "./errors.js";
+import type { paths } from "./generated/rest.js";
+import type { Answer, Http, Method, Request, Route } from "./http.js";
+import type { Schemas } from "./wire.js";
+
+/** A page of a list: its rows in `data`, and in `pagination` the cursor of the next one. */
+export interface Page<Rows> {
+  data: Rows;
+  pagination: Schemas["Pagination"];
+}
+
+type DataOf<P extends keyof paths, M extends Method> = Answer<P, M> extends { data: infer D } ? D : never;
+
+/** Where to go on in a list. */
+export interface PageOptions {
+  limit?: number;
+  cursor?: string;
+}
+
+/**
+ * The REST API, as one device of one user calls it: a method for each route. Tokens are renewed before they expire and
+ * when they are refused. Every failure is an `ApiError`.
+ */
+export class Api {
+  readonly #http: Http;
+  readonly #access: Access;
+
+  constructor(http: Http, access: Access) {
+    this.#http = http;
+    this.#access = access;
+  }
+
+  /** What this service is and what it takes. */
+  async service(): Promise<Schemas["Service"]> {
+    return (await this.#http.call("get", "/api/v1", {})).data;
+  }
+
+  /** The public keys of the service's tokens, for servers that want to read them. */
+  jwks(): Promise<unknown> {
+    return this.#http.call("get", "/.well-known/jwks.json", {});
+  }
+
+  /** Asks for a one-time code. */
+  async requestOtp(phoneNumber: string): Promise<Schemas["OtpRequested"]> {
+    const body = { phone_number: phoneNumber };
+    return (await this.#http.call("post", "/api/v1/auth/request-otp", { body })).data;
+  }
+
+  /** Signs in with a one-time code. `displayName` is for a new user; a known one keeps theirs. */
+  async verifyOtp(phoneNumber: string, otp: string, displayName?: string): Promise<Schemas["SignedIn"]> {
+    const body = {
+      phone_number: phoneNumber,
+      otp,
+      device_id: await this.#access.deviceId(),
+      ...(displayName === undefined ? {} : { display_name: displayName }),
+    };
+    const { data } = await this.#http.call("post", "/api/v1/auth/verify-otp", { body });
+    await this.#access.signedIn(data.user.user_id, data.tokens);
+    return data;
+  }
+
+  /** Ends the session at the server. `client.signOut()` also forgets it here. */
+  logout(): Promise<undefined> {
+    return this.#call("post", "/api/v1/auth/logout", {});
+  }
+
+  /** A ticket for one WebSocket handshake. */
+  wsTicket(): Promise<Schemas["WsTicket"]> {
+    return this.#data("post", "/api/v1/auth/ws-ticket", {});
+  }
+
+  /** The user who is signed in. */
+  me(): Promise<Schemas["Me"]> {
+    return this.#data("get", "/api/v1/users/me", {});
+  }
+
+  /** Changes the user's own name or visibility. */
+  updateMe(body: Schemas["UpdateMe"]): Promise<Schemas["Me"]> {
+    return this.#data("patch", "/api/v1/users/me", { body });
+  }
+
+  /** Another user. */
+  user(userId: string): Promise<Schemas["User"]> {
+    return this.#data("get", "/api/v1/users/{user_id}", { path: { user_id: userId } });
+  }
+
+  /** Who has these phone numbers, in their order; `null` where nobody does. */
+  async lookUpUsers(phoneNumbers: string[]): Promise<(Schemas["User"] | null)[]> {
+    const body = { phone_numbers: phoneNumbers };
+    return (await this.#data("post", "/api/v1/users/lookup", { body })).results;
+  }
+
+  /** The devices that the user is signed in on. */
+  async sessions(): Promise<Schemas["Session"][]> {
+    return (await this.#data("get", "/api/v1/sessions", {})).sessions;
+  }
+
+  /** Ends one of the user's sessions; its device is disconnected within a second. */
+  revokeSession(sessionId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/sessions/{session_id}", { path: { session_id: sessionId } });
+  }
+
+  /** Ends all of the user's sessions but this one, or this one too. Returns how many. */
+  async revokeSessions(options: { includeCurrent?: boolean } = {}): Promise<number> {
+    const query = { include_current: options.includeCurrent ?? false };
+    return (await this.#data("delete", "/api/v1/sessions", { query })).revoked_count;
+  }
+
+  /** Has a device of the user told of messages while the user has no connection. */
+  registerPush(deviceId: string, body: Schemas["PushRegistration"]): Promise<undefined> {
+    return this.#call("put", "/api/v1/devices/{device_id}/push", { path: { device_id: deviceId }, body });
+  }
+
+  /** Has a device told no more. */
+  unregisterPush(deviceId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/devices/{device_id}/push", { path: { device_id: deviceId } });
+  }
+
+  /** A page of the user's contacts, by id. */
+  contacts(query: PageOptions = {}): Promise<Page<Schemas["Contacts"]>> {
+    return this.#call("get", "/api/v1/contacts", { query });
+  }
+
+  /** Lists somebody as a contact. Two who have listed each other are mutual contacts. */
+  addContact(userId: string): Promise<Schemas["User"]> {
+    return this.#data("put", "/api/v1/contacts/{user_id}", { path: { user_id: userId } });
+  }
+
+  /** Takes somebody off the user's contacts, listed or not. */
+  removeContact(userId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/contacts/{user_id}", { path: { user_id: userId } });
+  }
+
+  /** What the user sees of somebody's presence now. */
+  presence(userId: string): Promise<Schemas["Presence"]> {
+    return this.#data("get", "/api/v1/users/{user_id}/presence", { path: { user_id: userId } });
+  }
+
+  /** What the user sees of the presence of up to 100 others now, in their order. */
+  async queryPresence(userIds: string[]): Promise<Schemas["Presence"][]> {
+    return (await this.#data("post", "/api/v1/presence/query", { body: { user_ids: userIds } })).presences;
+  }
+
+  /** Makes a chat; a direct chat that exists already is returned instead. */
+  createChat(body: Schemas["CreateChat"], idempotencyKey?: string): Promise<Schemas["ChatDetails"]> {
+    return this.#data("post", "/api/v1/chats", { body, idempotencyKey });
+  }
+
+  /** A page of the inbox, newest activity first. */
+  chats(query: PageOptions = {}): Promise<Page<Schemas["Inbox"]>> {
+    return this.#call("get", "/api/v1/chats", { query });
+  }
+
+  /** One chat with its members and the user's watermarks. */
+  chat(chatId: string): Promise<Schemas["ChatDetails"]> {
+    return this.#data("get", "/api/v1/chats/{chat_id}", { path: { chat_id: chatId } });
+  }
+
+  /** Renames a group, or changes how long the messages of a chat live from now on. */
+  updateChat(chatId: string, body: Schemas["UpdateChat"]): Promise<Schemas["ChatDetails"]> {
+    return this.#data("patch", "/api/v1/chats/{chat_id}", { path: { chat_id: chatId }, body });
+  }
+
+  /** Adds a member to a group. */
+  addMember(chatId: string, body: Schemas["AddMember"], idempotencyKey?: string): Promise<Schemas["Member"]> {
+    const request = { path: { chat_id: chatId }, body, idempotencyKey };
+    return this.#data("post", "/api/v1/chats/{chat_id}/members", request);
+  }
+
+  /** Changes a member's role; `owner` hands the group over. */
+  changeRole(chatId: string, userId: string, role: Schemas["Member"]["role"]): Promise<Schemas["Member"]> {
+    const request = { path: { chat_id: chatId, user_id: userId }, body: { role } };
+    return this.#data("patch", "/api/v1/chats/{chat_id}/members/{user_id}", request);
+  }
+
+  /** Removes a member from a group. */
+  removeMember(chatId: string, userId: string): Promise<undefined> {
+    const path = { chat_id: chatId, user_id: userId };
+    return this.#call("delete", "/api/v1/chats/{chat_id}/members/{user_id}", { path });
+  }
+
+  /** Leaves a group. */
+  leave(chatId: string): Promise<undefined> {
+    return this.#call("post", "/api/v1/chats/{chat_id}/leave", { path: { chat_id: chatId } });
+  }
+
+  /** Mutes a chat for this user, for ever unless `durationSeconds` is given. */
+  mute(chatId: string, durationSeconds?: number): Promise<Schemas["Muted"]> {
+    const body = durationSeconds === undefined ? {} : { duration_seconds: durationSeconds };
+    return this.#data("post", "/api/v1/chats/{chat_id}/mute", { path: { chat_id: chatId }, body });
+  }
+
+  /** Ends a mute. */
+  unmute(chatId: string): Promise<Schemas["Muted"]> {
+    return this.#data("post", "/api/v1/chats/{chat_id}/unmute", { path: { chat_id: chatId } });
+  }
+
+  /** Sends a message over HTTP. The same `client_message_id` on every try makes one message. */
+  sendMessage(chatId: string, body: Schemas["SendMessage"]): Promise<Schemas["SendMessageAck"]> {
+    return this.#data("post", "/api/v1/chats/{chat_id}/messages", { path: { chat_id: chatId }, body });
+  }
+
+  /** A page of a chat's messages: the newest, or those before or after a sequence. */
+  history(
+    chatId: string,
+    query: PageOptions & { before?: number; after?: number } = {},
+  ): Promise<Page<Schemas["History"]>> {
+    return this.#call("get", "/api/v1/chats/{chat_id}/messages", { path: { chat_id: chatId }, query });
+  }
+
+  /** The messages around one, oldest first. */
+  around(chatId: string, sequence: number, limit?: number): Promise<Schemas["Around"]> {
+    const request = { path: { chat_id: chatId, sequence }, query: limit === undefined ? {} : { limit } };
+    return this.#data("get", "/api/v1/chats/{chat_id}/messages/around/{sequence}", request);
+  }
+
+  /** One message by its id. */
+  message(messageId: string): Promise<Schemas["Message"]> {
+    return this.#data("get", "/api/v1/messages/{message_id}", { path: { message_id: messageId } });
+  }
+
+  /** Says that everything up to `sequence` has been read. */
+  markRead(chatId: string, sequence: number): Promise<Schemas["MarkedRead"]> {
+    const request = { path: { chat_id: chatId }, body: { last_read_sequence: sequence } };
+    return this.#data("post", "/api/v1/chats/{chat_id}/read", request);
+  }
+
+  /** How many have got and read a message; the last one unless `sequence` is given. */
+  receipts(chatId: string, sequence?: number): Promise<Schemas["Receipts"]> {
+    const request = { path: { chat_id: chatId }, query: sequence === undefined ? {} : { sequence } };
+    return this.#data("get", "/api/v1/chats/{chat_id}/receipts", request);
+  }
+
+  /** Makes a call and returns the heart of its answer. */
+  async #data<M extends Method, P extends Route<M>>(
+    method: M,
+    route: P,
+    request: Request<P, M>,
+  ): Promise<DataOf<P, M>> {
+    const answer = await this.#call(method, route, request);
+    return (answer as unknown as { data: DataOf<P, M> }).data;
+  }
+
+  /** Makes a call, and a second time with a new token if the first was refused for its token. */
+  async #call<M extends Method, P extends Route<M>>(
+    method: M,
+    route: P,
+    request: Request<P, M>,
+  ): Promise<Answer<P, M>> {
+    const token = await this.#access.token();
+    try {
+      return await this.#http.call(method, route, request, token);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 401)) {
+        throw error;
+      }
+    }
+    return this.#http.call(method, route, request, await this.#access.renew(token));
+  }
+}

@@ -1,0 +1,384 @@
+// Generated from docs/asyncapi.json by `npm run generate`; not to be edited.
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /** @description Payload of `ack`. */
+        Ack: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: int64
+             * @description Everything up to here has arrived and is stored.
+             */
+            last_acked_sequence: number;
+        };
+        /** @description Says what has arrived and is stored. */
+        AckFrame: {
+            payload: components["schemas"]["Ack"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "ack";
+        };
+        /**
+         * @description What has changed about a chat. Later versions may know more of them, which clients ignore.
+         * @enum {string}
+         */
+        ChatChange: "created" | "renamed" | "member_added" | "member_removed" | "role_changed" | "message_ttl_changed";
+        /** @description The id of a chat. */
+        ChatId: string;
+        /** @description Payload of `chat_updated`. */
+        ChatUpdated: {
+            change: components["schemas"]["ChatChange"];
+            chat_id: components["schemas"]["ChatId"];
+            user_id?: components["schemas"]["UserId"];
+        };
+        /** @description A chat or its members have changed. */
+        ChatUpdatedFrame: {
+            payload: components["schemas"]["ChatUpdated"];
+            /** @constant */
+            type: "chat_updated";
+        };
+        /** @description Any frame of the client. */
+        ClientFrame: components["schemas"]["SendMessageFrame"] | components["schemas"]["AckFrame"] | components["schemas"]["MarkReadFrame"] | components["schemas"]["SyncRequestFrame"] | components["schemas"]["TypingStartFrame"] | components["schemas"]["TypingStopFrame"] | components["schemas"]["PresenceSubscribeFrame"] | components["schemas"]["PresenceUnsubscribeFrame"] | components["schemas"]["HeartbeatFrame"];
+        /**
+         * @description Why the server ends a connection.
+         * @enum {string}
+         */
+        CloseReason: "server_shutdown" | "protocol_error" | "internal_error" | "overloaded" | "token_expired" | "session_revoked" | "idle_timeout" | "duplicate_connection" | "frame_too_large" | "rate_limited" | "slow_consumer";
+        /** @description Payload of `connection_closing`. */
+        ConnectionClosing: {
+            message: string;
+            reason: components["schemas"]["CloseReason"];
+            /** Format: int64 */
+            reconnect_delay_ms: number;
+        };
+        /** @description The connection is about to be closed. */
+        ConnectionClosingFrame: {
+            payload: components["schemas"]["ConnectionClosing"];
+            /** @constant */
+            type: "connection_closing";
+        };
+        /** @description Payload of `connection_established`. */
+        ConnectionEstablished: {
+            connection_id: components["schemas"]["ConnectionId"];
+            /** Format: uuid */
+            device_id: string;
+            /** Format: int64 */
+            heartbeat_interval_ms: number;
+            /** Format: int32 */
+            protocol_version: number;
+            /** Format: date-time */
+            server_time: string;
+            user_id: components["schemas"]["UserId"];
+        };
+        /** @description Always the first frame. */
+        ConnectionEstablishedFrame: {
+            payload: components["schemas"]["ConnectionEstablished"];
+            /** @constant */
+            type: "connection_established";
+        };
+        /** @description The id of a connection. */
+        ConnectionId: string;
+        /**
+         * @description How the content of a message is to be read.
+         * @enum {string}
+         */
+        ContentType: "text/plain" | "text/markdown" | "application/json" | "application/vnd.tidings.encrypted";
+        /** @description An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure. */
+        ErrorBody: {
+            /** @description Which one. */
+            code: components["schemas"]["ErrorCode"];
+            /** @description What a program may want to know, by code: `retry_after_seconds`, `head_sequence`, `field_errors`. */
+            details?: unknown;
+            /** @description In words, for people. It names what was wrong with the request and nothing of the inside of the service. */
+            message: string;
+        };
+        /**
+         * @description Everything that can be wrong with a request, in one closed table. A retired code is never used again.
+         * @enum {string}
+         */
+        ErrorCode: "INVALID_MESSAGE" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_A_MEMBER" | "NOT_FOUND" | "CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "ALREADY_A_MEMBER" | "CHAT_FULL" | "INVALID_OPERATION" | "METHOD_NOT_ALLOWED" | "MESSAGE_TOO_LARGE" | "INVALID_CONTENT_TYPE" | "INVALID_SEQUENCE" | "RATE_LIMITED" | "SLOW_CONSUMER" | "SERVER_BUSY" | "SERVICE_UNAVAILABLE" | "COUNTER_MISSING" | "INTERNAL_ERROR";
+        /** @description A request failed. */
+        ErrorFrame: {
+            payload: components["schemas"]["ErrorBody"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "error";
+        };
+        /** @description Payload of `heartbeat`: nothing. */
+        Heartbeat: Record<string, never>;
+        /** @description Payload of `heartbeat_ack`. */
+        HeartbeatAck: {
+            /** Format: date-time */
+            server_time: string;
+        };
+        /** @description A heartbeat was heard. */
+        HeartbeatAckFrame: {
+            payload: components["schemas"]["HeartbeatAck"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "heartbeat_ack";
+        };
+        /** @description Says that the client is there. */
+        HeartbeatFrame: {
+            payload: components["schemas"]["Heartbeat"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "heartbeat";
+        };
+        /** @description Payload of `mark_read`. */
+        MarkRead: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: int64
+             * @description Everything up to here has been read.
+             */
+            last_read_sequence: number;
+        };
+        /** @description Says what has been read. */
+        MarkReadFrame: {
+            payload: components["schemas"]["MarkRead"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "mark_read";
+        };
+        /** @description A message as everybody sees it. */
+        Message: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: uuid
+             * @description Only to the sender's own devices.
+             */
+            client_message_id?: string;
+            content: string;
+            content_type: components["schemas"]["ContentType"];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at?: string;
+            message_id: components["schemas"]["MessageId"];
+            sender_id: components["schemas"]["UserId"];
+            /** Format: int64 */
+            sequence: number;
+        };
+        /** @description Payload of `message_expired`. */
+        MessageExpired: {
+            chat_id: components["schemas"]["ChatId"];
+            sequences: number[];
+        };
+        /** @description Messages are gone. */
+        MessageExpiredFrame: {
+            payload: components["schemas"]["MessageExpired"];
+            /** @constant */
+            type: "message_expired";
+        };
+        /** @description Somebody sent a message. */
+        MessageFrame: {
+            payload: components["schemas"]["Message"];
+            /** @constant */
+            type: "message";
+        };
+        /** @description The id of a message. */
+        MessageId: string;
+        /** @description One user's presence. */
+        Presence: {
+            /** Format: date-time */
+            last_seen?: string;
+            status: components["schemas"]["PresenceStatus"];
+            user_id: components["schemas"]["UserId"];
+        };
+        /** @description Somebody came or went. */
+        PresenceChangedFrame: {
+            payload: components["schemas"]["Presence"];
+            /** @constant */
+            type: "presence_changed";
+        };
+        /** @description Payload of `presence_snapshot`, and the answer to a question about presence over REST. */
+        PresenceSnapshot: {
+            presences: components["schemas"]["Presence"][];
+        };
+        /** @description The presence of the users asked for. */
+        PresenceSnapshotFrame: {
+            payload: components["schemas"]["PresenceSnapshot"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "presence_snapshot";
+        };
+        /**
+         * @description What may be known of a user's presence.
+         * @enum {string}
+         */
+        PresenceStatus: "online" | "offline" | "unknown";
+        /** @description Asks for the presence of users, and for its changes from then on. */
+        PresenceSubscribeFrame: {
+            payload: components["schemas"]["PresenceUsers"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "presence_subscribe";
+        };
+        /** @description Ends such a subscription. */
+        PresenceUnsubscribeFrame: {
+            payload: components["schemas"]["PresenceUsers"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "presence_unsubscribe";
+        };
+        /** @description Payload of `presence_subscribe` and `presence_unsubscribe`. */
+        PresenceUsers: {
+            user_ids: components["schemas"]["UserId"][];
+        };
+        /** @description Payload of `receipt`. */
+        Receipt: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: int64 */
+            delivered_sequence: number;
+            /** Format: int64 */
+            read_sequence: number;
+            user_id: components["schemas"]["UserId"];
+        };
+        /** @description A member's watermarks have moved. */
+        ReceiptFrame: {
+            payload: components["schemas"]["Receipt"];
+            /** @constant */
+            type: "receipt";
+        };
+        /** @description A client's own name for a request, echoed in the answer. */
+        RequestId: string;
+        /** @description Payload of `resync`. */
+        Resync: {
+            reason: string;
+        };
+        /** @description Pushes may have been missed: sync every chat. */
+        ResyncFrame: {
+            payload: components["schemas"]["Resync"];
+            /** @constant */
+            type: "resync";
+        };
+        /** @description Payload of `send_message`. */
+        SendMessage: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: uuid
+             * @description The sender's name for the send, the same on every try.
+             */
+            client_message_id: string;
+            /** @description 1 to 4096 bytes of UTF-8 without NUL. */
+            content: string;
+            content_type?: components["schemas"]["ContentType"] | null;
+            /**
+             * Format: int64
+             * @description How long the message lives; as long as the chat says unless given.
+             */
+            ttl_seconds?: number | null;
+        };
+        /** @description Payload of `send_message_ack`, and the answer to a send over REST. */
+        SendMessageAck: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: uuid */
+            client_message_id: string;
+            /** Format: date-time */
+            created_at: string;
+            deduplicated: boolean;
+            message_id: components["schemas"]["MessageId"];
+            /** Format: int64 */
+            sequence: number;
+        };
+        /** @description The message is durable. */
+        SendMessageAckFrame: {
+            payload: components["schemas"]["SendMessageAck"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "send_message_ack";
+        };
+        /** @description Sends a message. */
+        SendMessageFrame: {
+            payload: components["schemas"]["SendMessage"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "send_message";
+        };
+        /** @description Any frame of the server. */
+        ServerFrame: components["schemas"]["ConnectionEstablishedFrame"] | components["schemas"]["SendMessageAckFrame"] | components["schemas"]["MessageFrame"] | components["schemas"]["SyncResponseFrame"] | components["schemas"]["ReceiptFrame"] | components["schemas"]["MessageExpiredFrame"] | components["schemas"]["ChatUpdatedFrame"] | components["schemas"]["TypingIndicatorFrame"] | components["schemas"]["PresenceSnapshotFrame"] | components["schemas"]["PresenceChangedFrame"] | components["schemas"]["ResyncFrame"] | components["schemas"]["HeartbeatAckFrame"] | components["schemas"]["ErrorFrame"] | components["schemas"]["ConnectionClosingFrame"];
+        /** @description Payload of `sync_request`. */
+        SyncRequest: {
+            chat_id: components["schemas"]["ChatId"];
+            /**
+             * Format: int64
+             * @description What the client has; 0 for nothing.
+             */
+            last_acked_sequence: number;
+            /**
+             * Format: int64
+             * @description Messages in the answer: 100 unless given, 500 at the most.
+             */
+            limit?: number | null;
+        };
+        /** @description Asks for what was missed. */
+        SyncRequestFrame: {
+            payload: components["schemas"]["SyncRequest"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "sync_request";
+        };
+        /** @description Payload of `sync_response`. */
+        SyncResponse: {
+            chat_id: components["schemas"]["ChatId"];
+            has_more: boolean;
+            /** Format: int64 */
+            head_sequence: number;
+            messages: components["schemas"]["Message"][];
+            /**
+             * Format: int64
+             * @description The first sequence that was not examined; present when `has_more`.
+             */
+            next_sequence?: number;
+        };
+        /** @description What was missed. */
+        SyncResponseFrame: {
+            payload: components["schemas"]["SyncResponse"];
+            request_id: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "sync_response";
+        };
+        /** @description Payload of `typing_start` and `typing_stop`. */
+        Typing: {
+            chat_id: components["schemas"]["ChatId"];
+        };
+        /** @description Payload of `typing_indicator`. */
+        TypingIndicator: {
+            chat_id: components["schemas"]["ChatId"];
+            is_typing: boolean;
+            user_id: components["schemas"]["UserId"];
+        };
+        /** @description A member types, or no longer does. */
+        TypingIndicatorFrame: {
+            payload: components["schemas"]["TypingIndicator"];
+            /** @constant */
+            type: "typing_indicator";
+        };
+        /** @description Says that the user types; it ends by itself after 10 s. */
+        TypingStartFrame: {
+            payload: components["schemas"]["Typing"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "typing_start";
+        };
+        /** @description Says that the user no longer types. */
+        TypingStopFrame: {
+            payload: components["schemas"]["Typing"];
+            request_id?: components["schemas"]["RequestId"];
+            /** @constant */
+            type: "typing_stop";
+        };
+        /** @description The id of a user. */
+        UserId: string;
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;

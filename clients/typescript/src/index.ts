@@ -1,0 +1,34 @@
+/**
+ * The SDK of Tidings for browsers and Node.
+ *
+ * `Client` is one device of one user: `client.api` makes REST calls with tokens that renew themselves, `connect` keeps
+ * a connection that hands out every message once and in order, `send` queues until the server has taken it.
+ */
+export { Api, type Page, type PageOptions } from "./api.js";
+export { Client, type ClientOptions, type Outgoing, type SendOptions } from "./client.js";
+export { ApiError, SendError, type ApiErrorCode, type SendErrorCode } from "./errors.js";
+export type { ClientEvents, Listener, StopReason } from "./events.js";
+export { indexedDbStorage } from "./storage/indexed-db.js";
+export { memoryStorage } from "./storage/memory.js";
+export type { KeptDevice, KeptTokens, Position, QueuedSend, Storage } from "./storage/storage.js";
+export type {
+  ChatDetails,
+  ChatSummary,
+  ChatUpdated,
+  ContentType,
+  ErrorBody,
+  ErrorCode,
+  Frames,
+  Me,
+  Member,
+  Message,
+  MessageWithStatus,
+  Presence,
+  Receipt,
+  Schemas,
+  SendMessageAck,
+  Session,
+  Tokens,
+  TypingIndicator,
+  User,
+} from "./wire.js";

@@ -1,0 +1,10 @@
+/** The first of these times that are known. */
+export function earliest(...times: (number | undefined)[]): number | undefined {
+  let first: number | undefined;
+  for (const time of times) {
+    if (time !== undefined && (first === undefined || time < first)) {
+      first = time;
+    }
+  }
+  return first;
+}

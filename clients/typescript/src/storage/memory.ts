@@ -1,0 +1,22 @@
+import type { KeptDevice, Position, QueuedSend, Storage } from "./storage.js";
+
+/** Keeps everything for as long as the object lives: for bots that start anew each time, and for tests. */
+export function memoryStorage(): Storage {
+  let device: KeptDevice | undefined;
+  const sends = new Map<string, QueuedSend>();
+  const positions = new Map<string, number>();
+  return {
+    device: async () => device,
+    keepDevice: async (kept) => void (device = kept),
+    sends: async () => [...sends.values()],
+    addSend: async (send) => void sends.set(send.clientMessageId, send),
+    removeSend: async (clientMessageId) => void sends.delete(clientMessageId),
+    positions: async () => [...positions].map(([chatId, sequence]): Position => ({ chatId, sequence })),
+    keepPosition: async ({ chatId, sequence }) => void positions.set(chatId, sequence),
+    forgetPosition: async (chatId) => void positions.delete(chatId),
+    clear: async () => {
+      sends.clear();
+      positions.clear();
+    },
+  };
+}

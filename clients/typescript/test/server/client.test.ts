@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { generateKeyPairSync, randomUUID, sign, type KeyObject } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test as limitless, type TestContext } from "node:test";
+
+import { Client, memoryStorage, type ClientEvents, type ClientOptions } from "../../src/index.js";
+import { Server } from "./server.js";
+
+/** A test that fails rather than waits for ever. */
+function test(name: string, run: (context: TestContext) => Promise<void>): void {
+  void limitless(name, { timeout: 60_000 }, run);
+}
+
+let server: Server;
+let phones = 0;
+const clients: Client[] = [];
+
+before(async () => {
+  server = await Server.run();
+});
+
+after(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await server.remove();
+});
+
+function open(options: Partial<ClientOptions> = {}): Client {
+  const client = new Client({ baseUrl: server.baseUrl, reconnectPauseMs: 50, ...options });
+  clients.push(client);
+  return client;
+}
+
+/** A client of somebody new, or of this phone. */
+async function signedIn(client = open(), phone = `+1415555${2000 + (phones += 1)}`): Promise<string> {
+  await client.api.requestOtp(phone);
+  return (await client.api.verifyOtp(phone, "000000", "Somebody")).user.user_id;
+}
+
+/** Two people and their chat. */
+async function pair(): Promise<{ ada: Client; bob: Client; chatId: string }> {
+  const [ada, bob] = [open(), open()];
+  await signedIn(ada);
+  const { chat_id } = await ada.api.createChat({ type: "direct", member_ids: [await signedIn(bob)] });
+  return { ada, bob, chatId: chat_id };
+}
+
+function next<Name extends keyof ClientEvents>(client: Client, name: Name): Promise<ClientEvents[Name]> {
+  return new Promise((resolve) => {
+    const off = client.on(name, (detail) => {
+      off();
+      resolve(detail);
+    });
+  });
+}
+
+test("a listener may close the client, and has taken its message all the same", async () => {
+  const { ada, bob, chatId } = await pair();
+  const off = bob.on("message", () => bob.close());
+  const stopped = next(bob, "stopped");
+  bob.connect();
+  ada.connect();
+  await ada.send(chatId, "one").acked;
+  assert.deepEqual(await stopped, { reason: "closed" });
+  off();
+  const following = next(bob, "message");
+  bob.connect();
+  await ada.send(chatId, "two").acked;
+  assert.equal((await following).content, "two");
+});
+
+test("a connect right behind a close is not lost", async () => {
+  const { bob } = await pair();
+  bob.connect();
+  await next(bob, "connected");
+  const connected = next(bob, "connected");
+  void bob.close();
+  bob.connect();
+  await connected;
+});
+
+test("an application that is slower than its chats misses nothing", async () => {
+  const { ada, bob, chatId } = await pair();
+  const taken: number[] = [];
+  let release: () => void = () => undefined;
+  const isReleased = new Promise<void>((resolve) => (release = resolve));
+  const all = new Promise<void>((resolve) => {
+    bob.on("message", async ({ sequence }) => {
+      await isReleased;
+      taken.push(sequence);
+      if (sequence === 1200) {
+        resolve();
+      }
+    });
+  });
+  const first = next(bob, "message");
+  bob.connect();
+  ada.connect();
+  const acks = Array.from({ length: 900 }, (_, n) => ada.send(chatId, `message ${n + 1}`).acked);
+  await Promise.all(acks);
+  await Promise.all(Array.from({ length: 300 }, (_, n) => ada.send(chatId, `message ${n + 901}`).acked));
+  await first;
+  release();
+  await all;
+  assert.deepEqual(
+    taken,
+    Array.from({ length: 1200 }, (_, n) => n + 1),
+  );
+});
+
+test("whoever signs out leaves nothing behind, and the next user on the device finds nothing", async () => {
+  const storage = memoryStorage();
+  const { ada: other, chatId } = await pair();
+  const client = open({ storage });
+  const userId = await signedIn(client);
+  await client.queued();
+  const { acked } = client.send(chatId, "never to be sent by somebody else");
+  await client.queued();
+  await client.signOut();
+  await assert.rejects(acked, { code: "CLOSED" });
+  assert.deepEqual([await storage.sends(), await storage.positions()], [[], []]);
+  assert.equal(await client.isSignedIn(), false);
+  await assert.rejects(client.api.me(), { code: "NOT_SIGNED_IN" });
+  assert.notEqual(await signedIn(client), userId);
+  client.connect();
+  await next(client, "caughtUp");
+  const { data } = await other.api.history(chatId);
+  assert.deepEqual(data.messages, []);
+});
+
+test("a user whose session was revoked is sent nothing as another, and finds their queue again", async () => {
+  const storage = memoryStorage();
+  const { ada, chatId } = await pair();
+  const phone = `+1415555${2000 + (phones += 1)}`;
+  const client = open({ storage });
+  const userId = await signedIn(client, phone);
+  const { chat_id } = await ada.api.createChat({ type: "direct", member_ids: [userId] });
+  client.send(chat_id, "kept");
+  await client.queued();
+  const elsewhere = open();
+  await signedIn(elsewhere, phone);
+  await elsewhere.api.revokeSessions();
+  client.connect();
+  assert.deepEqual(await next(client, "stopped"), { reason: "signedOut" });
+  await signedIn(client, phone);
+  const sent = next(client, "sent");
+  client.connect();
+  assert.equal((await sent).chat_id, chat_id);
+  assert.notEqual(chat_id, chatId);
+});
+
+test("a send that cannot be taken fails as an event and as a promise", async () => {
+  const { ada, chatId } = await pair();
+  const failed = next(ada, "failed");
+  const { clientMessageId, acked } = ada.send(chatId, "x".repeat(5000));
+  await assert.rejects(acked, { name: "SendError", code: "MESSAGE_TOO_LARGE" });
+  assert.equal((await failed).clientMessageId, clientMessageId);
+  assert.deepEqual(await ada.queued(), []);
+});
+
+test("users of another system come with their own tokens, and are asked for a new one when it is refused", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "tidings-keys-"));
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const file = join(directory, "jwks.json");
+  writeFileSync(
+    file,
+    JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "k", alg: "EdDSA", use: "sig" }] }),
+  );
+  const theirs = await Server.run({
+    TIDINGS_AUTH__EXTERNAL__JWKS_FILE: file,
+    TIDINGS_AUTH__EXTERNAL__ISSUER: "https://app.example",
+    TIDINGS_AUTH__EXTERNAL__AUDIENCE: "chat",
+  });
+  try {
+    let asked = 0;
+    const client = open({
+      baseUrl: theirs.baseUrl,
+      deviceId: randomUUID(),
+      // The first one is of no use to anybody.
+      token: async () => jwt(privateKey, (asked += 1) === 1 ? -60 : 300),
+    });
+    client.connect();
+    const { userId } = await next(client, "connected");
+    assert.equal((await client.api.me()).user_id, userId);
+    assert.ok(asked > 1, "a refused token was not asked for again");
+    await client.close();
+  } finally {
+    await theirs.remove();
+    rmSync(directory, { recursive: true });
+  }
+});
+
+/** A token of another system for so many seconds. */
+function jwt(key: KeyObject, seconds: number): string {
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: "https://app.example", aud: "chat", sub: "ada", iat: now - 120, exp: now + seconds };
+  const parts = [{ alg: "EdDSA", typ: "JWT", kid: "k" }, claims].map((part) => base64url(JSON.stringify(part)));
+  return [...parts, base64url(sign(null, Buffer.from(parts.join(".")), key))].join(".");
+}
+
+function base64url(data: string | Buffer): string {
+  return Buffer.from(data).toString("base64url");
+}

@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+
+import type { Message, Schemas } from "../../src/index.js";
+import { Device, isOpen } from "./device.js";
+import { Proxy } from "./proxy.js";
+import type { Fields } from "./scenario.js";
+import { Server } from "./server.js";
+
+/** The world of one scenario. */
+export class World {
+  private readonly devices = new Map<string, Device>();
+  private readonly phones = new Map<string, string>();
+  private readonly userIds = new Map<string, string>();
+  private readonly chats = new Map<string, string>();
+  private readonly sendIds = new Map<string, string>();
+  private readonly firstTokens = new Map<Device, string | undefined>();
+
+  private constructor(private readonly server: Server) {}
+
+  /** A world with nobody in it yet. */
+  static async begin(settings: Record<string, string> = {}): Promise<World> {
+    return new World(await Server.run(settings));
+  }
+
+  device(fields: Fields, name = "device"): Device {
+    return found(this.devices, fields.text(name));
+  }
+
+  chat(fields: Fields): string {
+    return found(this.chats, fields.text("chat"));
+  }
+
+  userId(name: string): string {
+    return found(this.userIds, name);
+  }
+
+  /** The client message id of a send with a name: the same for the same name. */
+  sendId(fields: Fields): string {
+    const name = fields.text("id");
+    const id = this.sendIds.get(name) ?? randomUUID();
+    this.sendIds.set(name, id);
+    return id;
+  }
+
+  /** Something happens to the connections of these devices, so what was told of them before counts no more. */
+  disturb(devices: Iterable<Device> = this.devices.values()): void {
+    for (const device of devices) {
+      device.connection = "untold";
+    }
+  }
+
+  async signIn(name: string, user: string): Promise<void> {
+    const device = new Device(user, await Proxy.to(this.server.port));
+    this.devices.set(name, device);
+    const phone = this.phones.get(user) ?? `+1415555${String(1000 + this.phones.size)}`;
+    this.phones.set(user, phone);
+    await device.client.api.requestOtp(phone);
+    const signedIn = await device.client.api.verifyOtp(phone, "000000", user);
+    this.userIds.set(user, signedIn.user.user_id);
+    this.firstTokens.set(device, await tokenOf(device));
+  }
+
+  async openAgain(fields: Fields): Promise<void> {
+    const first = this.device(fields);
+    const again = new Device(first.user, await Proxy.to(this.server.port), first.storage);
+    this.devices.set(fields.text("as"), again);
+    again.client.connect();
+  }
+
+  async createChat(fields: Fields): Promise<void> {
+    const chat = fields.text("chat");
+    const type = fields.text("type") as Schemas["CreateChat"]["type"];
+    const member_ids = fields.list<string>("users").map((user) => this.userId(user));
+    const name = type === "group" ? { name: chat } : {};
+    const { chat_id } = await this.device(fields).client.api.createChat({ type, member_ids, ...name });
+    this.chats.set(chat, chat_id);
+  }
+
+  async queue(fields: Fields): Promise<Device> {
+    const device = this.device(fields);
+    const chatId = this.chat(fields);
+    const options = {
+      ...(fields.has("id") ? { clientMessageId: this.sendId(fields) } : {}),
+      ...(fields.has("ttl_seconds") ? { ttlSeconds: fields.number("ttl_seconds") } : {}),
+    };
+    fields.contents().forEach((content) => device.send(chatId, content, options));
+    // The queue is read behind everything that is being added to it.
+    await device.client.queued();
+    return device;
+  }
+
+  async send(fields: Fields): Promise<void> {
+    const device = await this.queue(fields);
+    await this.expectAcked(device);
+    if (fields.has("deduplicated")) {
+      assert.equal(device.sends.at(-1)?.ack?.deduplicated, fields.flag("deduplicated"));
+    }
+  }
+
+  /** Everything that was not refused is acked, and what was new came in the order of the calls. */
+  async expectAcked(device: Device): Promise<void> {
+    await device.until(
+      async () => !device.sends.some(isOpen) && (await device.client.queued()).length === 0,
+      () => device.sends.filter(isOpen).map(({ content }) => content),
+    );
+    for (const chatId of this.chats.values()) {
+      const acks = device.sends.flatMap(({ chatId: of, ack }) => (of === chatId && ack !== undefined ? [ack] : []));
+      const sequences = acks.filter(({ deduplicated }) => !deduplicated).map(({ sequence }) => sequence);
+      assert.deepEqual(
+        sequences,
+        [...sequences].sort((a, b) => a - b),
+        "acks are out of order",
+      );
+    }
+  }
+
+  async expectMessages(fields: Fields): Promise<void> {
+    const device = this.device(fields);
+    const chatId = this.chat(fields);
+    const expected = fields.contents();
+    const messages = (): Message[] => device.taken.filter(({ chat_id }) => chat_id === chatId);
+    const contents = (): string[] => messages().map(({ content }) => content);
+    await device.until(
+      () => {
+        assert.deepEqual(contents(), expected.slice(0, contents().length), "not a beginning of the list");
+        return contents().length === expected.length;
+      },
+      () => contents(),
+    );
+    const sequences = messages().map(({ sequence }) => sequence);
+    assert.deepEqual(
+      sequences,
+      [...new Set(sequences)].sort((a, b) => a - b),
+      "sequences do not grow",
+    );
+    for (const message of messages()) {
+      this.checkOrigin(message);
+    }
+  }
+
+  /** A message has the sender and the content type that it was sent with. */
+  private checkOrigin(message: Message): void {
+    const senders = [...this.devices.values()].filter(({ sends }) =>
+      sends.some(({ chatId, content }) => chatId === message.chat_id && content === message.content),
+    );
+    assert.ok(
+      senders.some(({ user }) => this.userId(user) === message.sender_id),
+      `${message.content}: sender`,
+    );
+    assert.equal(message.content_type, "text/plain");
+  }
+
+  async expectHistory(fields: Fields): Promise<void> {
+    const device = this.device(fields);
+    const chatId = this.chat(fields);
+    const expected = fields.contents();
+    let seen: string[] = [];
+    await device.until(
+      async () => {
+        seen = await history(device, chatId);
+        return JSON.stringify(seen) === JSON.stringify(expected);
+      },
+      () => seen,
+    );
+  }
+
+  async expectTokenRenewed(device: Device): Promise<void> {
+    const first = this.firstTokens.get(device);
+    await device.until(
+      async () => (await tokenOf(device)) !== first,
+      () => "the same token",
+    );
+  }
+
+  async endServer(signal: "SIGKILL" | "SIGTERM"): Promise<number | null> {
+    this.disturb();
+    return this.server.end(signal);
+  }
+
+  async startServer(): Promise<void> {
+    await this.server.start();
+    const [device] = this.devices.values();
+    await device?.until(
+      async () => (await fetch(`${this.server.baseUrl}/readyz`)).ok,
+      () => "not ready",
+    );
+  }
+
+  /** Ends every client and the server. */
+  async end(): Promise<void> {
+    for (const device of this.devices.values()) {
+      device.proxy.close();
+      await device.client.close();
+    }
+    await this.server.remove();
+  }
+}
+
+async function tokenOf(device: Device): Promise<string | undefined> {
+  return (await device.storage.device())?.tokens?.accessToken;
+}
+
+/** The whole history of a chat, oldest first. */
+async function history(device: Device, chatId: string): Promise<string[]> {
+  const contents: string[] = [];
+  for (let cursor: string | null | undefined, isFirst = true; isFirst || cursor; isFirst = false) {
+    const page = await device.client.api.history(chatId, cursor ? { cursor } : { after: 0, limit: 100 });
+    contents.push(...page.data.messages.map(({ content }) => content));
+    cursor = page.pagination.next_cursor;
+  }
+  return contents;
+}
+
+function found<T>(things: Map<string, T>, name: string): T {
+  const thing = things.get(name);
+  assert.ok(thing !== undefined, `nothing is called \`${name}\``);
+  return thing;
+}

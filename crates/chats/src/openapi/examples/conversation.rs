@@ -1,0 +1,211 @@
+use std::borrow::Cow;
+
+use domain::{ChatType, ContentType, Role, Sequence, Timestamp, UserId};
+use protocol::frame::{MessageBody, SendMessageAck};
+use protocol::rest::{
+    AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, History, Inbox, LastMessage, MarkRead,
+    MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute, Muted, MyMembership, Paged, Pagination,
+    Receipts, SendMessage, UpdateChat,
+};
+use protocol::story;
+
+use super::Told;
+use super::people::bob;
+
+/// What Ada does with Bob: their direct chat, and their group.
+pub(super) fn told() -> Vec<Told> {
+    [chats(), members(), messages(), receipts()].into_iter().flatten().collect()
+}
+
+fn chats() -> Vec<Told> {
+    let direct = CreateChat { chat_type: ChatType::Direct, name: None, member_ids: vec![story::bob()] };
+    let named =
+        CreateChat { chat_type: ChatType::Group, name: Some("Sailing".to_owned()), member_ids: vec![story::bob()] };
+    let rename =
+        UpdateChat { name: Some("Saturday sailing".to_owned()), message_ttl_seconds: Some(Some(30 * 24 * 3600)) };
+    let renamed =
+        ChatSummary { name: Some("Saturday sailing".to_owned()), message_ttl_seconds: Some(30 * 24 * 3600), ..group() };
+    let inbox = Inbox { chats: vec![conversing(), group()] };
+    vec![
+        Told::of("create_chat")
+            .with("Idempotency-Key", "b2f6d8a4-1c93-4e57-8d0b-5a7e3f9c6124")
+            .case("direct", &direct, 201, details(quiet()))
+            .case("direct_again", &direct, 200, details(quiet()))
+            .case("group", named, 201, details(group())),
+        Told::of("inbox").with("limit", 20).answered(Paged { data: inbox, pagination: Pagination::new(None) }),
+        Told::of("chat").with("chat_id", story::direct_chat()).answered(details(conversing())),
+        Told::of("update_chat").with("chat_id", story::group()).case("example", rename, 200, details(renamed)),
+    ]
+}
+
+fn members() -> Vec<Told> {
+    let cleo = |role| Data { data: member(story::cleo(), "Cleo", role, story::now()) };
+    let in_group = |operation_id| Told::of(operation_id).with("chat_id", story::group());
+    let muted = |muted, muted_until| Data { data: Muted { chat_id: story::group(), muted, muted_until } };
+    let for_an_hour = Mute { duration_seconds: Some(3600) };
+    vec![
+        in_group("add_member").with("Idempotency-Key", "47c1e9d5-8a02-4b6f-93e7-d1f05b8c2a36").case(
+            "example",
+            AddMember { user_id: story::cleo(), role: Role::Member },
+            201,
+            cleo(Role::Member),
+        ),
+        in_group("change_role").with("user_id", story::cleo()).case(
+            "example",
+            ChangeRole { role: Role::Admin },
+            200,
+            cleo(Role::Admin),
+        ),
+        in_group("remove_member").with("user_id", story::cleo()).done(()),
+        in_group("mute_chat").case("for_an_hour", for_an_hour, 200, muted(true, Some(story::now()))).case(
+            "for_ever",
+            Mute::default(),
+            200,
+            muted(true, None),
+        ),
+        in_group("unmute_chat").answered(muted(false, None)),
+        in_group("leave_chat").done(()),
+    ]
+}
+
+fn messages() -> Vec<Told> {
+    let in_chat = |operation_id| Told::of(operation_id).with("chat_id", story::direct_chat());
+    let send = SendMessage {
+        client_message_id: story::first_send(),
+        content: story::FIRST_CONTENT.into(),
+        content_type: None,
+        ttl_seconds: None,
+    };
+    let ack = |deduplicated| Data {
+        data: SendMessageAck {
+            client_message_id: story::first_send(),
+            message_id: story::first_message(),
+            chat_id: story::direct_chat(),
+            sequence: Sequence(1),
+            created_at: story::first_moment(),
+            deduplicated,
+        },
+    };
+    let head_sequence = Sequence(2);
+    let history = History { messages: vec![second(), first()], head_sequence };
+    let around = Around {
+        messages: vec![first(), second()],
+        head_sequence,
+        target_sequence: Sequence(1),
+        has_more_before: false,
+        has_more_after: false,
+    };
+    vec![
+        in_chat("send_message").case("first", &send, 201, ack(false)).case("repeated", &send, 200, ack(true)),
+        in_chat("history").with("limit", 20).answered(Paged { data: history, pagination: Pagination::new(None) }),
+        in_chat("around").with("sequence", 1).with("limit", 20).answered(Data { data: around }),
+        Told::of("message").with("message_id", story::first_message()).answered(Data { data: first() }),
+    ]
+}
+
+fn receipts() -> Vec<Told> {
+    let in_chat = |operation_id| Told::of(operation_id).with("chat_id", story::direct_chat());
+    let marks = |user_id| MemberWatermarks { user_id, delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
+    let read =
+        MarkedRead { chat_id: story::direct_chat(), delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
+    let receipts = Receipts {
+        chat_id: story::direct_chat(),
+        sequence: Sequence(2),
+        member_count: 2,
+        delivered_count: 1,
+        read_count: 1,
+        members: vec![marks(story::ada()), marks(story::bob())],
+    };
+    vec![
+        in_chat("mark_read").case("example", MarkRead { last_read_sequence: Sequence(2) }, 200, Data { data: read }),
+        in_chat("receipts").with("sequence", 2).answered(Data { data: receipts }),
+    ]
+}
+
+/// The direct chat before anybody has said anything.
+fn quiet() -> ChatSummary {
+    ChatSummary {
+        chat_id: story::direct_chat(),
+        chat_type: ChatType::Direct,
+        name: None,
+        member_count: 2,
+        created_at: story::morning(),
+        other_participants: vec![bob()],
+        last_message: None,
+        last_message_at: None,
+        unread_count: 0,
+        my_membership: MyMembership { role: Role::Member, muted_until: None },
+        message_ttl_seconds: None,
+        head_sequence: Sequence::ZERO,
+        my_read_sequence: Sequence::ZERO,
+        my_delivered_sequence: Sequence::ZERO,
+    }
+}
+
+/// The direct chat when Bob has answered and Ada has not looked yet.
+fn conversing() -> ChatSummary {
+    ChatSummary {
+        last_message: Some(LastMessage {
+            message_id: story::second_message(),
+            sequence: Sequence(2),
+            sender_id: story::bob(),
+            preview: Some(story::SECOND_CONTENT.to_owned()),
+            created_at: story::second_moment(),
+        }),
+        last_message_at: Some(story::second_moment()),
+        unread_count: 1,
+        head_sequence: Sequence(2),
+        ..quiet()
+    }
+}
+
+fn group() -> ChatSummary {
+    ChatSummary {
+        chat_id: story::group(),
+        chat_type: ChatType::Group,
+        name: Some("Sailing".to_owned()),
+        my_membership: MyMembership { role: Role::Owner, muted_until: None },
+        ..quiet()
+    }
+}
+
+fn details(summary: ChatSummary) -> Data<ChatDetails> {
+    let my_role = summary.my_membership.role;
+    let members = vec![
+        member(story::ada(), "Ada", my_role, story::morning()),
+        member(story::bob(), "Bob", Role::Member, story::morning()),
+    ];
+    Data { data: ChatDetails { summary, members } }
+}
+
+fn member(user_id: UserId, display_name: &str, role: Role, joined_at: Timestamp) -> Member {
+    Member { user_id, display_name: display_name.to_owned(), role, joined_at }
+}
+
+fn first() -> Message<'static> {
+    let message = MessageBody {
+        message_id: story::first_message(),
+        chat_id: story::direct_chat(),
+        sequence: Sequence(1),
+        sender_id: story::ada(),
+        content: Cow::Borrowed(story::FIRST_CONTENT),
+        content_type: ContentType::Text,
+        created_at: story::first_moment(),
+        expires_at: None,
+        client_message_id: Some(story::first_send()),
+    };
+    Message { message, status: Some(MessageStatus::Read) }
+}
+
+fn second() -> Message<'static> {
+    let message = MessageBody {
+        message_id: story::second_message(),
+        sequence: Sequence(2),
+        sender_id: story::bob(),
+        content: Cow::Borrowed(story::SECOND_CONTENT),
+        created_at: story::second_moment(),
+        client_message_id: None,
+        ..first().message
+    };
+    Message { message, status: None }
+}

@@ -1,0 +1,309 @@
+//! The AsyncAPI document of the WebSocket, made from the frames themselves: their table, payloads and codes.
+
+mod codes;
+mod examples;
+mod handshake;
+
+use std::collections::BTreeSet;
+
+use domain::limits::REQUEST_ID_CHARS_MAX;
+use serde_json::{Map, Value, json};
+
+use crate::frame::{ClientFrameType, Described, ServerFrame};
+
+const CHANNEL: &str = "connection";
+
+const DESCRIPTION: &str = "\
+One connection per device, text frames of JSON: `{type, request_id?, timestamp?, payload}`. Unknown fields and \
+unknown types are ignored on both sides. A `request_id` is the client's own, opaque, 1 to 64 characters; it is \
+needed on frames that are answered and is echoed in the answer. Pushes have none. A frame over 64 KiB ends the \
+connection.
+
+**Handshake.** `Authorization` and `X-Device-ID` in headers; browsers, which cannot set headers, say `?ticket=` and \
+`?device_id=`. The client is silent until `connection_established`, which is always the first frame.
+
+**Heartbeat.** Any frame shows that the client is there. One that has nothing to say sends a `heartbeat` every \
+`heartbeat_interval_ms`. After 10 s without a frame nothing is pushed to it reliably any more, after 15 s the \
+connection is closed with 4008.
+
+**Order and loss.** Messages have one order, their sequence in the chat. A push may be lost or come twice; a client \
+that sees a hole, gets a `resync` or connects again sends a `sync_request` with the sequence up to which it has \
+everything.
+
+**Violations.** A frame that cannot be taken is answered `INVALID_MESSAGE`; ten of them within 60 s end the \
+connection with 1002.";
+
+/// The AsyncAPI 3.0 document of `GET /v1/ws`, as the server sees it: it receives what clients send.
+pub fn asyncapi() -> Value {
+    let from_client: Vec<_> = ClientFrameType::ALL.iter().map(|frame_type| frame_type.described()).collect();
+    let from_server = ServerFrame::described();
+    let names = from_client.iter().chain(&from_server).map(|frame| pascal(frame.frame_type));
+    let channel_messages: Map<String, Value> =
+        names.map(|name| (name.clone(), json!({ "$ref": format!("#/components/messages/{name}") }))).collect();
+    let security = ["bearer", "ticket", "token"];
+    let security = security.map(|scheme| json!({ "$ref": format!("#/components/securitySchemes/{scheme}") }));
+    json!({
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Tidings",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": DESCRIPTION,
+            "license": { "name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0" },
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "local": {
+                "host": "127.0.0.1:8080",
+                "protocol": "ws",
+                "description": "Where `tidings serve` listens unless it is told otherwise.",
+                "security": security,
+            },
+        },
+        "channels": {
+            CHANNEL: {
+                "address": "/v1/ws",
+                "title": "A connection",
+                "summary": "What one device and the server say to each other.",
+                "messages": channel_messages,
+                "bindings": handshake::binding(),
+            },
+        },
+        "operations": operations(&from_server),
+        "components": {
+            "schemas": schemas(&from_client, &from_server),
+            "messages": messages(&from_client, &from_server),
+            "securitySchemes": handshake::security_schemes(),
+        },
+        "x-handshake-refusals": handshake::refusals(),
+        "x-error-codes": codes::error_codes(),
+        "x-close-codes": codes::close_codes(),
+    })
+}
+
+/// What a client may send, with what answers it, and what the server sends unasked.
+fn operations(from_server: &[Described]) -> Value {
+    let channel = json!({ "$ref": format!("#/channels/{CHANNEL}") });
+    let message = |frame_type| json!({ "$ref": format!("#/channels/{CHANNEL}/messages/{}", pascal(frame_type)) });
+    let mut operations = Map::new();
+    let mut answers = BTreeSet::new();
+    for frame_type in ClientFrameType::ALL {
+        let described = frame_type.described();
+        let mut operation = json!({
+            "action": "receive",
+            "channel": channel,
+            "summary": described.summary,
+            "messages": [message(described.frame_type)],
+        });
+        if let Some(answer) = frame_type.answer() {
+            operation["reply"] = json!({ "channel": channel, "messages": [message(answer), message("error")] });
+            answers.insert(answer);
+        }
+        operations.insert(described.frame_type.to_owned(), operation);
+    }
+    for frame in from_server.iter().filter(|frame| !answers.contains(frame.frame_type)) {
+        let operation = json!({
+            "action": "send",
+            "channel": channel,
+            "summary": frame.summary,
+            "messages": [message(frame.frame_type)],
+        });
+        operations.insert(frame.frame_type.to_owned(), operation);
+    }
+    operations.into()
+}
+
+fn messages(from_client: &[Described], from_server: &[Described]) -> Value {
+    let mut messages = Map::new();
+    for (frames, examples) in [(from_client, examples::from_client()), (from_server, examples::from_server())] {
+        for Described { frame_type, summary, .. } in frames {
+            let name = pascal(frame_type);
+            let told = examples.iter().filter(|example| example["type"] == *frame_type);
+            let message = json!({
+                "name": frame_type,
+                "title": frame_type,
+                "summary": summary,
+                "contentType": "application/json",
+                "payload": { "$ref": format!("#/components/schemas/{name}Frame") },
+                "examples": told.map(|example| json!({ "payload": example })).collect::<Value>(),
+            });
+            messages.insert(name, message);
+        }
+    }
+    messages.into()
+}
+
+/// The payloads, the frames they travel in, and the two unions of them.
+fn schemas(from_client: &[Described], from_server: &[Described]) -> Value {
+    let mut schemas = Map::new();
+    for (name, schema) in from_client.iter().chain(from_server).flat_map(|frame| &frame.schemas) {
+        schemas.insert(name.clone(), json!(schema));
+    }
+    schemas.insert(
+        "RequestId".to_owned(),
+        json!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": REQUEST_ID_CHARS_MAX,
+            "description": "A client's own name for a request, echoed in the answer.",
+        }),
+    );
+    for (union, frames) in [("ClientFrame", from_client), ("ServerFrame", from_server)] {
+        for frame in frames {
+            schemas.insert(format!("{}Frame", pascal(frame.frame_type)), frame_schema(frame));
+        }
+        let name =
+            |frame: &Described| json!({ "$ref": format!("#/components/schemas/{}Frame", pascal(frame.frame_type)) });
+        let description = format!("Any frame of the {}.", if union == "ClientFrame" { "client" } else { "server" });
+        let any = json!({ "description": description, "oneOf": frames.iter().map(name).collect::<Value>() });
+        schemas.insert(union.to_owned(), any);
+    }
+    schemas.into()
+}
+
+fn frame_schema(Described { frame_type, summary, payload, .. }: &Described) -> Value {
+    let mut properties = json!({
+        "type": { "type": "string", "const": frame_type },
+        "payload": { "$ref": format!("#/components/schemas/{payload}") },
+    });
+    let mut required = vec!["type", "payload"];
+    let request_id = RequestIdUse::of(frame_type);
+    if request_id != RequestIdUse::Never {
+        properties["request_id"] = json!({ "$ref": "#/components/schemas/RequestId" });
+    }
+    if request_id == RequestIdUse::Always {
+        required.push("request_id");
+    }
+    json!({ "type": "object", "description": summary, "properties": properties, "required": required })
+}
+
+/// Whether frames of a type have a `request_id`.
+#[derive(PartialEq, Eq)]
+enum RequestIdUse {
+    Always,
+    Maybe,
+    Never,
+}
+
+impl RequestIdUse {
+    fn of(frame_type: &str) -> Self {
+        let asked_by = ClientFrameType::ALL.iter().find(|asking| asking.answer() == Some(frame_type));
+        match ClientFrameType::from_text(frame_type).or(asked_by.copied()) {
+            Some(asking) if asking.needs_request_id() => Self::Always,
+            Some(_) => Self::Maybe,
+            None if frame_type == "error" => Self::Maybe,
+            None => Self::Never,
+        }
+    }
+}
+
+/// `send_message` as the name of a type: `SendMessage`.
+fn pascal(frame_type: &str) -> String {
+    let words = frame_type.split('_').map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_uppercase() + rest
+    });
+    words.collect()
+}
+
+/// Whether a frame is one that the document describes: of the client by `ClientFrame`, of the server by `ServerFrame`.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_described(union: &str, text: &str) {
+    let schema = json!({ "$ref": format!("#/components/schemas/{union}"), "components": asyncapi()["components"] });
+    let validator = jsonschema::validator_for(&schema).expect("the schemas are schemas");
+    let frame: Value = serde_json::from_str(text).expect("a frame is JSON");
+    // The branch of the frame's own type says what is wrong; the union only says that none fits.
+    let branch = format!("{}Frame", pascal(frame["type"].as_str().unwrap_or_default()));
+    assert!(validator.is_valid(&frame), "{text} is no {union}: look at {branch}");
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect_file;
+
+    use super::*;
+    use crate::frame::{ClientFrame, Inbound, Outbound};
+
+    fn examples(message: &Value) -> Vec<String> {
+        let examples = message["examples"].as_array().unwrap();
+        examples.iter().map(|example| example["payload"].to_string()).collect()
+    }
+
+    #[test]
+    fn the_committed_document_is_the_present_one() {
+        let text = serde_json::to_string_pretty(&asyncapi()).unwrap() + "\n";
+        expect_file!["../../../docs/asyncapi.json"].assert_eq(&text);
+    }
+
+    #[test]
+    fn every_frame_of_a_client_has_an_example_that_the_parser_takes_and_writes_again() {
+        let document = asyncapi();
+        for frame_type in ClientFrameType::ALL {
+            let told = examples(&document["components"]["messages"][pascal(frame_type.as_str())]);
+            assert!(!told.is_empty(), "{frame_type:?} has no example");
+            for example in told {
+                let inbound = Inbound::parse(&example).unwrap_or_else(|refusal| panic!("{example}: {refusal:?}"));
+                assert_ne!(inbound.frame, ClientFrame::Unknown, "{example}");
+                let written: Value = serde_json::from_str(&inbound.encode()).unwrap();
+                assert_eq!(written.to_string(), example);
+                assert_described("ClientFrame", &example);
+            }
+        }
+    }
+
+    #[test]
+    fn every_frame_of_the_server_has_an_example_that_a_client_reads() {
+        let document = asyncapi();
+        for frame in ServerFrame::described() {
+            let told = examples(&document["components"]["messages"][pascal(frame.frame_type)]);
+            assert!(!told.is_empty(), "{} has no example", frame.frame_type);
+            for example in told {
+                let outbound = Outbound::parse(&example).unwrap();
+                assert_ne!(outbound.frame, ServerFrame::Unknown, "{example}");
+                assert_described("ServerFrame", &example);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_parser_refuses_is_not_described() {
+        let document = asyncapi();
+        let schema = json!({ "$ref": "#/components/schemas/ClientFrame", "components": document["components"] });
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let send = examples(&document["components"]["messages"]["SendMessage"]).remove(0);
+        let damages = [
+            ("\"request_id\":\"send-1\",", ""),
+            ("\"send-1\"", "\"\""),
+            ("chat_01", "room_01"),
+            ("text/plain", "image/png"),
+            (crate::story::CONTENT, ""),
+            ("\"content\":", "\"text\":"),
+            ("\"payload\"", "\"body\""),
+            ("\"text/plain\"", "\"text/plain\",\"ttl_seconds\":0"),
+        ];
+        for (from, to) in damages {
+            let damaged = send.replace(from, to);
+            assert_ne!(damaged, send, "{from}");
+            assert!(Inbound::parse(&damaged).is_err(), "{damaged}");
+            assert!(!validator.is_valid(&serde_json::from_str(&damaged).unwrap()), "{damaged}");
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        fn check(document: &Value, value: &Value) {
+            match value {
+                Value::Object(fields) => {
+                    if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+                        assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+                    }
+                    fields.values().for_each(|value| check(document, value));
+                }
+                Value::Array(values) => values.iter().for_each(|value| check(document, value)),
+                _ => {}
+            }
+        }
+        let document = asyncapi();
+        check(&document, &document);
+    }
+}

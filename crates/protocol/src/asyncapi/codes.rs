@@ -1,0 +1,41 @@
+use serde_json::{Value, json};
+
+use crate::{CloseReason, ErrorCode, Retry};
+
+/// The table of error codes: what each means, its status over REST, and what a client does about it.
+pub(super) fn error_codes() -> Value {
+    let row = |code: ErrorCode| {
+        json!({
+            "code": code,
+            "http_status": code.http_status(),
+            "retry": retry(code.retry()),
+            "description": code.meaning(),
+        })
+    };
+    ErrorCode::ALL.into_iter().map(row).collect()
+}
+
+/// The table of close codes, with what `connection_closing` says before each.
+pub(super) fn close_codes() -> Value {
+    let row = |reason: CloseReason| {
+        let closing = reason.closing_frame();
+        json!({
+            "code": reason.code(),
+            "reason": closing.reason,
+            "description": closing.message,
+            "reconnect_delay_ms": closing.reconnect_delay_ms,
+        })
+    };
+    CloseReason::ALL.into_iter().map(row).collect()
+}
+
+fn retry(retry: Retry) -> String {
+    match retry {
+        Retry::No => "no".to_owned(),
+        Retry::AfterRefresh => "with a fresh token".to_owned(),
+        Retry::AfterDelay => "after `retry_after_seconds`".to_owned(),
+        Retry::Reconnect => "on a new connection".to_owned(),
+        Retry::Backoff => "with growing pauses".to_owned(),
+        Retry::UpTo(times) => format!("up to {times} times"),
+    }
+}

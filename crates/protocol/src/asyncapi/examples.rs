@@ -1,0 +1,135 @@
+use std::borrow::Cow;
+
+use domain::{ContentType, Sequence};
+use serde_json::Value;
+
+use crate::frame::{
+    ChatChangeKind, ChatUpdated, ClientFrame, ConnectionEstablished, HeartbeatAck, Inbound, MessageBody,
+    MessageExpired, Presence, PresenceSnapshot, PresenceStatus, ReceiptBody, RequestId, Resync, SendMessage,
+    SendMessageAck, ServerFrame, Sync, SyncResponse, TypingIndicator,
+};
+use crate::{CloseReason, ErrorBody, ErrorCode, PROTOCOL_VERSION, story};
+
+/// What a client says in the story, in its order.
+pub(super) fn from_client() -> Vec<Value> {
+    let chat_id = story::direct_chat();
+    let send = SendMessage {
+        client_message_id: story::send(),
+        chat_id,
+        content: story::CONTENT.to_owned().try_into().expect("it is within the bounds"),
+        content_type: ContentType::Text,
+        ttl: None,
+    };
+    let frames = [
+        ("sync-1", ClientFrame::SyncRequest(Sync { chat_id, after: Sequence::ZERO, limit: 100 })),
+        ("", ClientFrame::Ack { chat_id, sequence: Sequence(2) }),
+        ("", ClientFrame::MarkRead { chat_id, sequence: Sequence(2) }),
+        ("", ClientFrame::Typing { chat_id, is_typing: true }),
+        ("", ClientFrame::Typing { chat_id, is_typing: false }),
+        ("send-1", ClientFrame::SendMessage(send)),
+        ("presence-1", ClientFrame::PresenceSubscribe { user_ids: vec![story::bob()] }),
+        ("", ClientFrame::PresenceUnsubscribe { user_ids: vec![story::bob()] }),
+        ("beat-1", ClientFrame::Heartbeat),
+    ];
+    let encoded = frames.map(|(request_id, frame)| Inbound { request_id: RequestId::new(request_id), frame }.encode());
+    encoded.iter().map(|text| read(text.as_bytes())).collect()
+}
+
+/// What the server says in the story.
+pub(super) fn from_server() -> Vec<Value> {
+    let chat_id = story::direct_chat();
+    let (ada, bob) = (story::ada(), story::bob());
+    let first = MessageBody {
+        message_id: story::first_message(),
+        chat_id,
+        sequence: Sequence(1),
+        sender_id: ada,
+        content: Cow::Borrowed(story::FIRST_CONTENT),
+        content_type: ContentType::Text,
+        created_at: story::first_moment(),
+        expires_at: None,
+        client_message_id: Some(story::first_send()),
+    };
+    let second = MessageBody {
+        message_id: story::second_message(),
+        sequence: Sequence(2),
+        sender_id: bob,
+        content: Cow::Borrowed(story::SECOND_CONTENT),
+        created_at: story::second_moment(),
+        client_message_id: None,
+        ..first.clone()
+    };
+    let online = Presence { user_id: bob, status: PresenceStatus::Online, last_seen: None };
+    let frames = [
+        (
+            "",
+            ServerFrame::ConnectionEstablished(ConnectionEstablished {
+                connection_id: story::connection(),
+                user_id: ada,
+                device_id: story::device(),
+                server_time: story::now(),
+                heartbeat_interval_ms: 5000,
+                protocol_version: PROTOCOL_VERSION,
+            }),
+        ),
+        (
+            "send-1",
+            ServerFrame::SendMessageAck(SendMessageAck {
+                client_message_id: story::send(),
+                message_id: story::third_message(),
+                chat_id,
+                sequence: Sequence(3),
+                created_at: story::now(),
+                deduplicated: false,
+            }),
+        ),
+        ("", ServerFrame::Message(second.clone())),
+        (
+            "sync-1",
+            ServerFrame::SyncResponse(SyncResponse {
+                chat_id,
+                messages: vec![first, second],
+                has_more: false,
+                next_sequence: None,
+                head_sequence: Sequence(2),
+            }),
+        ),
+        (
+            "",
+            ServerFrame::Receipt(ReceiptBody {
+                chat_id,
+                user_id: bob,
+                delivered_sequence: Sequence(3),
+                read_sequence: Sequence(2),
+            }),
+        ),
+        ("", ServerFrame::MessageExpired(MessageExpired { chat_id: story::group(), sequences: vec![Sequence(1)] })),
+        (
+            "",
+            ServerFrame::ChatUpdated(ChatUpdated {
+                chat_id: story::group(),
+                change: ChatChangeKind::MemberAdded,
+                user_id: Some(story::cleo()),
+            }),
+        ),
+        ("", ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id: bob, is_typing: true })),
+        ("presence-1", ServerFrame::PresenceSnapshot(PresenceSnapshot { presences: vec![online] })),
+        (
+            "",
+            ServerFrame::PresenceChanged(Presence {
+                user_id: bob,
+                status: PresenceStatus::Offline,
+                last_seen: Some(story::now()),
+            }),
+        ),
+        ("", ServerFrame::Resync(Resync { reason: "slow_consumer".to_owned() })),
+        ("beat-1", ServerFrame::HeartbeatAck(HeartbeatAck { server_time: story::now() })),
+        ("send-2", ServerFrame::Error(ErrorBody::new(ErrorCode::NotAMember, "you are not a member of this chat"))),
+        ("", ServerFrame::ConnectionClosing(CloseReason::ServerShutdown.closing_frame())),
+    ];
+    frames.iter().map(|(request_id, frame)| read(&frame.encode(RequestId::new(*request_id).as_ref()))).collect()
+}
+
+fn read(text: &[u8]) -> Value {
+    serde_json::from_slice(text).expect("a frame is JSON")
+}

@@ -1,0 +1,76 @@
+//! The people, chats and moments that the examples in the OpenAPI and AsyncAPI documents are told with.
+//!
+//! Ada and Bob have a direct chat with two messages in it, and a group. A test plays the examples on a real server: it
+//! sets the same scene and puts the ids that it got there in the place of these.
+
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, SessionId, Timestamp, UserId};
+
+macro_rules! story {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $text:literal,)*) => {$(
+        $(#[doc = $doc])*
+        pub fn $name() -> $type {
+            parse($text)
+        }
+    )*};
+}
+
+story! {
+    /// Ada, who tells the story.
+    ada: UserId = "user_01K9D2ZT5QW4N7XH8TB5CN0ADA",
+    /// Bob, whom she talks to.
+    bob: UserId = "user_01K9D31E8ZR6V2M9QK3PFS0B0B",
+    /// Cleo, who comes into the group later.
+    cleo: UserId = "user_01K9D33S2KG8Y5T1WD7MJXC1E0",
+    /// The direct chat of Ada and Bob.
+    direct_chat: ChatId = "chat_01K9D36Y4MC2G8JT5XN7D1RECT",
+    /// The group of Ada and Bob.
+    group: ChatId = "chat_01K9D3A7PBQ9S4WZ6HK2B0ATSX",
+    /// What Ada wrote first.
+    first_message: MessageId = "msg_01K9D36Z8HE5T1RV7MN3MSG001",
+    /// What Bob answered.
+    second_message: MessageId = "msg_01K9D37Q2WB8X4KC6PF9MSG002",
+    /// What Ada says in the story.
+    third_message: MessageId = "msg_01K9D3CVT0N6Z2XG4QH8MSG003",
+    /// Ada's session on her phone.
+    session: SessionId = "sess_01K9D2ZT9AF3J7NQ1SW5SESS0A",
+    /// Ada's session on her laptop.
+    other_session: SessionId = "sess_01K9D3B1FYK8P2VR6XT4SESS0B",
+    /// The connection of Ada's phone.
+    connection: ConnectionId = "conn_01K9D38D5CH6M2RT8VX4C0NN0A",
+    /// Ada's phone.
+    device: DeviceId = "5b0f6c1e-3a8d-4f27-9c64-2e7d1b9a8f30",
+    /// Ada's laptop.
+    other_device: DeviceId = "c47d2e90-6f15-4b38-a1c9-8d03f5e6b72a",
+    /// Ada's name for her first send.
+    first_send: ClientMessageId = "0d9f4c52-7b1e-4a63-8f25-6c3e9a7b1d04",
+    /// Ada's name for the send of the story.
+    send: ClientMessageId = "e83a1b67-2c5d-4e90-b7f4-91d60c8e35a2",
+    /// When Ada signed in.
+    morning: Timestamp = "2026-03-14T09:00:00.000Z",
+    /// When Ada wrote first.
+    first_moment: Timestamp = "2026-03-14T09:15:04.120Z",
+    /// When Bob answered.
+    second_moment: Timestamp = "2026-03-14T09:15:31.480Z",
+    /// When Ada's session ends unless she comes back.
+    session_end: Timestamp = "2026-04-13T09:26:53.589Z",
+    /// The moment of the story.
+    now: Timestamp = "2026-03-14T09:26:53.589Z",
+}
+
+/// Ada's phone number.
+pub const ADA_PHONE: &str = "+14155550101";
+/// Bob's phone number.
+pub const BOB_PHONE: &str = "+14155550102";
+/// What Ada wrote first.
+pub const FIRST_CONTENT: &str = "Are we still sailing on Saturday?";
+/// What Bob answered.
+pub const SECOND_CONTENT: &str = "Wind is good. See you at ten.";
+/// What Ada says in the story.
+pub const CONTENT: &str = "I bring the charts.";
+
+fn parse<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().expect("the ids and moments of the story are well formed")
+}

@@ -1,0 +1,158 @@
+//! How the service has been doing for the last half hour: one sample every two seconds, for plots.
+
+mod sample;
+mod scrape;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use domain::Timestamp;
+use metrics_exporter_prometheus::PrometheusHandle;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use ports::{Clock, EventLog, SystemClock};
+use protocol::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::warn;
+
+use self::sample::{Machine, Sample};
+use self::scrape::Scrape;
+use super::Admin;
+use super::error::AdminError;
+
+const INTERVAL: Duration = Duration::from_secs(2);
+/// Half an hour of samples. The oldest makes room for the newest.
+const SAMPLES_MAX: usize = 900;
+
+/// The last samples, and what they are taken from besides the metrics.
+pub(crate) struct Pulse {
+    /// Consumers of a log that is asked how far behind they are. A log with metrics of its own says it there.
+    consumers: Vec<(&'static str, Arc<dyn EventLog>)>,
+    samples: Mutex<VecDeque<Arc<Sample>>>,
+}
+
+impl Pulse {
+    pub(crate) fn new(consumers: Vec<(&'static str, Arc<dyn EventLog>)>) -> Self {
+        Self { consumers, samples: Mutex::default() }
+    }
+
+    /// Takes samples, for ever.
+    pub(crate) async fn run(&self, metrics: PrometheusHandle) {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        let mut before = (Instant::now(), Scrape::of(&metrics.render()), cpu_time());
+        loop {
+            ticks.tick().await;
+            let now = (Instant::now(), Scrape::of(&metrics.render()), cpu_time());
+            let over = now.0 - before.0;
+            let machine = Machine {
+                memory_bytes: resident_bytes(),
+                cpu_cores: now.2.zip(before.2).map(|(now, before)| (now - before).as_secs_f64() / over.as_secs_f64()),
+            };
+            let mut sample = Sample::between(SystemClock.now(), over, &before.1, &now.1, machine);
+            sample.lag_events.extend(self.lags().await);
+            self.keep(sample);
+            before = now;
+        }
+    }
+
+    async fn lags(&self) -> BTreeMap<String, f64> {
+        let mut lags = BTreeMap::new();
+        for (group, log) in &self.consumers {
+            match log.lag(group).await {
+                Ok(lag) => drop(lags.insert((*group).to_owned(), lag as f64)),
+                Err(failure) => warn!(error = &failure as &dyn std::error::Error, group, "a lag is unknown"),
+            }
+        }
+        lags
+    }
+
+    fn keep(&self, sample: Sample) {
+        let mut samples = self.lock();
+        if samples.len() == SAMPLES_MAX {
+            samples.pop_front();
+        }
+        samples.push_back(Arc::new(sample));
+    }
+
+    fn since(&self, since: Timestamp) -> Vec<Arc<Sample>> {
+        self.lock().iter().filter(|sample| sample.at > since).cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Sample>>> {
+        // Nothing that runs under the lock can leave the queue half changed.
+        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct PulseQuery {
+    since: Option<String>,
+}
+
+/// The samples of this process that were taken after `since`, or all that are kept.
+pub(super) async fn pulse(
+    State(admin): State<Admin>,
+    Query(PulseQuery { since }): Query<PulseQuery>,
+) -> Result<Json<Value>, AdminError> {
+    let since = match since {
+        None => Timestamp::default(),
+        Some(text) => text.parse().map_err(|_| {
+            let message = format!("`since` is `{text}`, and must be a time like 2026-01-30T14:30:00.000Z");
+            AdminError::new(ErrorCode::ValidationError, message)
+        })?,
+    };
+    let samples = admin.pulse.since(since);
+    Ok(Json(json!({ "interval_ms": INTERVAL.as_millis() as u64, "samples": samples })))
+}
+
+/// The memory of this process that is in RAM, where the system says so. It is no file on a disk that is read here.
+fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// How long this process has computed, over all its threads.
+fn cpu_time() -> Option<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Some(Duration::from_micros(u64::try_from(micros).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: u64) -> Sample {
+        let (nothing, machine) = (Scrape::of(""), Machine { memory_bytes: None, cpu_cores: None });
+        Sample::between(Timestamp::from_millis(at), INTERVAL, &nothing, &nothing, machine)
+    }
+
+    #[test]
+    fn half_an_hour_is_kept_and_asked_for_from_a_moment_on() {
+        let pulse = Pulse::new(vec![]);
+        for n in 1..=SAMPLES_MAX as u64 + 5 {
+            pulse.keep(sample(n));
+        }
+        let times =
+            |since| pulse.since(Timestamp::from_millis(since)).iter().map(|s| s.at.as_millis()).collect::<Vec<_>>();
+        assert_eq!(times(0), (6..=905).collect::<Vec<_>>());
+        assert_eq!(times(903), [904, 905]);
+        assert_eq!(times(905), [0_u64; 0]);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_has_computed() {
+        assert!(resident_bytes().unwrap() > 1 << 20);
+        assert!(cpu_time().is_some());
+    }
+}

@@ -1,0 +1,181 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::Timestamp;
+use serde::Serialize;
+
+use super::scrape::{Buckets, Scrape};
+
+/// How the service did between two moments, and where it stands at the second.
+///
+/// What has not been measured is absent: a percentile of nothing, a gauge that this process does not have.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Sample {
+    pub(super) at: Timestamp,
+    /// Sends that were answered, whatever the answer.
+    sends_per_second: f64,
+    /// Sends that were acknowledged, new or again.
+    acks_per_second: f64,
+    /// Frames put into mailboxes of connections.
+    pushes_per_second: f64,
+    /// From the queue of ingest to the answer.
+    ack_p50_ms: Option<f64>,
+    ack_p99_ms: Option<f64>,
+    /// From the commit to the pushes of it.
+    push_p50_ms: Option<f64>,
+    push_p99_ms: Option<f64>,
+    connections: Option<f64>,
+    /// Sends that wait for their commit.
+    ingest_queue: Option<f64>,
+    /// Pushes that wait for the connection that has most of them waiting.
+    mailbox_fullest: Option<f64>,
+    /// Events of the log that each consumer has not done.
+    pub(super) lag_events: BTreeMap<String, f64>,
+    errors_per_second: BTreeMap<String, f64>,
+    /// Clients that were told to sync because their mailboxes were full.
+    missed_per_second: f64,
+    /// Violations since the start of the process, by invariant.
+    violations: BTreeMap<String, f64>,
+    memory_bytes: Option<u64>,
+    cpu_cores: Option<f64>,
+}
+
+/// What the system says of this process.
+pub(super) struct Machine {
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) cpu_cores: Option<f64>,
+}
+
+const SENDS: &str = "tidings_ingest_sends_total";
+
+impl Sample {
+    pub(super) fn between(at: Timestamp, over: Duration, before: &Scrape, now: &Scrape, machine: Machine) -> Self {
+        let seconds = over.as_secs_f64().max(f64::MIN_POSITIVE);
+        let rate = |name: &str| (now.sum(name) - before.sum(name)) / seconds;
+        let outcomes = rates(&before.by(SENDS, "outcome"), &now.by(SENDS, "outcome"), seconds);
+        let outcome = |name: &str| outcomes.get(name).copied().unwrap_or(0.0);
+        let ack =
+            increase(&before.buckets("tidings_ingest_answer_seconds"), now.buckets("tidings_ingest_answer_seconds"));
+        let push = increase(&before.buckets("tidings_fanout_lag_seconds"), now.buckets("tidings_fanout_lag_seconds"));
+        let mut errors = BTreeMap::new();
+        for name in ["tidings_gateway_errors_total", "tidings_api_errors_total"] {
+            for (code, rate) in rates(&before.by(name, "code"), &now.by(name, "code"), seconds) {
+                *errors.entry(code).or_default() += rate;
+            }
+        }
+        Self {
+            at,
+            sends_per_second: rate(SENDS),
+            acks_per_second: outcome("new") + outcome("duplicate"),
+            pushes_per_second: rate("tidings_gateway_pushes_total"),
+            ack_p50_ms: quantile(&ack, 0.5).map(milliseconds),
+            ack_p99_ms: quantile(&ack, 0.99).map(milliseconds),
+            push_p50_ms: quantile(&push, 0.5).map(milliseconds),
+            push_p99_ms: quantile(&push, 0.99).map(milliseconds),
+            connections: now.value("tidings_gateway_connections"),
+            // Whoever takes sends out of the queue may be counted before whoever has put them in.
+            ingest_queue: now.value("tidings_ingest_queue_sends").map(|waiting| waiting.max(0.0)),
+            mailbox_fullest: now.value("tidings_gateway_mailbox_messages_max"),
+            lag_events: now.by("tidings_kafka_lag_events", "group"),
+            errors_per_second: errors,
+            missed_per_second: rate("tidings_gateway_pushes_missed_total"),
+            violations: now.by("tidings_invariant_violations_total", "name"),
+            memory_bytes: machine.memory_bytes,
+            cpu_cores: machine.cpu_cores,
+        }
+    }
+}
+
+/// What grew, by how much in a second.
+fn rates(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>, seconds: f64) -> BTreeMap<String, f64> {
+    let grown = |(label, value): (&String, &f64)| {
+        let grown = value - before.get(label).copied().unwrap_or(0.0);
+        (grown > 0.0).then(|| (label.clone(), grown / seconds))
+    };
+    now.iter().filter_map(grown).collect()
+}
+
+/// The observations that were added up to each bound.
+fn increase(before: &Buckets, mut now: Buckets) -> Buckets {
+    for (bound, count) in &mut now {
+        let before = before.iter().find(|(known, _)| known == bound).map_or(0.0, |(_, count)| *count);
+        *count -= before;
+    }
+    now
+}
+
+/// A quantile as Prometheus reckons it: as if the observations of a bucket lay evenly between its bounds.
+fn quantile(buckets: &Buckets, q: f64) -> Option<f64> {
+    let all = buckets.last()?.1;
+    if all <= 0.0 {
+        return None;
+    }
+    let rank = q * all;
+    let (mut lower, mut below) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if *count >= rank {
+            let share = if *count > below { (rank - below) / (count - below) } else { 0.0 };
+            // Beyond the last bound nobody knows how far.
+            return Some(if bound.is_finite() { lower + (bound - lower) * share } else { lower });
+        }
+        (lower, below) = (*bound, *count);
+    }
+    None
+}
+
+fn milliseconds(seconds: f64) -> f64 {
+    seconds * 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(before: &str, now: &str) -> Sample {
+        let machine = Machine { memory_bytes: Some(5), cpu_cores: Some(0.5) };
+        let (before, now) = (Scrape::of(before), Scrape::of(now));
+        Sample::between(Timestamp::from_millis(7), Duration::from_secs(2), &before, &now, machine)
+    }
+
+    #[test]
+    fn rates_are_what_was_added_in_a_second() {
+        let before = "tidings_ingest_sends_total{outcome=\"new\"} 10\ntidings_gateway_pushes_total 5";
+        let now = "tidings_ingest_sends_total{outcome=\"new\"} 20\ntidings_ingest_sends_total{outcome=\"duplicate\"} 2\n\
+                   tidings_ingest_sends_total{outcome=\"busy\"} 4\ntidings_gateway_pushes_total 9\n\
+                   tidings_gateway_errors_total{code=\"NOT_FOUND\"} 6\ntidings_api_errors_total{code=\"NOT_FOUND\"} 2\n\
+                   tidings_gateway_pushes_missed_total 1";
+        let sample = sample(before, now);
+        assert_eq!((sample.sends_per_second, sample.acks_per_second, sample.pushes_per_second), (8.0, 6.0, 2.0));
+        assert_eq!(sample.errors_per_second, [("NOT_FOUND".to_owned(), 4.0)].into());
+        assert_eq!(sample.missed_per_second, 0.5);
+    }
+
+    #[test]
+    fn standings_are_those_of_the_second_moment_and_absent_where_there_are_none() {
+        let now = "tidings_gateway_connections 3\ntidings_ingest_queue_sends -1\n\
+                   tidings_kafka_lag_events{group=\"fanout\"} 9\ntidings_invariant_violations_total{name=\"no_zero_sequence\"} 2";
+        let sample = sample("tidings_invariant_violations_total{name=\"no_zero_sequence\"} 2", now);
+        assert_eq!((sample.connections, sample.ingest_queue, sample.mailbox_fullest), (Some(3.0), Some(0.0), None));
+        assert_eq!(sample.lag_events, [("fanout".to_owned(), 9.0)].into());
+        assert_eq!(sample.violations, [("no_zero_sequence".to_owned(), 2.0)].into());
+        assert_eq!((sample.memory_bytes, sample.cpu_cores, sample.ack_p99_ms), (Some(5), Some(0.5), None));
+    }
+
+    #[test]
+    fn percentiles_are_of_what_was_added_between() {
+        let bucket = |le: &str, count: u32| format!("tidings_ingest_answer_seconds_bucket{{le=\"{le}\"}} {count}\n");
+        // Before, everything was slow; since then a hundred were added, of which ninety took up to 1 ms.
+        let before = bucket("0.001", 0) + &bucket("0.002", 0) + &bucket("+Inf", 1000);
+        let now = bucket("0.001", 90) + &bucket("0.002", 100) + &bucket("+Inf", 1100);
+        let sample = sample(&before, &now);
+        let (p50, p99) = (sample.ack_p50_ms.unwrap(), sample.ack_p99_ms.unwrap());
+        assert!((p50 - 50.0 / 90.0).abs() < 1e-9, "{p50}");
+        assert!((p99 - 1.9).abs() < 1e-9, "{p99}");
+    }
+
+    #[test]
+    fn beyond_the_last_bound_a_percentile_is_that_bound() {
+        assert_eq!(quantile(&vec![(1.0, 0.0), (5.0, 0.0), (f64::INFINITY, 3.0)], 0.5), Some(5.0));
+        assert_eq!(quantile(&vec![(1.0, 0.0), (f64::INFINITY, 0.0)], 0.5), None);
+    }
+}

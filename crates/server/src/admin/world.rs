@@ -1,0 +1,61 @@
+//! The admin API over a process that has little, for the tests of this module.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use http::{Method, Request};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use ports::{Clock, ProcessRole, Routes, SystemClock};
+use serde_json::Value;
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+use super::{Admin, AdminToken, AuditTrail, Node, Pulse, router};
+
+/// What operators can ask and have done.
+pub(super) struct World {
+    token: Arc<AdminToken>,
+    app: Router,
+    _directory: TempDir,
+}
+
+impl World {
+    /// A process that knows its routes, and what `more` gives it.
+    pub(super) fn with(routes: Arc<dyn Routes>, more: impl FnOnce(&mut Admin)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let token = Arc::new(AdminToken::open(directory.path()).unwrap());
+        let node =
+            Node { id: "local".into(), roles: ProcessRole::ALL.to_vec(), started_at: SystemClock.now(), fleet: None };
+        let mut admin = Admin {
+            token: token.clone(),
+            trail: AuditTrail::new(directory.path()),
+            node: Arc::new(node),
+            pulse: Arc::new(Pulse::new(vec![])),
+            routes,
+            hub: None,
+            records: None,
+            outward: None,
+            auditable: None,
+        };
+        more(&mut admin);
+        let app = router(admin, PrometheusBuilder::new().build_recorder().handle());
+        Self { token, app, _directory: directory }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> (u16, Value) {
+        self.call(Method::GET, path).await
+    }
+
+    pub(super) async fn call(&self, method: Method, path: &str) -> (u16, Value) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/admin/v1{path}"))
+            .header("authorization", format!("Bearer {}", self.token.expose()))
+            .body(Body::empty());
+        let answer = self.app.clone().oneshot(request.unwrap()).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+}

@@ -1,0 +1,167 @@
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+
+use crate::asset::Asset;
+
+/// What the pages are told about the server they come from.
+#[derive(Clone, Copy, Debug)]
+pub struct Site {
+    /// Where the console is: the admin listener. Port 0 is one that nobody can name.
+    pub admin: SocketAddr,
+    /// Whether everybody can sign in with the fixed code, so that the page may say so.
+    pub dev: bool,
+}
+
+/// A file of `web/dist`, by the place where the routers have it.
+macro_rules! file {
+    ($name:literal) => {
+        Asset::new($name, include_bytes!(concat!("../../../web/dist/", $name)))
+    };
+}
+
+/// The routes of the public listener: `/` is the web client, `/docs` the documentation. `/console` leads those who are on
+/// the same machine to the admin listener.
+pub fn public(site: Site) -> Router {
+    let elsewhere = Asset::new("elsewhere.html", include_bytes!("elsewhere.html"));
+    let client = if site.dev { r#"{"dev":true}"# } else { r#"{"dev":false}"# };
+    Router::new()
+        .route("/client.json", get(move || async move { ([(header::CONTENT_TYPE, "application/json")], client) }))
+        .route("/console", get(move |headers: HeaderMap| async move { lead_to_console(site, &elsewhere, &headers) }))
+        .merge(serve("/", file!("index.html")))
+        .merge(serve("/sw.js", file!("sw.js")))
+        .merge(serve("/manifest.webmanifest", file!("manifest.webmanifest")))
+        .merge(serve("/assets/client.js", file!("client.js")))
+        .merge(serve("/assets/client.css", file!("client.css")))
+        .merge(serve("/assets/badge.svg", file!("badge.svg")))
+        .merge(serve("/docs", file!("docs.html")))
+        .merge(serve("/assets/docs.js", file!("docs.js")))
+        .merge(serve("/assets/docs.css", file!("docs.css")))
+        .merge(shared())
+}
+
+/// The routes of the console, `/console` and what its page loads, for the admin listener.
+pub fn console() -> Router {
+    Router::new()
+        .merge(serve("/console", file!("console.html")))
+        .merge(serve("/assets/console.js", file!("console.js")))
+        .merge(serve("/assets/console.css", file!("console.css")))
+        .merge(shared())
+}
+
+/// What all pages load.
+fn shared() -> Router {
+    serve("/assets/theme.js", file!("theme.js")).merge(serve("/assets/icon.svg", file!("icon.svg")))
+}
+
+fn serve(path: &str, asset: Asset) -> Router {
+    Router::new().route(path, get(move |headers: HeaderMap| async move { asset.answer(&headers) }))
+}
+
+/// Redirects to the console whoever asks from this machine. Others are told in words, without an address: it would be of a
+/// network that they are not in.
+fn lead_to_console(site: Site, elsewhere: &Asset, headers: &HeaderMap) -> Response {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !is_loopback(host) || site.admin.port() == 0 {
+        return elsewhere.answer(headers);
+    }
+    let ip = if site.admin.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { site.admin.ip() };
+    Redirect::temporary(&format!("http://{}/console", SocketAddr::new(ip, site.admin.port()))).into_response()
+}
+
+/// Whether a `Host` header names the machine itself.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use http::{Request, StatusCode};
+    use tower::ServiceExt;
+
+    use super::*;
+
+    fn site() -> Site {
+        Site { admin: "127.0.0.1:9464".parse().unwrap(), dev: false }
+    }
+
+    async fn ask(router: Router, path: &str, host: &str) -> Response {
+        let request = Request::get(path).header("host", host).body(Body::empty()).unwrap();
+        router.oneshot(request).await.unwrap()
+    }
+
+    async fn text(response: Response) -> String {
+        String::from_utf8(to_bytes(response.into_body(), 1 << 22).await.unwrap().to_vec()).unwrap()
+    }
+
+    /// The assets that a page names.
+    fn assets(page: &str) -> Vec<String> {
+        let named = page.split('"').filter(|part| part.starts_with("/assets/") || *part == "/manifest.webmanifest");
+        named.map(str::to_owned).collect()
+    }
+
+    #[tokio::test]
+    async fn every_asset_that_a_page_names_is_there() {
+        let pages =
+            [(public(site()), "/"), (public(site()), "/docs"), (public(site()), "/sw.js"), (console(), "/console")];
+        for (router, page) in pages {
+            let response = ask(router.clone(), page, "localhost").await;
+            assert_eq!(response.status(), StatusCode::OK, "{page}");
+            let named = assets(&text(response).await);
+            assert!(!named.is_empty(), "{page}");
+            for asset in named {
+                assert_eq!(ask(router.clone(), &asset, "localhost").await.status(), StatusCode::OK, "{page}: {asset}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_console_itself_is_not_on_the_public_listener() {
+        for asset in ["/assets/console.js", "/console.html"] {
+            assert_eq!(ask(public(site()), asset, "localhost").await.status(), StatusCode::NOT_FOUND, "{asset}");
+        }
+    }
+
+    #[tokio::test]
+    async fn those_on_the_same_machine_are_led_to_the_console() {
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "[::1]"] {
+            let response = ask(public(site()), "/console", host).await;
+            assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT, "{host}");
+            assert_eq!(response.headers()["location"], "http://127.0.0.1:9464/console");
+        }
+        let everywhere = Site { admin: "0.0.0.0:9000".parse().unwrap(), dev: false };
+        let response = ask(public(everywhere), "/console", "localhost").await;
+        assert_eq!(response.headers()["location"], "http://127.0.0.1:9000/console");
+    }
+
+    #[tokio::test]
+    async fn others_are_told_in_words_where_the_console_is() {
+        let unknown = Site { admin: "127.0.0.1:0".parse().unwrap(), dev: false };
+        let hosts =
+            [(site(), "chat.example.com"), (site(), "localhost.example.com"), (site(), ""), (unknown, "localhost")];
+        for (site, host) in hosts {
+            let response = ask(public(site), "/console", host).await;
+            assert_eq!(response.status(), StatusCode::OK, "{host}");
+            let page = text(response).await;
+            assert!(page.contains("admin listener") && !page.contains("9464"), "{page}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_page_learns_whether_the_fixed_code_works() {
+        for (dev, said) in [(true, r#"{"dev":true}"#), (false, r#"{"dev":false}"#)] {
+            let response = ask(public(Site { dev, ..site() }), "/client.json", "localhost").await;
+            assert_eq!(response.headers()["content-type"], "application/json");
+            assert_eq!(text(response).await, said);
+        }
+    }
+}

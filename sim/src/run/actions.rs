@@ -1,0 +1,203 @@
+use std::sync::Arc;
+
+use audit::history::{Client, Entry, Op, fingerprint};
+use domain::{ChatId, DeviceId, Sequence, UserId};
+use http::Method;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::{Stage, name};
+use crate::client::{Command, client_message_id};
+use crate::plan::{Action, Plan, Timed};
+use crate::trace::{Actor, What};
+use crate::world::World;
+
+/// What people do.
+impl Stage {
+    pub(super) fn act(&self, plan: &Plan, action: &Action) {
+        let tell = |client: usize, command| {
+            // A device never stops listening.
+            drop(self.clients[client].send(command));
+        };
+        match *action {
+            Action::Send { client, chat, name, bytes, ttl } => {
+                let content = self.content(plan, client, name, bytes);
+                // What is sent over REST too may be there before its turn.
+                let repeats =
+                    |action: &Timed<Action>| matches!(action.what, Action::Repeat { name: n, .. } if n == name);
+                let ordered = !plan.actions.iter().any(repeats);
+                tell(client, Command::Send { chat_id: self.chats[chat], name, content, ttl, ordered });
+            }
+            Action::Repeat { client, chat, name, bytes, ttl } => {
+                let content = self.content(plan, client, name, bytes);
+                self.repeat(client, self.chats[chat], name, content, ttl);
+            }
+            Action::Read { client, chat } => tell(client, Command::Read(self.chats[chat])),
+            Action::Type { client, chat, is_typing } => tell(client, Command::Type(self.chats[chat], is_typing)),
+            Action::Watch { client, user } => tell(client, Command::Watch(self.users[user])),
+            Action::GoOffline { client, lasts } => tell(client, Command::GoOffline(lasts)),
+            Action::Restart { client } => tell(client, Command::Restart),
+            Action::Dawdle { client, lasts } => tell(client, Command::Dawdle(lasts)),
+            Action::Twin { client } => tell(client, Command::Twin),
+            Action::OpenInbox { client } => self.open_inbox(client),
+            Action::Add { client, chat, user } => {
+                let (chat_id, user_id) = (self.chats[chat], self.users[user]);
+                let path = format!("/chats/{chat_id}/members");
+                self.change_members(client, Method::POST, path, Some(json!({ "user_id": user_id })), chat_id, user_id);
+            }
+            Action::Remove { client, chat, user } => {
+                let (chat_id, user_id) = (self.chats[chat], self.users[user]);
+                let path = format!("/chats/{chat_id}/members/{user_id}");
+                self.change_members(client, Method::DELETE, path, None, chat_id, user_id);
+            }
+            Action::Leave { client, chat } => {
+                let (chat_id, user_id) = (self.chats[chat], self.users[plan.clients()[client].0]);
+                let path = format!("/chats/{chat_id}/leave");
+                self.change_members(client, Method::POST, path, None, chat_id, user_id);
+            }
+            Action::OpenDirect { client, user } => {
+                let body = json!({ "type": "direct", "member_ids": [self.users[user]] });
+                self.call(client, Method::POST, "/chats".to_owned(), Some(body), |_, _| {});
+            }
+            Action::Show { client, visibility } => {
+                let visibility = ["everyone", "contacts_only", "nobody"][visibility % 3];
+                let body = json!({ "presence_visibility": visibility });
+                self.call(client, Method::PATCH, "/users/me".to_owned(), Some(body), |_, _| {});
+            }
+            Action::Befriend { client, user, is_contact } => {
+                let method = if is_contact { Method::PUT } else { Method::DELETE };
+                let path = format!("/contacts/{}", self.users[user]);
+                self.call(client, method, path, None, |_, _| {});
+            }
+        }
+    }
+
+    /// What a user says under a name: always the same, and nobody else does.
+    fn content(&self, plan: &Plan, client: usize, name: u32, bytes: usize) -> String {
+        let mut content = format!("{name} by {}", plan.clients()[client].0);
+        while content.len() < bytes {
+            content.push('.');
+        }
+        content
+    }
+
+    /// Has a client call the REST API, and does something with the answer.
+    fn call(
+        &self,
+        client: usize,
+        method: Method,
+        path: String,
+        body: Option<Value>,
+        then: impl FnOnce(&Arc<World>, Option<(u16, Value)>) + Send + 'static,
+    ) {
+        let (answer, answered) = oneshot::channel();
+        let what = format!("{method} {}", named(&self.world, &path));
+        // A device never stops listening.
+        drop(self.clients[client].send(Command::Call { method, path, body, answer }));
+        let (world, name) = (self.world.clone(), name(&self.world.plan, client));
+        tokio::spawn(async move {
+            let answer = answered.await.ok().flatten();
+            let status = answer.as_ref().map_or_else(|| "no answer".to_owned(), |(status, _)| status.to_string());
+            world.note(Actor::Client(name), What::Called { what, answer: status });
+            then(&world, answer);
+        });
+    }
+
+    pub(super) fn client(&self, client: usize) -> Client {
+        let (user, _) = self.world.plan.clients()[client];
+        let device_id = DeviceId::from(Uuid::from_u128(0x4000_8000_0000_0000_0000 + client as u128 + 1));
+        Client { user_id: self.users[user], device_id }
+    }
+
+    fn repeat(&self, client: usize, chat_id: ChatId, name: u32, content: String, ttl: Option<u64>) {
+        let id = client_message_id(name);
+        let who = self.client(client);
+        let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
+        let print = fingerprint(&content);
+        let ttl_seconds = ttl.map(|ttl| ttl.saturating_sub(self.world.plan.skew_bound().as_secs()));
+        let began = Op::SendBegan { chat_id, client_message_id: id, content: print, ttl_seconds, ordered: false };
+        note(&self.world, began);
+        let mut body = json!({ "client_message_id": id, "content": content });
+        if let Some(ttl) = ttl {
+            body["ttl_seconds"] = json!(ttl);
+        }
+        self.call(client, Method::POST, format!("/chats/{chat_id}/messages"), Some(body), move |world, answer| {
+            match answer {
+                Some((200 | 201, body)) => {
+                    let text = |name| body["data"][name].as_str().and_then(|text| text.parse().ok());
+                    let sequence = body["data"]["sequence"].as_u64().map(Sequence);
+                    if let (Some(message_id), Some(sequence)) = (text("message_id"), sequence) {
+                        world.acked(chat_id, message_id, sequence);
+                        note(world, Op::SendAcked { chat_id, client_message_id: id, message_id, sequence });
+                    }
+                }
+                Some((_, body)) => {
+                    let code = body.pointer("/error/code").and_then(Value::as_str).unwrap_or("UNKNOWN").to_owned();
+                    note(world, Op::SendFailed { chat_id, client_message_id: id, code });
+                }
+                None => {}
+            }
+        });
+    }
+
+    fn change_members(
+        &self,
+        client: usize,
+        method: Method,
+        path: String,
+        body: Option<Value>,
+        chat_id: ChatId,
+        user_id: UserId,
+    ) {
+        let joins = path.ends_with("/members");
+        let who = self.client(client);
+        let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
+        let begins = if joins { Op::Joining { chat_id, user_id } } else { Op::Leaving { chat_id, user_id } };
+        note(&self.world, begins);
+        self.call(client, method, path, body, move |world, answer| {
+            if let Some((200..300, _)) = answer {
+                let done = if joins { Op::Joined { chat_id, user_id } } else { Op::Left { chat_id, user_id } };
+                note(world, done);
+            }
+        });
+    }
+
+    fn open_inbox(&self, client: usize) {
+        let who = self.client(client);
+        let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
+        for chat_id in &self.chats {
+            note(&self.world, Op::Asked { chat_id: *chat_id });
+        }
+        let chats = self.chats.clone();
+        self.call(client, Method::GET, "/chats?limit=100".to_owned(), None, move |world, answer| {
+            let Some((200, body)) = answer else { return };
+            let listed = body.pointer("/data/chats").and_then(Value::as_array).cloned().unwrap_or_default();
+            for chat in listed {
+                let chat_id = chat["chat_id"].as_str().and_then(|text| text.parse::<ChatId>().ok());
+                let number = |name: &str| chat[name].as_u64().unwrap_or_default();
+                if let Some(chat_id) = chat_id.filter(|chat_id| chats.contains(chat_id)) {
+                    let shown = Op::Shown {
+                        chat_id,
+                        head: Sequence(number("head_sequence")),
+                        delivered: Sequence(number("my_delivered_sequence")),
+                        read: Sequence(number("my_read_sequence")),
+                        unread: number("unread_count"),
+                    };
+                    note(world, shown);
+                }
+            }
+        });
+    }
+}
+
+/// A path with the names of people and chats in it.
+fn named(world: &World, path: &str) -> String {
+    let names = world.trace().names.clone();
+    let part = |part: &str| match (part.parse::<ChatId>(), part.parse::<UserId>()) {
+        (Ok(chat_id), _) => names.chat(chat_id),
+        (_, Ok(user_id)) => names.user(user_id),
+        _ => part.to_owned(),
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,143 @@
+use audit::history::{Entry, Op, Page, Seen, fingerprint};
+use domain::{ChatId, Invariant, Sequence};
+use ports::contract::Violations;
+use ports::{ChatReader, Clock, EventLog, MessageReader, PageBounds, Position, Record, Routes, Transitions};
+use tokio::sync::oneshot;
+
+use super::{Outcome, Stage};
+use crate::client::{Command, Standing};
+use crate::plan::{Fault, Shape};
+use crate::world::World;
+
+/// What is looked at when all is over.
+impl Stage {
+    /// Looks at everything once more, now that nothing is under way.
+    pub(super) async fn end(mut self, asserted: &Violations) -> Outcome {
+        let world = self.world.clone();
+        let mut standings = vec![];
+        for client in &self.clients {
+            let (report, reported) = oneshot::channel();
+            drop(client.send(Command::Report(report)));
+            standings.extend(reported.await.ok());
+        }
+        world.look_at_store();
+        let all = PageBounds { count: usize::MAX, bytes: usize::MAX };
+        for chat_id in &self.chats {
+            self.note_stored(*chat_id, all).await;
+        }
+        self.look_at_clients(&standings).await;
+        let settled = Entry { at: world.milliseconds(), client: self.client(0), op: Op::Settled };
+        world.observe(&settled);
+        world.end_history();
+        let records = match world.plan.shape {
+            Shape::Fleet => world.log.records(),
+            Shape::Node => node_log(&world).await,
+        };
+        world.look_at_log(&records);
+        self.audit().await;
+        self.note_asserted(asserted);
+        for running in world.directory.all() {
+            self.note_panic(&running.process);
+        }
+        let messages = world.checks.all_committed().len() as u64;
+        let lasted = world.began.elapsed();
+        let trace = std::mem::take(&mut *world.trace());
+        let findings = world.checks.findings().clone();
+        Outcome { plan: world.plan.clone(), trace, findings, lasted, kills: self.kills, messages, panic: self.panic }
+    }
+
+    /// Notes a chat as the store has it, for the history.
+    async fn note_stored(&self, chat_id: ChatId, all: PageBounds) {
+        let world = &self.world;
+        let now = world.clock.now();
+        let began_at = world.milliseconds();
+        let Ok(page) = world.store.after(chat_id, Sequence::ZERO, all, now).await else { return };
+        let messages = page.messages.iter().map(|message| Seen {
+            sequence: message.sequence,
+            message_id: message.message_id,
+            sender_id: message.sender_id,
+            client_message_id: Some(message.client_message_id),
+            content: fingerprint(message.content.as_str()),
+        });
+        let page = Page { after: Sequence::ZERO, through: page.head, is_last: true, messages: messages.collect() };
+        world.observe(&Entry { at: began_at, client: self.client(0), op: Op::Stored { chat_id, began_at, page } });
+    }
+
+    /// Looks at where clients stand: all of them have everything, and can be reached.
+    async fn look_at_clients(&self, standings: &[Standing]) {
+        let world = &self.world;
+        let wiped = world.plan.faults.iter().any(|fault| matches!(fault.what, Fault::Wipe));
+        for user_id in &self.users {
+            let routes = self.memory.routes.routes(*user_id).await.unwrap_or_default();
+            let gone_since = self.memory.routes.gone_since(&[*user_id]).await.unwrap_or_default();
+            // What was wiped is not remembered, and whoever comes back is.
+            if routes.is_empty() && !wiped && world.plan.shape == Shape::Fleet {
+                world.check(
+                    Invariant::PresenceStalenessBounded,
+                    gone_since.first().is_some_and(Option::is_some),
+                    || format!("{user_id} has no live route, and nobody has noticed that they are gone"),
+                );
+            }
+        }
+        for standing in standings.iter().filter(|standing| !standing.is_stopped) {
+            let user_id = standing.user_id;
+            for chat_id in &self.chats {
+                let Ok(Some(_)) = world.store.member(*chat_id, user_id).await else { continue };
+                let Ok(Some(head)) = world.store.head(*chat_id).await else { continue };
+                let Some(watermark) = standing.watermarks.get(chat_id) else { continue };
+                // What has expired before it was pushed nobody is told of.
+                let now = world.clock.now();
+                let holds = *watermark <= head.sequence && !world.checks.has_beyond(*chat_id, *watermark, now);
+                world.check(Invariant::ConflictResolution, holds, || {
+                    format!("a client of {user_id} is at {watermark} of {chat_id}, the store at {}", head.sequence)
+                });
+                if standing.connections > 1 {
+                    world.check(Invariant::ReconnectHeals, holds, || {
+                        format!("a client of {user_id} came back and is at {watermark} of {chat_id}")
+                    });
+                }
+            }
+            let routes = self.memory.routes.routes(user_id).await.unwrap_or_default();
+            let is_routed = |connection| routes.iter().any(|route| route.connection_id == connection);
+            if wiped && let Some(connection) = standing.connection {
+                world.check(Invariant::RedisIsEphemeral, is_routed(connection), || {
+                    format!("a connection of {user_id} has no route, long after a wipe")
+                });
+            }
+            for (watched, is_online) in &standing.watched {
+                world.shown_last(user_id, *watched, *is_online);
+            }
+        }
+    }
+
+    /// Notes what the planes themselves have found not to hold, and refused.
+    fn note_asserted(&self, asserted: &Violations) {
+        for (name, times) in asserted.seen() {
+            let invariant = Invariant::ALL.iter().copied().find(|invariant| invariant.name() == name);
+            let invariant = invariant.expect("what is counted is an invariant");
+            self.world.violated(invariant, format!("a plane has found so at run time, {times} times"));
+        }
+    }
+
+    /// Has the auditor of real stores look at this one.
+    async fn audit(&self) {
+        let findings = crate::checks::audit_store(&self.world).await;
+        for violation in findings.violations() {
+            self.world.note_violation(violation.invariant, violation.detail.clone());
+        }
+        self.world.checks.findings().merge(findings);
+    }
+}
+
+/// Everything in the log of a node.
+async fn node_log(world: &World) -> Vec<Record> {
+    let mut records = vec![];
+    let end = world.store.lag("nobody").await.unwrap_or_default();
+    for place in 0..end {
+        let position = Position(place);
+        if let Ok(Some(event)) = world.store.event(position).await {
+            records.push(Record { position, event });
+        }
+    }
+    records
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import { hasStatus, newPhone, openRow, picture, said, say, sees, signIn, world } from "./world.js";
+
+const { device } = await world();
+
+async function person(name: string) {
+  const phone = newPhone();
+  const { page } = await device();
+  await signIn(page, phone, name);
+  return { page, phone };
+}
+
+async function pick(page: Page, phone: string): Promise<void> {
+  await page.locator(".picker input").fill(phone);
+  await page.locator(".picker input").press("Enter");
+  await page.locator(".person").click();
+}
+
+function act(page: Page, member: string, action: string): Promise<unknown> {
+  return page.getByLabel(`Actions for ${member}`).selectOption({ label: action });
+}
+
+test("a group from its first message to its last member", async () => {
+  const [ada, bob, cleo] = [await person("Ada"), await person("Bob"), await person("Cleo")];
+  await ada.page.getByRole("button", { name: "New chat" }).first().click();
+  await ada.page.getByRole("button", { name: "New group" }).click();
+  await ada.page.getByLabel("Name of the group").fill("Book club");
+  await pick(ada.page, bob.phone);
+  await ada.page.getByRole("button", { name: "Remove Bob" }).waitFor();
+  await ada.page.getByRole("button", { name: "Create group" }).click();
+  await say(ada.page, "Welcome");
+
+  await openRow(bob.page, "Book club");
+  await sees(bob.page, "Welcome");
+  assert.equal(await bob.page.locator(".author").first().textContent(), "Ada: ");
+  await say(bob.page, "Thank you");
+  await sees(ada.page, "Thank you");
+  await hasStatus(ada.page, "Welcome", "read");
+  await ada.page.getByTitle("Who has seen this").click();
+  await ada.page.getByRole("list", { name: "Read by" }).getByText("Bob", { exact: true }).waitFor();
+  assert.equal(await ada.page.getByRole("list", { name: "Not yet with" }).count(), 0);
+  await ada.page.getByRole("button", { name: "Close", exact: true }).click();
+
+  await ada.page.getByRole("button", { name: "Details", exact: true }).click();
+  await ada.page.getByRole("button", { name: "Add", exact: true }).click();
+  await pick(ada.page, cleo.phone);
+  await ada.page.getByRole("button", { name: "Close", exact: true }).click();
+  await ada.page.locator(".member", { hasText: "Cleo" }).waitFor();
+  await openRow(cleo.page, "Book club");
+  await sees(cleo.page, "Welcome");
+  assert.deepEqual(await said(cleo.page), ["Welcome", "Thank you"], "new members read what was said before");
+
+  await act(ada.page, "Bob", "Make an admin");
+  await ada.page.locator(".member", { hasText: "Bob" }).locator(".role-admin").waitFor();
+  await picture(ada.page, "group-details");
+  await bob.page.getByRole("button", { name: "Details", exact: true }).click();
+  await bob.page.getByRole("button", { name: "Rename the group" }).click();
+  await bob.page.getByLabel("Name of the group").fill("Night readers");
+  await bob.page.getByRole("button", { name: "Save" }).click();
+  await ada.page.locator("[data-row]", { hasText: "Night readers" }).waitFor();
+
+  await act(bob.page, "Cleo", "Remove");
+  await bob.page.getByRole("button", { name: "Remove", exact: true }).click();
+  await cleo.page.locator("[data-row]").waitFor({ state: "detached" });
+  await cleo.page.getByText("You are no longer a member of this chat.").waitFor();
+
+  await act(ada.page, "Bob", "Make the owner");
+  await ada.page.getByRole("button", { name: "Hand over" }).click();
+  await ada.page.locator(".member", { hasText: "Bob" }).locator(".role-owner").waitFor();
+  await ada.page.getByRole("button", { name: "Leave the group" }).click();
+  await ada.page.getByRole("button", { name: "Leave", exact: true }).click();
+  await ada.page.locator("[data-row]").waitFor({ state: "detached" });
+  await bob.page.locator(".chat-subtitle", { hasText: "1 member" }).waitFor();
+});
+
+test("a muted chat is not counted in the title", async () => {
+  const [ada, bob] = [await person("Ada"), await person("Bob")];
+  await ada.page.getByRole("button", { name: "New chat" }).first().click();
+  await pick(ada.page, bob.phone);
+  await say(ada.page, "one");
+  await openRow(bob.page, "Ada");
+  await bob.page.getByRole("button", { name: "Details", exact: true }).click();
+  await bob.page.getByLabel("Notifications").selectOption("ever");
+  await bob.page.locator("[data-row] .row-muted").waitFor();
+  await bob.page.evaluate(() => (location.hash = "#/"));
+  await say(ada.page, "two");
+  await bob.page.locator("[data-row] .badge-muted", { hasText: "1 unread" }).waitFor();
+  assert.equal(await bob.page.title(), "Tidings");
+});

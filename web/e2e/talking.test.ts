@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { hasStatus, newPhone, openDirect, openRow, said, say, sees, signIn, world } from "./world.js";
+
+const { device } = await world();
+
+test("two people chat, and each sees what became of their messages", async () => {
+  const [adasPhone, bobsPhone] = [newPhone(), newPhone()];
+  const { page: ada } = await device();
+  const { page: bob } = await device();
+  await signIn(ada, adasPhone, "Ada Lovelace");
+  await signIn(bob, bobsPhone, "Bob Noyce");
+
+  await openDirect(ada, bobsPhone);
+  await say(ada, "Hello, Bob");
+  await hasStatus(ada, "Hello, Bob", "delivered");
+
+  const row = bob.locator("[data-row]").filter({ hasText: "Ada Lovelace" });
+  assert.equal(await row.locator(".row-preview").textContent(), "Hello, Bob");
+  assert.equal(await row.locator(".badge").textContent(), "1 unread");
+  await openRow(bob, "Ada Lovelace");
+  await sees(bob, "Hello, Bob");
+  await row.locator(".badge").waitFor({ state: "detached" });
+  await hasStatus(ada, "Hello, Bob", "read");
+
+  await bob.getByLabel("Message", { exact: true }).pressSequentially("Hi", { delay: 20 });
+  await ada.locator(".typing", { hasText: "Bob Noyce is typing" }).waitFor();
+  await bob.getByLabel("Message", { exact: true }).press("Enter");
+  await sees(ada, "Hi");
+  assert.deepEqual(await said(ada), ["Hello, Bob", "Hi"]);
+  assert.deepEqual(await said(bob), ["Hello, Bob", "Hi"]);
+});
+
+test("a message that the server refuses says so, waits over a reload, and goes out when it is tried again", async () => {
+  const [adasPhone, bobsPhone] = [newPhone(), newPhone()];
+  const { page: ada } = await device();
+  const { page: bob } = await device();
+  await signIn(bob, bobsPhone, "Bob");
+  let refusals = 1;
+  await ada.routeWebSocket(/v1\/ws/, (page) => {
+    const server = page.connectToServer();
+    page.onMessage((text) => {
+      const { type, request_id } = JSON.parse(String(text)) as { type: string; request_id?: string };
+      if (type !== "send_message" || refusals === 0) return server.send(text);
+      refusals -= 1;
+      page.send(JSON.stringify({ type: "error", request_id, payload: { code: "FORBIDDEN", message: "not today" } }));
+    });
+  });
+  await ada.reload();
+  await signIn(ada, adasPhone, "Ada");
+  await openDirect(ada, bobsPhone);
+  await say(ada, "refused once");
+  await hasStatus(ada, "refused once", "failed");
+  await ada.reload();
+  await hasStatus(ada, "refused once", "failed");
+  await say(ada, "second");
+  await hasStatus(ada, "second", "sent");
+  await ada.getByRole("button", { name: "Try again" }).click();
+  await openRow(bob, "Ada");
+  await sees(bob, "refused once");
+  assert.deepEqual(await said(bob), ["second", "refused once"]);
+  await ada.getByRole("button", { name: "Try again" }).waitFor({ state: "detached" });
+  assert.deepEqual(await said(ada), ["second", "refused once"]);
+});

@@ -1,0 +1,123 @@
+import { mkdirSync } from "node:fs";
+import { after } from "node:test";
+
+import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
+
+import { Server } from "./server.js";
+
+/** How long something may take to be seen. A machine under load is slow; a page that is wrong never shows it. */
+export const PATIENCE_MS = 30_000;
+
+const ARGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** A server and a browser for one test file. */
+export interface World {
+  readonly server: Server;
+  readonly browser: Browser;
+  /** A browser profile of its own, which is a device of its own. */
+  device(options?: BrowserContextOptions): Promise<Device>;
+}
+
+/** One device of a user. */
+export interface Device {
+  readonly context: BrowserContext;
+  readonly page: Page;
+}
+
+/** Starts a browser, and ends it after the last test. */
+export async function browse(): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ARGS });
+  after(() => browser.close());
+  return browser;
+}
+
+/** Starts what a test file needs, and ends it after the last test. */
+export async function world(): Promise<World> {
+  const server = await Server.start();
+  after(() => server.remove());
+  const browser = await browse();
+  return {
+    server,
+    browser,
+    device: async (options = {}) => {
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, locale: "en-GB", ...options });
+      context.setDefaultTimeout(PATIENCE_MS);
+      const page = await context.newPage();
+      page.on("pageerror", (error) => {
+        throw new Error(`the page has failed: ${error.message}`, { cause: error });
+      });
+      await page.goto(server.url);
+      return { context, page };
+    },
+  };
+}
+
+let lastPhone = 100;
+
+/** A phone number that nobody has yet. */
+export function newPhone(): string {
+  lastPhone += 1;
+  return `+1415555${String(lastPhone).padStart(4, "0")}`;
+}
+
+/** Signs in; with a name if the user is new. */
+export async function signIn(page: Page, phone: string, name?: string): Promise<void> {
+  await page.getByLabel("Phone number").fill(phone);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByLabel("Code").fill("000000");
+  if (name) {
+    await page.getByLabel("Your name").fill(name);
+    await page.getByRole("button", { name: "Start" }).click();
+  }
+  await page.getByRole("heading", { name: "Chats", exact: true }).waitFor();
+}
+
+/** Opens the direct chat with whoever has a phone number. */
+export async function openDirect(page: Page, phone: string): Promise<void> {
+  await page.getByRole("button", { name: "New chat" }).first().click();
+  await page.getByLabel("Name or phone number").fill(phone);
+  await page.getByRole("button", { name: `Find ${phone}` }).click();
+  await page.locator(".person").click();
+  await page.getByLabel("Message", { exact: true }).waitFor();
+}
+
+/** Opens a chat from the inbox. */
+export async function openRow(page: Page, name: string): Promise<void> {
+  await page.locator("[data-row]").filter({ hasText: name }).click();
+  await page.getByLabel("Message", { exact: true }).waitFor();
+}
+
+/** Writes a message and sends it. */
+export async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+
+/** What the open chat shows, from top to bottom. */
+export function said(page: Page): Promise<string[]> {
+  return page.locator(".bubble .text").allTextContents();
+}
+
+/** Waits until the open chat shows a text. */
+export async function sees(page: Page, text: string): Promise<void> {
+  await page.locator(".bubble .text", { hasText: text }).first().waitFor();
+}
+
+/** Waits until the bubble of a text has a status. */
+export async function hasStatus(page: Page, text: string, status: string): Promise<void> {
+  await page.locator(`.bubble[data-status="${status}"]`, { hasText: text }).first().waitFor();
+}
+
+/** Writes a picture for people to look at. */
+export async function picture(page: Page, name: string): Promise<void> {
+  mkdirSync("screenshots", { recursive: true });
+  await page.screenshot({ path: `screenshots/${name}.png` });
+}

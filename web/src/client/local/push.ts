@@ -1,0 +1,37 @@
+import { client } from "../sdk.js";
+
+/** Whether this browser tells of messages while the page is closed. */
+export type PushState = "unsupported" | "unavailable" | "blocked" | "off" | "on";
+
+/** How things stand. `unavailable` is a server without Web Push, `blocked` a user who has refused notifications. */
+export async function pushState(): Promise<PushState> {
+  if (!("serviceWorker" in navigator) || !("PushManager" in window) || !("Notification" in window))
+    return "unsupported";
+  const { web_push_public_key: key } = await client.api.service();
+  if (!key) return "unavailable";
+  if (Notification.permission === "denied") return "blocked";
+  const registration = await navigator.serviceWorker.ready;
+  return (await registration.pushManager.getSubscription()) ? "on" : "off";
+}
+
+/** Asks the user, subscribes this browser, and tells the server. */
+export async function switchPushOn(): Promise<PushState> {
+  const { web_push_public_key: applicationServerKey } = await client.api.service();
+  if (!applicationServerKey) return "unavailable";
+  if ((await Notification.requestPermission()) !== "granted") return "blocked";
+  const registration = await navigator.serviceWorker.ready;
+  const subscription = await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey });
+  const { endpoint, keys } = subscription.toJSON();
+  const { p256dh = "", auth = "" } = keys ?? {};
+  const deviceId = await client.deviceId();
+  await client.api.registerPush(deviceId, { provider: "webpush", endpoint: endpoint ?? "", keys: { p256dh, auth } });
+  return "on";
+}
+
+/** Has the server and the browser forget it. */
+export async function switchPushOff(): Promise<PushState> {
+  await client.api.unregisterPush(await client.deviceId());
+  const registration = await navigator.serviceWorker.ready;
+  await (await registration.pushManager.getSubscription())?.unsubscribe();
+  return "off";
+}

@@ -1,0 +1,40 @@
+import { signal } from "@preact/signals";
+import type { User } from "@tidings/client";
+
+import { client } from "../sdk.js";
+import { meet } from "./names.js";
+
+/** Those whom the user has listed; unknown until they are asked for. */
+export const contacts = signal<readonly User[] | undefined>(undefined);
+
+/** Asks for all contacts. */
+export async function loadContacts(): Promise<void> {
+  const found: User[] = [];
+  let cursor: string | undefined;
+  do {
+    const { data, pagination } = await client.api.contacts(cursor ? { cursor } : {});
+    found.push(...data.contacts);
+    cursor = pagination.has_more ? (pagination.next_cursor ?? undefined) : undefined;
+  } while (cursor);
+  meet(found);
+  contacts.value = found;
+}
+
+/** Lists somebody: the two see each other online once both have. */
+export async function addContact(userId: string): Promise<void> {
+  const user = await client.api.addContact(userId);
+  contacts.value = [...(contacts.peek() ?? []).filter((one) => one.user_id !== userId), user];
+}
+
+/** Takes somebody off the list. */
+export async function removeContact(userId: string): Promise<void> {
+  await client.api.removeContact(userId);
+  contacts.value = (contacts.peek() ?? []).filter((one) => one.user_id !== userId);
+}
+
+/** Who has a phone number. */
+export async function findByPhone(phoneNumber: string): Promise<User | undefined> {
+  const [user] = await client.api.lookUpUsers([phoneNumber]);
+  if (user) meet([user]);
+  return user ?? undefined;
+}

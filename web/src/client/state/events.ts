@@ -1,0 +1,67 @@
+import { client } from "../sdk.js";
+import { loadChat, noteGone, noteUpdated } from "./chats.js";
+import { tellWhileHidden } from "./hidden-page.js";
+import { inbox, pushToInbox, refreshInbox } from "./inbox.js";
+import { openChatId } from "./navigation.js";
+import { noteArrived, noteFailed, noteSent } from "./outbox.js";
+import { forgetPresences, notePresences, noteTyping } from "./people.js";
+import { noteRead } from "./reading.js";
+import { loadReceipts, noteReceipt } from "./receipts.js";
+import { connection, me, phase } from "./session-state.js";
+import { forget, receive, resetTimeline } from "./timelines.js";
+import { tell } from "./toasts.js";
+import { unlessUnreachable } from "./unless-unreachable.js";
+
+/** Brings what the server tells into the state of the page. `onSignedOut` is for a session that has ended elsewhere. */
+export function followEvents(onSignedOut: () => void): void {
+  client.on("connected", () => {
+    connection.value = "online";
+  });
+  client.on("disconnected", () => {
+    connection.value = "offline";
+    forgetPresences();
+  });
+  client.on("caughtUp", () => void refresh());
+  client.on("message", async (message) => {
+    await receive(message);
+    if (message.client_message_id) noteArrived(message.client_message_id);
+    noteTyping({ chat_id: message.chat_id, user_id: message.sender_id, is_typing: false });
+    await unlessUnreachable(() => pushToInbox(message, me.peek()?.user_id ?? ""));
+    if (message.sender_id !== me.peek()?.user_id) await tellWhileHidden(message);
+  });
+  client.on("sent", noteSent);
+  client.on("failed", noteFailed);
+  client.on("receipt", async (receipt) => {
+    if (receipt.user_id !== me.peek()?.user_id) noteReceipt(receipt, receipt.chat_id);
+    else await unlessUnreachable(() => noteRead(receipt.chat_id, receipt.read_sequence));
+  });
+  client.on("expired", async ({ chatId, sequences }) => {
+    await forget(chatId, sequences);
+    // The unread count and the preview may have had them.
+    await unlessUnreachable(() => loadChat(chatId));
+  });
+  client.on("chatUpdated", (update) => unlessUnreachable(() => noteUpdated(update)));
+  client.on("chatGone", ({ chatId }) => noteGone(chatId));
+  client.on("chatReset", ({ chatId }) => resetTimeline(chatId));
+  client.on("typing", noteTyping);
+  client.on("presence", notePresences);
+  client.on("storageFailed", () => {
+    tell("This browser could not save something. Make some room on the disk, or leave private mode.", true);
+  });
+  client.on("stopped", ({ reason }) => {
+    connection.value = "offline";
+    if (reason === "signedOut") onSignedOut();
+    if (reason === "duplicateConnection") phase.value = { is: "elsewhere" };
+  });
+}
+
+/** Asks for what no push tells: counts, names, and how far others came while this device was away. */
+async function refresh(): Promise<void> {
+  await unlessUnreachable(async () => {
+    await refreshInbox();
+    const open = openChatId();
+    if (!open) return;
+    await loadChat(open);
+    if (inbox.peek().get(open)?.head_sequence) await loadReceipts(open);
+  });
+}

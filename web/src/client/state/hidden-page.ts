@@ -1,0 +1,26 @@
+import type { Message } from "@tidings/client";
+
+import { chatName } from "../store/inbox.js";
+import { inbox } from "./inbox.js";
+import { nameOf } from "./names.js";
+
+/**
+ * Tells of a message while the page is open and not looked at: the server pushes to those only who have no
+ * connection.
+ */
+export async function tellWhileHidden(message: Message): Promise<void> {
+  const chat = inbox.peek().get(message.chat_id);
+  const isWanted = chat && !chat.my_membership.muted_until && message.sequence > chat.my_read_sequence;
+  if (!isWanted || document.visibilityState === "visible") return;
+  if (!("Notification" in window) || Notification.permission !== "granted") return;
+  const isEncrypted = message.content_type === "application/vnd.tidings.encrypted";
+  const text = isEncrypted ? "New message" : message.content.slice(0, 100);
+  const registration = await navigator.serviceWorker.ready;
+  await registration.showNotification(chatName(chat), {
+    body: chat.type === "group" ? `${nameOf(message.sender_id)}: ${text}` : text,
+    tag: message.chat_id,
+    icon: "/assets/icon.svg",
+    badge: "/assets/badge.svg",
+    data: { chatId: message.chat_id },
+  });
+}

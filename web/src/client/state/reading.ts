@@ -1,0 +1,24 @@
+import { client } from "../sdk.js";
+import { loadChat } from "./chats.js";
+import { inbox, readUpTo } from "./inbox.js";
+import { me } from "./session-state.js";
+import { unlessUnreachable } from "./unless-unreachable.js";
+import { countUnread, restoreTimeline } from "./timelines.js";
+
+/** Says that the user has seen a chat up to a sequence. */
+export function markRead(chatId: string, sequence: number): void {
+  const chat = inbox.peek().get(chatId);
+  if (!chat || sequence <= chat.my_read_sequence) return;
+  client.markRead(chatId, sequence);
+  void unlessUnreachable(() => noteRead(chatId, sequence));
+}
+
+/** Takes note that the user has read a chat up to a sequence, on this device or on another one. */
+export async function noteRead(chatId: string, sequence: number): Promise<void> {
+  await restoreTimeline(chatId);
+  const head = inbox.peek().get(chatId)?.head_sequence ?? 0;
+  const unread = countUnread(chatId, sequence, head, me.peek()?.user_id ?? "");
+  await readUpTo(chatId, sequence, unread);
+  // Of what lies above, this device does not have everything, so the server counts.
+  if (unread === undefined && sequence < head) await loadChat(chatId);
+}

@@ -1,0 +1,109 @@
+import type { ChatSummary, MessageWithStatus } from "@tidings/client";
+
+/** The chats of the user, by id. */
+export type Inbox = ReadonlyMap<string, ChatSummary>;
+
+const PREVIEW_CHARS_MAX = 100;
+
+/** Takes what the server says of chats. It may be older than what was pushed meanwhile; then the push stands. */
+export function withChats(inbox: Inbox, chats: readonly ChatSummary[]): Inbox {
+  const next = new Map(inbox);
+  for (const chat of chats) {
+    const known = next.get(chat.chat_id);
+    if (known && known.head_sequence > chat.head_sequence) {
+      const { last_message, last_message_at, head_sequence, unread_count } = known;
+      const read = Math.max(known.my_read_sequence, chat.my_read_sequence);
+      next.set(chat.chat_id, {
+        ...chat,
+        last_message: last_message ?? null,
+        last_message_at: last_message_at ?? null,
+        head_sequence,
+        unread_count,
+        my_read_sequence: read,
+      });
+    } else if (known && known.my_read_sequence > chat.my_read_sequence) {
+      next.set(chat.chat_id, { ...chat, my_read_sequence: known.my_read_sequence, unread_count: known.unread_count });
+    } else {
+      next.set(chat.chat_id, chat);
+    }
+  }
+  return next;
+}
+
+/**
+ * Takes a message that was pushed. One that the inbox knows of already changes nothing, so nothing is counted twice.
+ */
+export function withPush(inbox: Inbox, message: MessageWithStatus, myUserId: string): Inbox {
+  const chat = inbox.get(message.chat_id);
+  if (!chat || message.sequence <= chat.head_sequence) return inbox;
+  const isOwn = message.sender_id === myUserId;
+  const isUnread = !isOwn && message.sequence > chat.my_read_sequence;
+  return new Map(inbox).set(message.chat_id, {
+    ...chat,
+    head_sequence: message.sequence,
+    last_message_at: message.created_at,
+    last_message: {
+      message_id: message.message_id,
+      sequence: message.sequence,
+      sender_id: message.sender_id,
+      preview: preview(message),
+      created_at: message.created_at,
+    },
+    unread_count: chat.unread_count + (isUnread ? 1 : 0),
+  });
+}
+
+/**
+ * Takes the place up to which the user has read a chat, here or on another device. `unreadAbove` counts what is left
+ * where this device can; where it cannot, the old count stands until the server is asked.
+ */
+export function withRead(inbox: Inbox, chatId: string, sequence: number, unreadAbove: number | undefined): Inbox {
+  const chat = inbox.get(chatId);
+  if (!chat || sequence <= chat.my_read_sequence) return inbox;
+  const left = sequence >= chat.head_sequence ? 0 : (unreadAbove ?? chat.unread_count);
+  return new Map(inbox).set(chatId, { ...chat, my_read_sequence: sequence, unread_count: left });
+}
+
+/** The chats, newest activity first; equal times by id, as the server has them. */
+export function newestFirst(inbox: Inbox): ChatSummary[] {
+  return [...inbox.values()].sort((a, b) => {
+    const [at, bt] = [a.last_message_at ?? a.created_at, b.last_message_at ?? b.created_at];
+    return at === bt ? (a.chat_id < b.chat_id ? 1 : -1) : at < bt ? 1 : -1;
+  });
+}
+
+/** The chats whose name has every word of the query, in their order. */
+export function matching(chats: readonly ChatSummary[], query: string): ChatSummary[] {
+  const words = folded(query).split(/\s+/).filter(Boolean);
+  return chats.filter((chat) => {
+    const name = folded([chatName(chat), ...chat.other_participants.map((user) => user.display_name)].join(" "));
+    return words.every((word) => name.includes(word));
+  });
+}
+
+/** What a chat is called: its name, or those who are in it. */
+export function chatName(chat: Pick<ChatSummary, "type" | "name" | "other_participants" | "member_count">): string {
+  if (chat.type === "group" && chat.name) return chat.name;
+  const names = chat.other_participants.map((user) => user.display_name);
+  if (names.length === 0) return chat.type === "group" ? "Just you" : "Nobody";
+  const unnamed = chat.member_count - 1 - names.length;
+  return unnamed > 0 ? `${names.join(", ")} and ${unnamed} more` : names.join(", ");
+}
+
+/** Messages of others above a sequence, as a badge says them. */
+export function badge(count: number): string {
+  return count > 999 ? "999+" : String(count);
+}
+
+function preview(message: MessageWithStatus): string | null {
+  if (message.content_type === "application/vnd.tidings.encrypted") return null;
+  return [...message.content].slice(0, PREVIEW_CHARS_MAX).join("");
+}
+
+/** Without case and accents, so that `jose` finds José. */
+function folded(text: string): string {
+  return text
+    .normalize("NFD")
+    .replace(/\p{Diacritic}/gu, "")
+    .toLowerCase();
+}

@@ -1,0 +1,39 @@
+import type { JSX } from "preact";
+import { useEffect, useId, useRef } from "preact/hooks";
+
+type FieldProps = JSX.IntrinsicElements["input"] & { label: string; hint?: string; error?: string | undefined };
+
+/** A line to type into, with its label, a hint, and what is wrong with it. */
+export function Field({ label, hint, error, autofocus, ...rest }: FieldProps) {
+  const id = useId();
+  const input = useRef<HTMLInputElement>(null);
+  // The attribute is for dialogs; elsewhere it works for the first element of a document only.
+  useEffect(() => {
+    if (autofocus) input.current?.focus();
+  }, [autofocus]);
+  const about = error ? `${id}-error` : hint ? `${id}-hint` : undefined;
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        ref={input}
+        id={id}
+        aria-invalid={error ? true : undefined}
+        aria-describedby={about}
+        autofocus={autofocus}
+        {...rest}
+      />
+      {error ? (
+        <p id={`${id}-error`} class="field-error" role="alert">
+          {error}
+        </p>
+      ) : (
+        hint && (
+          <p id={`${id}-hint`} class="field-hint">
+            {hint}
+          </p>
+        )
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,135 @@
+import type { ChatSummary, Me } from "@tidings/client";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+
+import { now } from "../../state/clock.js";
+import { nameOf } from "../../state/names.js";
+import { outbox } from "../../state/outbox.js";
+import { typing } from "../../state/people.js";
+import { watermarksOf } from "../../state/receipts.js";
+import { connection } from "../../state/session-state.js";
+import { timelineOf } from "../../state/timelines.js";
+import { logItems, type LogItem } from "../../store/grouping.js";
+import { badge } from "../../store/inbox.js";
+import { pending } from "../../store/outbox.js";
+import { commonWatermarks, type Watermarks } from "../../store/receipts.js";
+import { dayName, typingWords } from "../../store/words.js";
+import { Avatar } from "../../ui/avatar.js";
+import { IconButton } from "../../ui/button.js";
+import { BubbleView } from "./bubble.js";
+import type { LogModel } from "./log-model.js";
+import { useScroll } from "./use-scroll.js";
+
+/** What was said in a chat, as a screen that scrolls in both directions. */
+export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others: readonly string[] }) {
+  const { model, chat, me, others } = props;
+  const element = useRef<HTMLDivElement>(null);
+  const messages = model.messages.value;
+  const all = timelineOf(chat.chat_id).value.messages;
+  const sends = model.isCut.value ? [] : pending(outbox.value, chat.chat_id, all);
+  const items = useMemo(
+    () => logItems({ messages, sends, myUserId: me.user_id, unreadAbove: model.unreadAbove.value }),
+    [messages, sends.map((send) => send.clientMessageId + send.state).join(), me.user_id, model.unreadAbove.value],
+  );
+  const isAtEnd = useScroll(element, model, chat);
+  const common = commonWatermarks(watermarksOf(chat.chat_id), others);
+  const typers = [...(typing.value.get(chat.chat_id) ?? [])].map(nameOf);
+
+  // What could not be asked for offline is asked for again.
+  const isOnline = connection.value === "online";
+  useEffect(() => {
+    if (isOnline) void model.retry();
+  }, [isOnline, model]);
+
+  return (
+    <div class="log-frame">
+      <div class="log" ref={element} role="log" aria-label="Messages" tabIndex={0} aria-busy={!model.isOpen.value}>
+        <div class="log-content">
+          <Beginning model={model} chat={chat} isEmpty={items.length === 0} />
+          {items.map((item) => (
+            <Item key={item.key} item={item} me={me} common={common} isGroup={chat.type === "group"} />
+          ))}
+          {typers.length > 0 && (
+            <p class="typing">
+              <span class="typing-dots" aria-hidden="true">
+                <i />
+                <i />
+                <i />
+              </span>
+              {typingWords(typers)}
+            </p>
+          )}
+        </div>
+      </div>
+      {!isAtEnd && (
+        <div class="to-newest">
+          <IconButton icon="down" label="Jump to the newest message" onClick={() => void model.toNewest()} />
+          {chat.unread_count > 0 && <span class="badge">{badge(chat.unread_count)}</span>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The top of the log: more is coming, cannot come, or this is where it all began. */
+function Beginning({ model, chat, isEmpty }: { model: LogModel; chat: ChatSummary; isEmpty: boolean }) {
+  if (!model.isOpen.value) return <Bones />;
+  if (model.isStuck.value) return <p class="log-note">Older messages come with the connection.</p>;
+  if (model.hasOlder.value && !isEmpty) return <Bones />;
+  if (!isEmpty) return <p class="log-note">This is the beginning of the chat.</p>;
+  return (
+    <div class="log-empty">
+      <p>No messages yet.</p>
+      <p>{chat.type === "group" ? "Write the first one." : "Say hello."}</p>
+    </div>
+  );
+}
+
+function Bones() {
+  return (
+    <div class="log-bones" aria-hidden="true">
+      <span class="bone" />
+      <span class="bone" />
+      <span class="bone" />
+    </div>
+  );
+}
+
+function Item({ item, me, common, isGroup }: { item: LogItem; me: Me; common: Watermarks; isGroup: boolean }) {
+  switch (item.kind) {
+    case "day":
+      return (
+        <h2 class="day">
+          <span>{dayName(item.at, now.value)}</span>
+        </h2>
+      );
+    case "unread":
+      return (
+        <p class="unread-divider" data-unread>
+          <span>New messages</span>
+        </p>
+      );
+    case "group": {
+      const isMine = item.senderId === me.user_id;
+      const name = nameOf(item.senderId);
+      return (
+        <div class={`group ${isMine ? "group-mine" : "group-theirs"}`}>
+          {isGroup && !isMine && <Avatar id={item.senderId} name={name} size={32} />}
+          <div class="group-bubbles">
+            {item.bubbles.map((bubble, place) => (
+              <BubbleView
+                key={bubble.key}
+                bubble={bubble}
+                isMine={isMine}
+                common={common}
+                author={isMine ? "You" : name}
+                senderId={item.senderId}
+                isFirst={place === 0}
+                isGroup={isGroup}
+              />
+            ))}
+          </div>
+        </div>
+      );
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+import { nameOf } from "../../state/names.js";
+import { watermarksOf } from "../../state/receipts.js";
+import { Avatar } from "../../ui/avatar.js";
+import { Dialog } from "../../ui/dialog.js";
+
+/** The message of which is asked who has seen it. */
+export const askedSequence = signal<number | undefined>(undefined);
+
+/** Says of one's own message in a group who has read it, whom it has reached, and who has not got it yet. */
+export function SeenBy({ chatId, others }: { chatId: string; others: readonly string[] }) {
+  const sequence = askedSequence.value;
+  useEffect(() => () => void (askedSequence.value = undefined), []);
+  if (sequence === undefined) return null;
+  const watermarks = watermarksOf(chatId);
+  const hasRead = others.filter((userId) => (watermarks.get(userId)?.read ?? 0) >= sequence);
+  const has = others.filter((userId) => (watermarks.get(userId)?.delivered ?? 0) >= sequence);
+  return (
+    <Dialog title="Who has seen this" onClose={() => (askedSequence.value = undefined)}>
+      <People title="Read by" userIds={hasRead} />
+      <People title="Delivered to" userIds={has.filter((userId) => !hasRead.includes(userId))} />
+      <People title="Not yet with" userIds={others.filter((userId) => !has.includes(userId))} />
+    </Dialog>
+  );
+}
+
+function People({ title, userIds }: { title: string; userIds: readonly string[] }) {
+  if (userIds.length === 0) return null;
+  return (
+    <section class="seen">
+      <h3>{title}</h3>
+      <ul class="people" aria-label={title}>
+        {userIds.map((userId) => (
+          <li key={userId} class="person">
+            <Avatar id={userId} name={nameOf(userId)} size={32} />
+            <span>{nameOf(userId)}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

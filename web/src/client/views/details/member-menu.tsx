@@ -1,0 +1,33 @@
+import type { Member } from "@tidings/client";
+
+import { Icon } from "../../ui/icon.js";
+import { Select } from "../../ui/select.js";
+
+/** What can be done with a member. */
+export type MemberAction = "message" | "promote" | "demote" | "handOver" | "remove";
+
+/** The choices that the user's role allows: the owner everything, an admin the removal of plain members. */
+export function MemberMenu(props: {
+  member: Member;
+  myRole: Member["role"];
+  onChoose: (action: MemberAction) => void;
+}) {
+  const { member, myRole, onChoose } = props;
+  const actions: [MemberAction, string][] = [["message", "Message"]];
+  if (myRole === "owner") {
+    actions.push(member.role === "admin" ? ["demote", "Make a plain member"] : ["promote", "Make an admin"]);
+    actions.push(["handOver", "Make the owner"]);
+  }
+  if (myRole === "owner" || (myRole === "admin" && member.role === "member")) actions.push(["remove", "Remove"]);
+  return (
+    <span class="menu">
+      <Icon name="more" />
+      <Select<MemberAction | "none">
+        label={`Actions for ${member.display_name}`}
+        value="none"
+        options={[["none", "Choose…"], ...actions]}
+        onChange={(action) => action !== "none" && onChoose(action)}
+      />
+    </span>
+  );
+}

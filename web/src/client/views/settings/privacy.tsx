@@ -1,0 +1,21 @@
+import type { Me } from "@tidings/client";
+
+import { updateMe } from "../../state/session.js";
+import { attempt } from "../../state/toasts.js";
+import { Choices } from "./choices.js";
+
+/** Who sees whether the user is online. */
+export function Privacy({ me }: { me: Me }) {
+  return (
+    <Choices
+      label="Who sees when you are online"
+      value={me.presence_visibility}
+      options={[
+        ["everyone", "Everyone", "Also people you have never written to."],
+        ["contacts_only", "Contacts", "People you have listed, if they have listed you too."],
+        ["nobody", "Nobody", "Not even your contacts."],
+      ]}
+      onChange={(visibility) => void attempt(() => updateMe({ presence_visibility: visibility }))}
+    />
+  );
+}

@@ -1,0 +1,199 @@
+/** What the admin API answers, field by field as `/admin/v1` writes it. Times are RFC 3339 texts. */
+
+/** How the service did in two seconds. What was not measured is null. */
+export interface Sample {
+  at: string;
+  sends_per_second: number;
+  acks_per_second: number;
+  pushes_per_second: number;
+  ack_p50_ms: number | null;
+  ack_p99_ms: number | null;
+  push_p50_ms: number | null;
+  push_p99_ms: number | null;
+  connections: number | null;
+  ingest_queue: number | null;
+  mailbox_fullest: number | null;
+  lag_events: Record<string, number>;
+  errors_per_second: Record<string, number>;
+  missed_per_second: number;
+  /** Since the start of the process, by invariant. */
+  violations: Record<string, number>;
+  memory_bytes: number | null;
+  cpu_cores: number | null;
+}
+
+export interface PulseAnswer {
+  interval_ms: number;
+  samples: Sample[];
+}
+
+/** A process of the service. Of others than the one that answers, what is not shared is null. */
+export interface Node {
+  id: string;
+  is_this: boolean;
+  roles: string[];
+  address: string | null;
+  version: string | null;
+  started_at: string | null;
+  connections: number | null;
+  has_more: boolean;
+  draining: boolean | null;
+  safe_to_remove: boolean | null;
+}
+
+/** Something that an id or a phone number stands for. */
+export type Found =
+  | { kind: "user"; user_id: string; display_name: string; phone_number?: string }
+  | { kind: "chat"; chat_id: string; type: string; name: string | null; member_count: number }
+  | { kind: "message"; message_id: string; chat_id: string; sequence: number; sender_id: string; created_at: string }
+  | { kind: "session"; session_id: string; device_id: string; user_id: string; display_name: string }
+  | {
+      kind: "connection";
+      connection_id: string;
+      gateway: string;
+      connected_at: string;
+      user_id: string;
+      display_name: string;
+    };
+
+export interface Session {
+  session_id: string;
+  device_id: string;
+  created_at: string;
+  last_active_at: string;
+  expires_at: string;
+  is_connected: boolean;
+  is_notified: boolean;
+}
+
+export interface Connection {
+  connection_id: string;
+  user_id: string;
+  device_id: string;
+  gateway: string;
+  connected_at: string;
+}
+
+export interface ChatOfUser {
+  chat_id: string;
+  type: string | null;
+  name: string | null;
+  role: string;
+  muted_until: string | null;
+  last_active_at: string;
+  head_sequence: number;
+  delivered_sequence: number;
+  read_sequence: number;
+  unread_count: number;
+}
+
+export interface UserAnswer {
+  user_id: string;
+  display_name: string;
+  created_at: string;
+  last_seen_at: string | null;
+  sessions: Session[];
+  connections: Connection[];
+  chats: ChatOfUser[];
+  has_more: boolean;
+}
+
+/** A member of a chat: how far they have come, and whether they are there. */
+export interface Member {
+  user_id: string;
+  display_name: string;
+  role: string;
+  joined_at: string;
+  muted_until: string | null;
+  delivered_sequence: number;
+  read_sequence: number;
+  connected: boolean;
+  gateways: string[];
+  connected_since: string | null;
+  away_since: string | null;
+  push_devices: number;
+}
+
+export interface ChatAnswer {
+  chat_id: string;
+  type: string;
+  name: string | null;
+  created_by: string;
+  created_at: string;
+  updated_at: string;
+  message_ttl_seconds: number | null;
+  head_sequence: number;
+  published_sequence: number;
+  last_message_at: string | null;
+  members: Member[];
+}
+
+/** A message without its content, which no operator sees. */
+export interface MessageFacts {
+  message_id: string;
+  chat_id: string;
+  sequence: number;
+  sender_id: string;
+  sender_name: string;
+  client_message_id: string;
+  created_at: string;
+  expires_at: string | null;
+  content_type: string;
+  content_bytes: number;
+}
+
+export interface MessageEvent extends MessageFacts {
+  kind: "message";
+  at: string;
+  others_count: number;
+  delivered_count: number;
+  read_count: number;
+  not_delivered_to: string[];
+}
+
+/** Something that has happened in a chat. */
+export type TimelineEvent =
+  | MessageEvent
+  | { kind: "expired"; from_sequence: number; to_sequence: number }
+  | { kind: "joined"; at: string; user_id: string; display_name: string; role: string; with_the_chat: boolean }
+  | { kind: "created"; at: string; user_id: string };
+
+export interface TimelineAnswer {
+  chat_id: string;
+  head_sequence: number;
+  members: Member[];
+  events: TimelineEvent[];
+  next_before: number | null;
+}
+
+/** How far a message has come with one member. */
+export interface Reached extends Member {
+  reach: "sender" | "read" | "delivered" | "joined_later" | "waiting";
+  reason: string | null;
+}
+
+export interface MessageAnswer {
+  message: MessageFacts;
+  chat: { type: string; name: string | null };
+  head_sequence: number;
+  published_sequence: number;
+  in_log: boolean;
+  others_count: number;
+  delivered_count: number;
+  read_count: number;
+  answer: string;
+  members: Reached[];
+}
+
+/** Something that an operator has had done. Without an outcome the process has ended during it. */
+export interface AuditedAction {
+  id: string;
+  at: string;
+  by: { token: string; address: string | null };
+  action: string;
+  target: string;
+  request?: unknown;
+  outcome?: "done" | "refused" | "failed";
+  status?: number;
+  ended_at?: string;
+}

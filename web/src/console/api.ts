@@ -1,0 +1,76 @@
+import { signal } from "@preact/signals";
+
+const KEY = "tidings.admin-token";
+
+/** The admin token of this tab, null while nobody is signed in. It is kept until the tab is closed, nowhere else. */
+export const token = signal<string | null>(sessionStorage.getItem(KEY));
+
+/** Why the admin API did not do what was asked, in words for people. */
+export class AdminError extends Error {
+  override readonly name = "AdminError";
+
+  constructor(
+    /** The HTTP status; 0 if nothing answered. */
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Tries a token and keeps it if it is the right one. */
+export async function signIn(candidate: string): Promise<void> {
+  await request("GET", "/nodes", candidate);
+  sessionStorage.setItem(KEY, candidate);
+  token.value = candidate;
+}
+
+/** Forgets the token. */
+export function signOut(): void {
+  sessionStorage.removeItem(KEY);
+  token.value = null;
+}
+
+/** Asks for something. */
+export async function get<T>(path: string): Promise<T> {
+  return (await call("GET", path)) as T;
+}
+
+/** Has something done. */
+export async function act(method: "POST" | "DELETE", path: string): Promise<unknown> {
+  return await call(method, path);
+}
+
+async function call(method: string, path: string): Promise<unknown> {
+  const current = token.value;
+  if (current === null) throw new AdminError(401, "nobody is signed in");
+  try {
+    return await request(method, path, current);
+  } catch (error) {
+    // The token was changed under us: whoever has the new one signs in with it.
+    if (error instanceof AdminError && error.status === 401) signOut();
+    throw error;
+  }
+}
+
+async function request(method: string, path: string, bearer: string): Promise<unknown> {
+  let response: Response;
+  try {
+    const headers = { authorization: `Bearer ${bearer}` };
+    response = await fetch(`/admin/v1${path}`, { method, headers, cache: "no-store" });
+  } catch {
+    throw new AdminError(0, "the server does not answer; it may be restarting");
+  }
+  const text = await response.text();
+  if (response.ok) return text === "" ? null : JSON.parse(text);
+  throw new AdminError(response.status, messageOf(text) ?? `the server answered ${response.status}`);
+}
+
+function messageOf(text: string): string | undefined {
+  try {
+    const body = JSON.parse(text) as { error?: { message?: unknown } };
+    return typeof body.error?.message === "string" ? body.error.message : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,40 @@
+import { signal } from "@preact/signals";
+
+import type { PulseAnswer, Sample } from "./answers";
+import { AdminError, get, token } from "./api";
+import { merge } from "./series";
+
+/** How often the server is asked: as often as it measures. */
+const INTERVAL_MS = 2000;
+
+/** What the server has measured lately. */
+export const samples = signal<Sample[]>([]);
+/** Why the newest samples are missing, if they are. */
+export const pulseFailure = signal<string | null>(null);
+
+/** Asks for new samples until told to stop, and while the page is looked at. */
+export function followPulse(): () => void {
+  let stopped = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const ask = async () => {
+    if (!document.hidden && token.value !== null) await refresh();
+    if (!stopped) timer = setTimeout(ask, INTERVAL_MS);
+  };
+  void ask();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}
+
+async function refresh(): Promise<void> {
+  const newest = samples.value.at(-1)?.at;
+  try {
+    const query = newest === undefined ? "" : `?since=${encodeURIComponent(newest)}`;
+    const answer = await get<PulseAnswer>(`/pulse${query}`);
+    samples.value = merge(samples.value, answer.samples);
+    pulseFailure.value = null;
+  } catch (error) {
+    pulseFailure.value = error instanceof AdminError ? error.message : String(error);
+  }
+}

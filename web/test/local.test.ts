@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { drafts } from "../src/client/local/drafts.js";
+import { journal } from "../src/client/local/journal.js";
+
+/** The browser's storage as far as these two use it: what is set are its own keys. */
+class Kept {
+  getItem(key: string): string | null {
+    return Object.getOwnPropertyDescriptor(this, key)?.value ?? null;
+  }
+  setItem(key: string, value: string): void {
+    Object.defineProperty(this, key, { value, configurable: true, enumerable: true });
+  }
+  removeItem(key: string): void {
+    Reflect.deleteProperty(this, key);
+  }
+}
+
+beforeEach(() => {
+  Object.defineProperty(globalThis, "localStorage", { value: new Kept(), configurable: true });
+});
+
+const entry = (clientMessageId: string, queuedAt: number) =>
+  ({ clientMessageId, chatId: "chat_1", content: "hello", queuedAt, state: "queued" }) as const;
+
+test("a draft is there until it is emptied, each chat with its own", () => {
+  drafts.write("chat_1", "hel");
+  drafts.write("chat_2", "other");
+  assert.deepEqual([drafts.read("chat_1"), drafts.read("chat_2"), drafts.read("chat_3")], ["hel", "other", ""]);
+  drafts.write("chat_1", "");
+  assert.equal(drafts.read("chat_1"), "");
+  drafts.clear();
+  assert.equal(drafts.read("chat_2"), "");
+});
+
+test("sends are written down at once, and come back oldest first", () => {
+  journal.write(entry("b", 2));
+  journal.write(entry("a", 1));
+  assert.deepEqual(journal.entries(), [entry("a", 1), entry("b", 2)]);
+  journal.remove("a");
+  assert.deepEqual(journal.entries(), [entry("b", 2)]);
+});
+
+test("forgetting sends leaves drafts alone, and the other way round", () => {
+  drafts.write("chat_1", "hel");
+  journal.write(entry("a", 1));
+  journal.clear();
+  assert.equal(drafts.read("chat_1"), "hel");
+  journal.write(entry("a", 1));
+  drafts.clear();
+  assert.equal(journal.entries().length, 1);
+});

@@ -367,6 +367,7 @@ fn help_says_what_there_is() {
               reconcile        Compares store and log, both ways, and publishes what is missing
               recover-counter  Restores the counter of a chat whose sends are refused because it was lost
               verify           Checks everything that is stored against what must be true of it
+              chat             Chats in the terminal, as a person does
               load             Puts a server under load and prints what it did, what it lost, and how fast it
                                was
               history          Judges what clients did and saw

@@ -145,7 +145,7 @@ impl Hub {
 
     pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Arc<Peer>)) {
         for index in 0..SHARDS {
-            self.lock(index).values().flatten().for_each(|peer| look_at(peer));
+            self.lock(index).values().flatten().for_each(&mut look_at);
         }
     }
 

@@ -91,8 +91,16 @@ impl TestServer {
 
     /// Starts the process again, on the same data and at the same address.
     pub(crate) async fn restart(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
         self.spawn();
-        self.ready().await;
+        // Between two lives of the process its port is free, and may be given to a connection of somebody else's.
+        while let Err(said) = self.try_ready().await {
+            self.exited().await;
+            let is_taken = self.last_log().contains("Address already in use");
+            assert!(is_taken && Instant::now() < deadline, "it said {said:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            self.spawn();
+        }
     }
 
     /// Begins to start the process again. It is not ready yet.
@@ -105,6 +113,11 @@ impl TestServer {
 
     /// Waits until the process says that it listens.
     pub(crate) async fn ready(&mut self) {
+        self.try_ready().await.unwrap_or_else(|said| panic!("it said {said:?}"));
+    }
+
+    /// The same; if it says something else, or ends, that is what it said.
+    async fn try_ready(&mut self) -> Result<(), String> {
         let mut stdout = BufReader::new(self.child.stdout.take().expect("it was spawned and not awaited yet"));
         let reading = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
@@ -112,9 +125,10 @@ impl TestServer {
         });
         let (line, stdout) = tokio::time::timeout(PATIENCE, reading).await.expect("it starts").unwrap().unwrap();
         let address = line.trim_end().strip_prefix("listening on http://");
-        self.address = address.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("it said {line:?}"));
+        self.address = address.and_then(|address| address.parse().ok()).ok_or(line)?;
         // Kept open: a process whose output nobody takes could not write to it.
         self.stdout = Some(stdout);
+        Ok(())
     }
 
     /// Sets an environment variable of the process, from its next start on.

@@ -18,9 +18,9 @@ export function indexedDbStorage(name: string): Storage {
     }
   }
 
-  /** Resolves when the transaction is complete, which is when the change is kept. */
+  /** Resolves when the transaction is complete and on the disk, which is when the change is kept. */
   async function change(store: Store | Store[], act: (transaction: IDBTransaction) => void): Promise<void> {
-    const transaction = (await database()).transaction(store, "readwrite");
+    const transaction = (await database()).transaction(store, "readwrite", { durability: "strict" });
     act(transaction);
     await new Promise<void>((resolve, reject) => {
       transaction.oncomplete = () => resolve();

@@ -1,4 +1,5 @@
 use std::env;
+use std::io;
 use std::process::Command;
 use std::time::Instant;
 
@@ -6,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::provide;
 
-/// One call of cargo, or of npm.
+/// One call of cargo, of npm, or of a program of ours that the tests were built with.
 pub(crate) struct Step {
     name: &'static str,
     program: &'static str,
@@ -23,9 +24,12 @@ impl Step {
 
     /// For what is written in TypeScript.
     const fn npm(name: &'static str, arguments: &'static [&'static str]) -> Self {
-        Self { program: "npm", needs: &[provide::node_packages], ..Self::new(name, arguments) }
+        Self { program: NPM, needs: &[provide::node_packages], ..Self::new(name, arguments) }
     }
 }
+
+const NPM: &str = "npm";
+const SIMULATOR: &str = "tidings-sim";
 
 /// The facts about the tree, which are tests of this crate.
 pub(crate) const TIDY: Step =
@@ -53,7 +57,8 @@ pub(crate) const ALL: [Step; 11] = [
         needs: &[provide::node_packages, provide::chromium],
         ..Step::npm("clients and pages", &["run", "test:server", "--workspaces"])
     },
-    Step::new("simulation", &["run", "--quiet", "--package", "tidings-sim", "--", "--seeds", "1000", "--fresh", "100"]),
+    // As the tests were built: cargo would build it anew for fewer features of what it stands on.
+    Step { program: SIMULATOR, ..Step::new("simulation", &["--seeds", "1000", "--fresh", "100"]) },
     Step::new("doc tests", &["test", "--doc", "--workspace"]),
     TIDY,
 ];
@@ -73,8 +78,8 @@ pub(crate) fn simulate(arguments: &[&str]) -> anyhow::Result<()> {
 /// Runs steps in order and stops at the first that fails.
 pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
     let began = Instant::now();
-    // Cargo puts both beside each other.
-    let binary = env::current_exe()?.with_file_name("tidings");
+    // Cargo puts all of ours beside each other.
+    let ours = |name| Ok::<_, io::Error>(env::current_exe()?.with_file_name(name));
     for step in steps {
         for provide in step.needs {
             provide()?;
@@ -82,10 +87,14 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
         let command_line = format!("{} {}", step.program, step.arguments.join(" "));
         println!("==> {}: {command_line}", step.name);
         let step_began = Instant::now();
-        let status = Command::new(step.program)
+        let program = if step.program == SIMULATOR { ours(SIMULATOR)? } else { step.program.into() };
+        let mut command = Command::new(program);
+        if step.program == NPM {
+            // These tests run the binary that those of cargo have built.
+            command.env("TIDINGS_BIN", ours("tidings")?);
+        }
+        let status = command
             .args(step.arguments)
-            // The tests of the clients run the binary that those of cargo have built.
-            .env("TIDINGS_BIN", &binary)
             // What is built here is built once: state for the next build would be gigabytes that nobody reads.
             .env("CARGO_INCREMENTAL", "0")
             .envs(step.environment.iter().copied())

@@ -28,10 +28,10 @@ const READ: [HeaderName; 6] = [
 /// whose pages are meant to be clients.
 pub(crate) fn allow(app: Router, config: &Config) -> Router {
     let origins: Vec<&str> = config.origins().collect();
-    let origins = match origins[..] {
+    let origins = match &origins[..] {
         [] => return app,
-        ["*"] => AllowOrigin::any(),
-        _ => AllowOrigin::list(origins.into_iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
+        named if named.contains(&"*") => AllowOrigin::any(),
+        named => AllowOrigin::list(named.iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
     };
     let methods = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     app.layer(CorsLayer::new().allow_origin(origins).allow_methods(methods).allow_headers(SENT).expose_headers(READ))
@@ -68,6 +68,7 @@ mod tests {
             (shop, "https://evil.example", None),
             (shop, "https://shop.example.evil.example", None),
             ("*", "https://any.example", Some("*")),
+            ("https://shop.example, *", "https://any.example", Some("*")),
         ] {
             for method in [Method::GET, Method::OPTIONS] {
                 let response = ask(allowed, method.clone(), origin).await;

@@ -189,6 +189,7 @@ impl Commons {
             users: self.store.clone(),
             last_seen: self.store.clone(),
             contacts: self.store.clone(),
+            blocks: self.store.clone(),
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),
@@ -196,6 +197,24 @@ impl Commons {
         });
         let announcing = presence.clone();
         self.process.spawn(async move { announcing.run().await });
+        // No client of the simulator deletes an account, so nobody finishes a deletion.
+        let accounts = chats::Accounts {
+            auth: auth.clone(),
+            store: plain.clone(),
+            expirer: plain.clone(),
+            users: self.store.clone(),
+            chats: self.store.clone(),
+            chat_writer: self.store.clone(),
+            members: members.clone(),
+            messages: self.store.clone(),
+            watermarks: self.store.clone(),
+            contacts: self.store.clone(),
+            blocks: self.store.clone(),
+            reports: plain.clone(),
+            push_devices: plain.clone(),
+            clock: self.clock.clone(),
+            begun: tokio::sync::Notify::new(),
+        };
         let api = chats::Api {
             auth: auth.clone(),
             ingest,
@@ -206,6 +225,9 @@ impl Commons {
             users: self.store.clone(),
             user_writer: self.store.clone(),
             contacts: self.store.clone(),
+            blocks: self.store.clone(),
+            reports: plain.clone(),
+            accounts: Arc::new(accounts),
             presence: presence.clone(),
             watermarks: self.store.clone(),
             push_devices: plain.clone(),
@@ -215,7 +237,14 @@ impl Commons {
             limiter: self.shared.clone(),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
-            limits: chats::Limits { rest_read: None, rest_write: None, send_per_chat: None, send_per_user: None },
+            limits: chats::Limits {
+                rest_read: None,
+                rest_write: None,
+                lookup_numbers: None,
+                send_per_chat: None,
+                send_per_user: None,
+                exports: None,
+            },
         };
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 4711));
         let app = chats::router(api, Router::new()).layer(MockConnectInfo(address));
@@ -232,6 +261,7 @@ impl Commons {
                 expiry: EXPIRY,
                 timing: Timing::default(),
                 limits: gateway::Limits::default(),
+                origins: gateway::Origins::default(),
             },
             hub,
             displacement,
@@ -394,7 +424,8 @@ fn fallback(commons: &Commons, delivery: Arc<dyn Delivery>, direct: Arc<dyn Deli
 }
 
 fn auth_config(access_ttl: Duration) -> auth::Config {
-    let limits = auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+    let limits =
+        auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
     auth::Config { access_ttl, limits, fixed_code: Some(CODE.to_owned()), ..auth::Config::default() }
 }
 

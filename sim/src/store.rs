@@ -9,9 +9,9 @@ use domain::{
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
 use ports::{
-    Appended, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer, Head, LastSeenStore,
-    MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser, Outbox, Page, PageBounds, StoreError,
-    UnreadQuery, UserKey, UserReader, UserWriter, Waiting, WatermarkStore,
+    Appended, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer, Head,
+    LastSeenStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser, Outbox, Page,
+    PageBounds, StoreError, UnreadQuery, UserKey, UserReader, UserWriter, Waiting, WatermarkStore,
 };
 use tokio::time::{Instant, sleep};
 
@@ -294,12 +294,14 @@ impl ChatReader for SimStore {
 
 #[async_trait]
 impl ChatWriter for SimStore {
-    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
         self.write("open a direct chat", async move {
             crate::broken::forget_direct_chat(&world, &store, &chat);
             let created = store.create_direct(chat.clone()).await?;
-            world.changed_members(&chat.opening());
+            if created.is_ok() {
+                world.changed_members(&chat.opening());
+            }
             Ok(created)
         })
         .await
@@ -449,6 +451,39 @@ impl ContactStore for SimStore {
     async fn listed(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
         let (store, pairs) = (self.store.clone(), pairs.to_vec());
         self.read(async move { store.listed(&pairs).await }).await
+    }
+}
+
+#[async_trait]
+impl BlockStore for SimStore {
+    async fn block(&self, user_id: UserId, blocked_id: UserId) -> Result<bool, StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("block a user", async move {
+            let is_blocked = store.block(user_id, blocked_id).await?;
+            world.checks.privacy_changed(&world);
+            Ok(is_blocked)
+        })
+        .await
+    }
+
+    async fn unblock(&self, user_id: UserId, blocked_id: UserId) -> Result<(), StoreError> {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        self.write("unblock a user", async move {
+            store.unblock(user_id, blocked_id).await?;
+            world.checks.privacy_changed(&world);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn blocks(&self, user_id: UserId, after: Option<UserId>, limit: usize) -> Result<Vec<UserId>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.blocks(user_id, after, limit).await }).await
+    }
+
+    async fn blocked(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        let (store, pairs) = (self.store.clone(), pairs.to_vec());
+        self.read(async move { store.blocked(&pairs).await }).await
     }
 }
 

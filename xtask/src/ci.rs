@@ -4,10 +4,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
+use xtask::Program;
 
 use crate::provide;
 
-/// One call of cargo, of npm, or of a program of ours that the tests were built with.
+/// One call of cargo, of npm, of a program of the cache, or of one of ours that the tests were built with.
 pub(crate) struct Step {
     name: &'static str,
     program: &'static str,
@@ -30,14 +31,23 @@ impl Step {
 
 const NPM: &str = "npm";
 const SIMULATOR: &str = "tidings-sim";
+const CARGO_DENY: &str = "cargo-deny";
 
 /// The facts about the tree, which are tests of this crate.
-pub(crate) const TIDY: Step =
-    Step { needs: &[provide::nextest], ..Step::new("tidy", &["nextest", "run", "--package", "xtask"]) };
+pub(crate) const TIDY: Step = Step {
+    needs: &[provide::nextest, provide::promtool],
+    ..Step::new("tidy", &["nextest", "run", "--package", "xtask"])
+};
 
 /// The whole check, the quickest to fail first.
-pub(crate) const ALL: [Step; 11] = [
+pub(crate) const ALL: [Step; 12] = [
     Step::new("format", &["fmt", "--all", "--check"]),
+    // Without the advisories, whose database is on the internet: `cargo xtask audit` asks it.
+    Step {
+        program: CARGO_DENY,
+        needs: &[provide::cargo_deny],
+        ..Step::new("supply chain", &["--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
+    },
     Step::npm("types", &["run", "check", "--workspaces"]),
     Step::npm("pages", &["run", "check:pages"]),
     Step {
@@ -87,7 +97,11 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
         let command_line = format!("{} {}", step.program, step.arguments.join(" "));
         println!("==> {}: {command_line}", step.name);
         let step_began = Instant::now();
-        let program = if step.program == SIMULATOR { ours(SIMULATOR)? } else { step.program.into() };
+        let program = match step.program {
+            SIMULATOR => ours(SIMULATOR)?,
+            CARGO_DENY => Program::CargoDeny.find().context("cargo-deny is not where it was installed")?,
+            program => program.into(),
+        };
         let mut command = Command::new(program);
         if step.program == NPM {
             // These tests run the binary that those of cargo have built.

@@ -14,7 +14,7 @@ struct Target {
     package: &'static str,
 }
 
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     Target { name: "frames", package: "tidings-protocol" },
     Target { name: "requests", package: "tidings-chats" },
     Target { name: "tokens", package: "tidings-auth" },
@@ -22,6 +22,7 @@ const TARGETS: [Target; 7] = [
     Target { name: "log", package: "tidings-kafka" },
     Target { name: "envelopes", package: "tidings-redis" },
     Target { name: "calls", package: "tidings-rpc" },
+    Target { name: "exports", package: "tidings-server" },
 ];
 
 /// How long one round of a target is to take.
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(names(&[]).0, 1);
         assert_eq!(names(&[]).1.len(), TARGETS.len());
         assert_eq!(names(&["--minutes", "30", "records", "log"]), (30, vec!["records", "log"]));
-        let all = "frames, requests, tokens, records, log, envelopes, calls";
+        let all = "frames, requests, tokens, records, log, envelopes, calls, exports";
         let error = parse(&["recods"]).err().unwrap();
         assert_eq!(error.to_string(), format!("`recods` is none of what can be fuzzed: {all}"));
         assert_eq!(parse(&["--minutes", "x"]).err().unwrap().to_string(), "`x` is no number of minutes");

@@ -6,6 +6,7 @@ use xtask::Program;
 mod ci;
 mod fuzz;
 mod provide;
+mod supply_chain;
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -18,10 +19,12 @@ fn main() -> anyhow::Result<()> {
         }
         ["engines"] => engines(&Program::ALL),
         ["engines", ref names @ ..] => engines(&names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?),
+        ["audit"] => supply_chain::audit(),
+        ["sbom"] => supply_chain::sbom(),
         ["fuzz", ref arguments @ ..] => fuzz::run(arguments),
         ["sim", ref arguments @ ..] => ci::simulate(arguments),
         _ => bail!(
-            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | fuzz [--minutes N] [TARGET...] | sim [--help]"
+            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | audit | sbom | fuzz [--minutes N] [TARGET...] | sim [--help]"
         ),
     }
 }

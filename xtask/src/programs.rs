@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The versions are in a file of their own because `scripts/engines` reads them as well.
 const VERSIONS: &str = include_str!("../../scripts/versions");
 
-/// A program that tests run. `cargo xtask engines` provides it.
+/// A program that a check needs. `cargo xtask engines` provides those that tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// From the machine's package manager, in any version that it has.
@@ -19,11 +19,34 @@ pub enum Program {
     CfnLint,
     /// Makes requests from the OpenAPI document, and holds the answers against it.
     Schemathesis,
+    /// The release of ours before this one, which a fleet that is being upgraded still runs in part. Its version is a
+    /// commit of this repository.
+    PreviousTidings,
+    /// Checks what our dependencies are, and under which licences. No test runs it: it is a step of the whole check.
+    CargoDeny,
+    /// Lists what is in the binary. Releases want it, no check does.
+    CargoCyclonedx,
+    /// Renders the Helm chart: `chart_render/main.go`, built with the machine's Go.
+    ChartRender,
+    /// Holds Kubernetes manifests against the schemas of Kubernetes.
+    KubernetesValidate,
+    /// Checks the systemd unit; from the machine's package manager.
+    SystemdAnalyze,
 }
 
 impl Program {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::RedisServer, Self::Tansu, Self::Dynoxide, Self::CfnLint, Self::Schemathesis];
+    /// All that tests run.
+    pub const ALL: [Self; 9] = [
+        Self::RedisServer,
+        Self::Tansu,
+        Self::Dynoxide,
+        Self::CfnLint,
+        Self::Schemathesis,
+        Self::PreviousTidings,
+        Self::ChartRender,
+        Self::KubernetesValidate,
+        Self::SystemdAnalyze,
+    ];
 
     /// The name of its file.
     pub fn name(self) -> &'static str {
@@ -33,17 +56,28 @@ impl Program {
             Self::Dynoxide => "dynoxide",
             Self::CfnLint => "cfn-lint",
             Self::Schemathesis => "schemathesis",
+            Self::PreviousTidings => "tidings",
+            Self::CargoDeny => "cargo-deny",
+            Self::CargoCyclonedx => "cargo-cyclonedx",
+            Self::ChartRender => "chart-render",
+            Self::KubernetesValidate => "kubernetes-validate",
+            Self::SystemdAnalyze => "systemd-analyze",
         }
     }
 
     /// The version that we ask for; none where any will do.
     pub fn version(self) -> Option<&'static str> {
         let key = match self {
-            Self::RedisServer => return None,
+            Self::RedisServer | Self::SystemdAnalyze => return None,
             Self::Tansu => "TANSU",
             Self::Dynoxide => "DYNOXIDE",
             Self::CfnLint => "CFN_LINT",
             Self::Schemathesis => "SCHEMATHESIS",
+            Self::PreviousTidings => "TIDINGS",
+            Self::CargoDeny => "CARGO_DENY",
+            Self::CargoCyclonedx => "CARGO_CYCLONEDX",
+            Self::ChartRender => "CHART_RENDER",
+            Self::KubernetesValidate => "KUBERNETES_VALIDATE",
         };
         VERSIONS.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
     }
@@ -61,10 +95,8 @@ impl Program {
     /// The file to run, if it is there.
     pub fn find(self) -> Option<PathBuf> {
         match self {
-            Self::RedisServer => find_in_path(self.name()),
-            Self::Tansu | Self::Dynoxide | Self::CfnLint | Self::Schemathesis => {
-                Some(self.directory()?.join("bin").join(self.name())).filter(|path| path.is_file())
-            }
+            Self::RedisServer | Self::SystemdAnalyze => find_in_path(self.name()),
+            _ => Some(self.directory()?.join("bin").join(self.name())).filter(|path| path.is_file()),
         }
     }
 }
@@ -80,8 +112,9 @@ mod tests {
 
     #[test]
     fn what_the_cache_holds_has_a_version() {
-        for program in Program::ALL {
-            assert_eq!(program.version().is_none(), program == Program::RedisServer, "{program:?}");
+        for program in Program::ALL.into_iter().chain([Program::CargoDeny, Program::CargoCyclonedx]) {
+            let of_machine = matches!(program, Program::RedisServer | Program::SystemdAnalyze);
+            assert_eq!(program.version().is_none(), of_machine, "{program:?}");
         }
         let directory = Program::Dynoxide.directory().unwrap();
         assert!(directory.ends_with(format!("tidings-engines/dynoxide-{}", Program::Dynoxide.version().unwrap())));

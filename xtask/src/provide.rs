@@ -2,6 +2,7 @@
 //!
 //! What is said on the way goes to the standard error: the standard output of `cargo xtask engines` is for scripts.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -20,12 +21,13 @@ const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
     ("perl", &["-MFindBin", "-MIPC::Cmd", "-e", "1"], "perl"),
 ];
 
-/// As shipped, tansu takes half an hour of a processor to build. Tests want it soon rather than fast.
-const TANSU_PROFILE: [(&str, &str); 2] =
+/// As shipped, these take many minutes of a processor to build, tansu half an hour. We want them soon rather than fast.
+const QUICK_PROFILE: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
 
 /// Where the programs that are written in Python begin.
 const CFN_LINT: &str = "from cfnlint.runner import main; main()";
+const KUBERNETES_VALIDATE: &str = "from kubernetes_validate.__main__ import main; main()";
 const SCHEMATHESIS: &str = "from schemathesis.cli import schemathesis; schemathesis()";
 
 /// Provides the compilers that our dependencies take.
@@ -73,16 +75,25 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
         return Ok(path);
     }
     match program {
-        Program::RedisServer => redis_server()?,
+        Program::RedisServer => apt_install_service("redis-server")?,
         Program::Tansu => into_cache(program, |version, root| {
             let package = ["tansu", "--version", version, "--no-default-features", "--features", "libsql"];
-            cargo_install(&package, &TANSU_PROFILE, root)
+            cargo_install(&package, &QUICK_PROFILE, root)
         })?,
         Program::Dynoxide => {
             into_cache(program, |version, root| cargo_install(&["dynoxide-rs", "--version", version], &[], root))?;
         }
+        Program::CargoDeny | Program::CargoCyclonedx => into_cache(program, |version, root| {
+            cargo_install(&[program.name(), "--version", version], &QUICK_PROFILE, root)
+        })?,
         Program::CfnLint => into_cache(program, |version, root| python(program, CFN_LINT, version, root))?,
         Program::Schemathesis => into_cache(program, |version, root| python(program, SCHEMATHESIS, version, root))?,
+        Program::PreviousTidings => into_cache(program, previous_tidings)?,
+        Program::ChartRender => into_cache(program, |_, root| chart_render(root))?,
+        Program::KubernetesValidate => {
+            into_cache(program, |version, root| python(program, KUBERNETES_VALIDATE, version, root))?;
+        }
+        Program::SystemdAnalyze => apt_install(&["systemd"])?,
     }
     program.find().with_context(|| format!("{} is not where it was installed", program.name()))
 }
@@ -90,6 +101,11 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
 /// Provides all programs that tests run.
 pub(crate) fn all_programs() -> anyhow::Result<()> {
     Program::ALL.into_iter().try_for_each(|each| program(each).map(drop))
+}
+
+/// Provides `cargo-deny`.
+pub(crate) fn cargo_deny() -> anyhow::Result<()> {
+    program(Program::CargoDeny).map(drop)
 }
 
 /// Fills a program's directory of the cache, wholly or not at all, whoever else is at it.
@@ -110,7 +126,9 @@ fn into_cache(program: Program, install: impl FnOnce(&str, &Path) -> anyhow::Res
     }
     install(version, &partial)?;
     let path = partial.join("bin").join(program.name());
-    ensure!(answers(&path, &["--version"]), "`{}` was installed and does not run", path.display());
+    // One that is a command of cargo's has no version of its own.
+    let question = if program == Program::CargoCyclonedx { "--help" } else { "--version" };
+    ensure!(answers(&path, &[question]), "`{}` was installed and does not run", path.display());
     fs::rename(&partial, &directory).with_context(|| format!("`{}` cannot be renamed", partial.display()))
 }
 
@@ -143,11 +161,62 @@ fn python(program: Program, main: &str, version: &str, root: &Path) -> anyhow::R
     Ok(())
 }
 
-fn redis_server() -> anyhow::Result<()> {
-    apt_install(&["redis-server"])?;
+/// Builds the renderer of the chart with Debian's Go and the template functions that Helm has, which need no registry.
+fn chart_render(root: &Path) -> anyhow::Result<()> {
+    let libraries = Path::new("/usr/share/gocode");
+    let is_there = |library: &str| libraries.join("src").join(library).is_dir();
+    if !answers("go", &["version"]) || !is_there("github.com/Masterminds/sprig") || !is_there("sigs.k8s.io/yaml") {
+        apt_install(&["golang-go", "golang-github-masterminds-sprig-dev", "golang-k8s-sigs-yaml-dev"])?;
+    }
+    let cache = root.join("cache");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(root.join("bin").join(Program::ChartRender.name()));
+    build.arg(xtask::workspace_root().join("xtask/chart_render/main.go"));
+    build.envs([("GO111MODULE", OsStr::new("off")), ("GOPATH", libraries.as_os_str()), ("GOCACHE", cache.as_os_str())]);
+    call(&mut build)?;
+    remove(&cache)
+}
+
+/// Builds a commit of this repository, away from the tree, among what was built of the tree: most of it is the same. What
+/// is put over our own `tidings` there is put back by the next build.
+fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
+    let tree = xtask::workspace_root();
+    let is_there = answers("git", &["-C", &tree.to_string_lossy(), "cat-file", "-e", &format!("{commit}^{{commit}}")]);
+    ensure!(
+        is_there,
+        "commit {commit}, the release before this one, is not in this clone, which may be shallow; fetch it with \
+         `git fetch --unshallow`, or `git fetch origin {commit}`"
+    );
+    let (source, archive) = (root.join("source"), root.join("source.tar"));
+    fs::create_dir_all(&source)?;
+    call(Command::new("git").arg("-C").arg(&tree).args(["archive", "--output"]).arg(&archive).arg(commit))?;
+    call(Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&source))?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.join("target"), PathBuf::from);
+    // A test of it is built as well, because what it stands on is then built as for ours.
+    let mut build = Command::new("cargo");
+    build.args(["test", "--locked", "--workspace", "--no-run", "--test", "readme"]).current_dir(&source);
+    call(build.env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0"))?;
+    let bin = root.join("bin");
+    fs::create_dir_all(&bin)?;
+    fs::copy(target.join("debug").join("tidings"), bin.join("tidings"))?;
+    fs::remove_file(archive)?;
+    remove(&source)
+}
+
+/// Provides what checks alert rules.
+pub(crate) fn promtool() -> anyhow::Result<()> {
+    if answers("promtool", &["--version"]) {
+        return Ok(());
+    }
+    apt_install_service("prometheus")
+}
+
+/// Installs a package that brings a service with it.
+fn apt_install_service(package: &str) -> anyhow::Result<()> {
+    apt_install(&[package])?;
     // The package may start a server of its own. Tests start theirs, and this machine had none before. Where nothing starts
     // services there is none to stop.
-    for (program, arguments) in [("service", ["redis-server", "stop"]), ("update-rc.d", ["redis-server", "disable"])] {
+    for (program, arguments) in [("service", [package, "stop"]), ("update-rc.d", [package, "disable"])] {
         if !answers(program, &arguments) {
             eprintln!("==> `{program} {}` did not work; tests do not mind", arguments.join(" "));
         }

@@ -21,6 +21,7 @@ use crate::messages::{counter_sequence, message_key, read_head, read_message};
 use crate::outbox::{DIRTY_SINCE, EVENT_TIME, events_of, read_event};
 use crate::schema::{TTL, Table};
 use crate::sessions::read_session;
+use crate::transfer::is_mark;
 use crate::users::read_user;
 use crate::watermarks::read_watermarks;
 
@@ -32,7 +33,7 @@ const TRIES_MAX: usize = 10;
 const DUE_LEN_MAX: usize = 1000;
 
 /// The tables that [`AuditSource::others`] shows, in its order.
-const OTHERS: [Table; 11] = [
+const OTHERS: [Table; 14] = [
     Table::Users,
     Table::UserKeys,
     Table::Expirations,
@@ -44,6 +45,9 @@ const OTHERS: [Table; 11] = [
     Table::DeadLetters,
     Table::Requests,
     Table::Contacts,
+    Table::Blocks,
+    Table::Reports,
+    Table::Deletions,
 ];
 
 #[async_trait]
@@ -243,14 +247,15 @@ impl AuditSource for DynamoStore {
 }
 
 impl DynamoStore {
-    async fn scan(
+    pub(crate) async fn scan(
         &self,
         table: Table,
         after: Option<&Bookmark>,
         count: usize,
     ) -> Result<(Vec<Item>, Option<Bookmark>), StoreError> {
         let after = after.map(|Bookmark(text)| key_of(table, text)).transpose()?;
-        let (items, next) = self.db().scan(table, after.as_ref(), count).await?;
+        let (mut items, next) = self.db().scan(table, after.as_ref(), count).await?;
+        items.retain(|item| !is_mark(table, item));
         Ok((items, next.map(|key| Bookmark(bookmark(&key)))))
     }
 
@@ -312,7 +317,7 @@ fn led_to(item: &Item) -> Result<ChatId, StoreError> {
     Row { table: Table::DirectChats, item }.parsed("chat_id")
 }
 
-fn read_pair(item: &Item) -> Result<(DirectPair, ChatId), StoreError> {
+pub(crate) fn read_pair(item: &Item) -> Result<(DirectPair, ChatId), StoreError> {
     let row = Row { table: Table::DirectChats, item };
     let (one, other) = row.text("pair")?.split_once('#').unwrap_or_default();
     let pair = one.parse().ok().zip(other.parse().ok()).and_then(|(one, other)| DirectPair::new(one, other));
@@ -320,7 +325,7 @@ fn read_pair(item: &Item) -> Result<(DirectPair, ChatId), StoreError> {
 }
 
 /// A send key, without what it leads to.
-fn read_send(item: &Item) -> Result<SendKeyRows, StoreError> {
+pub(crate) fn read_send(item: &Item) -> Result<SendKeyRows, StoreError> {
     let row = Row { table: Table::IdempotencyKeys, item };
     let (sender_id, send) = row.text("send_key")?.split_once('#').unwrap_or_default();
     let send: Option<(UserId, ClientMessageId)> = sender_id.parse().ok().zip(send.parse().ok());
@@ -355,6 +360,8 @@ fn end(table: Table, item: &Item) -> End {
         Table::IdempotencyKeys | Table::Sessions | Table::OneTimeCodes | Table::DeadLetters | Table::Requests => true,
         // What is owed goes when it is settled; a silence goes by itself.
         Table::Notices => !item.contains_key("due_shard"),
+        // One that waits for an operator stays.
+        Table::Reports => item.contains_key("resolved_at"),
         // A device goes with its session.
         Table::PushDevices => item.contains_key("session_id"),
         _ => return if has_end { End::Timed } else { End::Lasting },

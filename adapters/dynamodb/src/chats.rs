@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup, StoreError};
 
 use crate::DynamoStore;
+use crate::blocks;
 use crate::db::{self, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};
 use crate::item::{Item, Key, Row, item, number, seconds, text};
 use crate::messages::{counter_sequence, new_counter};
@@ -23,7 +24,7 @@ use crate::write::{Change, Condition, Write};
 /// them.
 const MEMBERS_MAX: usize = (TRANSACTION_ITEMS_MAX - 8) / 2;
 /// On a row that was written before its chat: it is good once the chat is there.
-const OPENING: &str = "opening";
+pub(crate) const OPENING: &str = "opening";
 
 #[async_trait]
 impl ChatReader for DynamoStore {
@@ -78,8 +79,9 @@ impl ChatReader for DynamoStore {
 
 #[async_trait]
 impl ChatWriter for DynamoStore {
-    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError> {
         let pair = pair_key(chat.pair);
+        let block_keys = blocks::keys_of(chat.pair);
         let opening = chat.opening();
         let events = self.events(&opening, chat.created_at);
         db::undisturbed(|| async {
@@ -87,19 +89,24 @@ impl ChatWriter for DynamoStore {
                 let chat_id = Row { table: Table::DirectChats, item: &item }.parsed("chat_id")?;
                 // The two are written together and never deleted.
                 let (chat, _) = self.versioned(chat_id).await?.ok_or_else(|| missing_chat(chat_id))?;
-                return Ok(Some(CreatedChat::Existing(chat)));
+                return Ok(Some(Ok(CreatedChat::Existing(chat))));
+            }
+            if let Some(refusal) = blocks::refusal(self.db().get_many(&block_keys).await?, &chat) {
+                return Ok(Some(Err(refusal)));
             }
             let writes = || {
                 let members = member_changes(&opening.members).map(|member| open_place(chat.chat_id, member, None));
                 let mut writes: Vec<_> = members.flatten().collect();
                 writes.extend(open_chat(&opening.chat, &events));
                 writes.push(Write::create(pair.clone(), item([("chat_id", Some(text(chat.chat_id)))])));
+                // A block of this moment demands that there is no chat, as this demands that there is no block.
+                writes.extend(block_keys.iter().cloned().map(Write::check_absent));
                 writes
             };
             let transacted = self.db().transact(writes).await?;
             Ok(transacted.is_committed().then(|| {
                 self.tell_of_change(opening.chat.chat_id);
-                CreatedChat::New(opening.chat.clone())
+                Ok(CreatedChat::New(opening.chat.clone()))
             }))
         })
         .await
@@ -242,7 +249,7 @@ impl Rewrite<'_> {
                     writes.push(Write::put(state(member.user_id), watermarks_item(Watermarks::at(self.head))));
                 }
                 MemberChange::Updated(member) => {
-                    writes.push(Write::put(place(member.user_id), member_item(member, None)).if_there());
+                    writes.push(Write::update(place(member.user_id), updated_member(member)).if_there());
                 }
                 MemberChange::Removed(user_id) => {
                     writes.push(Write::delete(place(*user_id)).if_there());
@@ -299,7 +306,7 @@ fn missing_chat(chat_id: ChatId) -> StoreError {
     StoreError::Corrupt { table: Table::DirectChats.name(), source }
 }
 
-fn chat_item(chat: &Chat, version: u64) -> Item {
+pub(crate) fn chat_item(chat: &Chat, version: u64) -> Item {
     item([
         ("chat_type", Some(text(chat_type_text(chat.chat_type)))),
         ("name", chat.name.as_ref().map(|name| text(name.as_str()))),
@@ -326,7 +333,7 @@ pub(crate) fn read_chat(item: &Item) -> Result<Chat, StoreError> {
     })
 }
 
-fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
+pub(crate) fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
     let mut item = item([
         ("role", Some(text(role_text(member.role)))),
         ("joined_at", Some(text(member.joined_at))),
@@ -334,6 +341,16 @@ fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
     ]);
     item.extend(opening.map(|name| (name.to_owned(), AttributeValue::Bool(true))));
     item
+}
+
+/// What is changed about a member who is there. What else the row says, of blocks, stays.
+fn updated_member(member: &Member) -> Vec<Change> {
+    vec![
+        Change::Set("role", Some(text(role_text(member.role)))),
+        Change::Set("muted_until", member.muted_until.map(text)),
+        // The chat is open by now.
+        Change::Set(OPENING, None),
+    ]
 }
 
 pub(crate) fn read_member(item: &Item) -> Result<Member, StoreError> {

@@ -1,9 +1,9 @@
 //! The commit of messages: allocation and persistence in one transaction (C1).
 //!
 //! One transaction moves the counter of a chat from n to n + k under the condition that it is n, and writes k messages
-//! and k idempotency keys, under the condition that none is there and every sender is a member. A chat's commits follow
-//! one another in its [lane](crate::lane), so a condition fails only where another process writes to the same chat, a
-//! send is a retry, or a sender is none of the members; then the items say which.
+//! and k idempotency keys, under the condition that none is there and every sender is a member whom no block keeps away.
+//! A chat's commits follow one another in its [lane](crate::lane), so a condition fails only where another process
+//! writes to the same chat, a send is a retry, or a sender is none of the members or kept away; then the items say which.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use domain::{ChatId, ClientMessageId, Event, Invariant, Message, Sequence, Ttl, 
 use ports::{Appended, Committed, Head, NewMessage, Receipt, SendRefusal, StoreError};
 
 use crate::DynamoStore;
+use crate::blocks;
 use crate::db::{Budget, Reason, TRANSACTION_ITEMS_MAX, Transacted};
 use crate::expiry::expiration_write;
 use crate::item::{Item, Key, Row, bytes, item, number, seconds, text, ttl};
@@ -108,8 +109,8 @@ impl DynamoStore {
         Ok(Some(counter))
     }
 
-    /// Decides sends that cannot be new from what the tables say: membership first, then the key. One about which they
-    /// say nothing any more stays undecided.
+    /// Decides sends that cannot be new from what the tables say: membership first, then the key, then blocks. One about
+    /// which they say nothing any more stays undecided.
     async fn look(
         &self,
         chat_id: ChatId,
@@ -131,7 +132,7 @@ impl DynamoStore {
                 (false, ..) => Some(Appended::Refused(SendRefusal::ChatNotFound)),
                 (true, None, _) => Some(Appended::Refused(SendRefusal::NotAMember)),
                 (true, Some(_), Some(key)) => Some(retried(&key, &sends[*index])?),
-                (true, Some(_), None) => None,
+                (true, Some(member), None) => blocks::kept_away(&member).map(Appended::Refused),
             };
         }
         Ok(())
@@ -196,12 +197,12 @@ impl Round {
         let mut writes = vec![move_counter(chat_id, counter, messages)];
         for (index, message) in self.sends.iter().zip(messages) {
             let send = &sends[*index];
-            writes.push(Write::create(send_key(chat_id, send), send_item(send, message)));
+            writes.push(Write::create(send_key(chat_id, send), key_item(&receipt(message), &send.fingerprint())));
             let row = message_item(message, send.origin_connection_id);
             writes.push(Write::create(message_key(chat_id, message.sequence), row));
         }
         let member = |user_id: &UserId| Write::check(Key::of(Table::ChatMemberships, chat_id, user_id));
-        writes.extend(self.senders.iter().map(member));
+        writes.extend(self.senders.iter().map(|user_id| blocks::unless_kept_away(member(user_id))));
         writes.extend(messages.iter().filter_map(expiration_write));
         writes
     }
@@ -244,13 +245,14 @@ pub(crate) fn key_of_send(chat_id: ChatId, sender_id: UserId, client_message_id:
     Key::of(Table::IdempotencyKeys, chat_id, format_args!("{sender_id}#{client_message_id}"))
 }
 
-fn send_item(send: &NewMessage, message: &Message) -> Item {
+/// What is remembered of a send.
+pub(crate) fn key_item(receipt: &Receipt, fingerprint: &[u8; 16]) -> Item {
     item([
-        ("message_id", Some(text(message.message_id))),
-        ("sequence", Some(number(message.sequence.0))),
-        ("created_at", Some(text(message.created_at))),
-        ("fingerprint", Some(bytes(&send.fingerprint()))),
-        (TTL, Some(ttl(message.created_at + RETENTION))),
+        ("message_id", Some(text(receipt.message_id))),
+        ("sequence", Some(number(receipt.sequence.0))),
+        ("created_at", Some(text(receipt.created_at))),
+        ("fingerprint", Some(bytes(fingerprint))),
+        (TTL, Some(ttl(receipt.created_at + RETENTION))),
     ])
 }
 

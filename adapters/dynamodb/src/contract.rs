@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::ChatId;
 use memory::MemoryStore;
+use ports::contract::transfer::Movable;
 use ports::contract::{Sabotage, Stores, WithOutbox};
 use ports::{Clock, RandomIds, SystemClock};
 
@@ -22,6 +23,8 @@ ports::contract_tests!(unread: stores().await);
 ports::contract_tests!(chats: stores().await);
 ports::contract_tests!(users: stores().await);
 ports::contract_tests!(contacts: stores().await);
+ports::contract_tests!(blocks: stores().await);
+ports::contract_tests!(reports: stores().await);
 ports::contract_tests!(last_seen: stores().await);
 ports::contract_tests!(sessions: stores().await);
 ports::contract_tests!(codes: stores().await);
@@ -30,7 +33,10 @@ ports::contract_tests!(requests: stores().await);
 ports::contract_tests!(push_devices: stores().await);
 ports::contract_tests!(notices: stores().await);
 ports::contract_tests!(dead_letters: stores().await);
+ports::contract_tests!(accounts: stores().await);
+ports::contract_tests!(expiry: stores().await);
 ports::contract_tests!(outbox: with_outbox().await);
+ports::contract_tests!(transfer: [movable().await, movable().await]);
 
 async fn stores() -> Stores {
     with_outbox().await.stores
@@ -40,9 +46,20 @@ async fn with_outbox() -> WithOutbox {
     guarded(&Done::default()).await
 }
 
+/// The ports as roles have them, and both sides of a move as an operator has them.
+async fn movable() -> Movable {
+    let server = Server::with_tables().await;
+    let store = Arc::new(server.store());
+    let WithOutbox { stores, outbox } = guarded_on(server, &Done::default());
+    Movable { stores, source: store.clone(), target: store, outbox: Some(outbox) }
+}
+
 /// Ports that may do what policies allow them and nothing else. What they do is noted.
 pub(crate) async fn guarded(done: &Done) -> WithOutbox {
-    let server = Server::with_tables().await;
+    guarded_on(Server::with_tables().await, done)
+}
+
+fn guarded_on(server: Server, done: &Done) -> WithOutbox {
     let store = server.store();
     let of = |port| Arc::new(store.through(client_of(&server, port, done), &server.config));
     let (outbox, purge) = (of(Port::Outbox), of(Port::Purge));
@@ -54,6 +71,8 @@ pub(crate) async fn guarded(done: &Done) -> WithOutbox {
         user_writer: of(Port::UserWriter),
         user_reader: of(Port::UserReader),
         contacts: of(Port::Contacts),
+        blocks: of(Port::Blocks),
+        reports: of(Port::Reports),
         last_seen: of(Port::LastSeen),
         sessions: of(Port::Sessions),
         codes: of(Port::Codes),
@@ -64,6 +83,8 @@ pub(crate) async fn guarded(done: &Done) -> WithOutbox {
         push_devices: of(Port::PushDevices),
         notices: of(Port::Notices),
         dead_letters: of(Port::DeadLetters),
+        accounts: of(Port::Accounts),
+        expirer: of(Port::Expirer),
         sabotage: Arc::new(Saboteur { server, purge }),
     };
     WithOutbox { stores, outbox }

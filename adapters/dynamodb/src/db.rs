@@ -15,7 +15,8 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity,
+    AttributeValue, CancellationReason, ConsumedCapacity, KeysAndAttributes, PutRequest, ReturnConsumedCapacity,
+    WriteRequest,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{Clock, Health, HealthCell, StoreError};
@@ -30,6 +31,8 @@ use crate::write::Write;
 
 /// Items that one request of many keys asks for, at the most: the service's bound.
 const BATCH_GET_MAX: usize = 100;
+/// Items that one request of many writes puts, at the most: the service's bound.
+const BATCH_PUT_MAX: usize = 25;
 /// Items that one transaction touches, at the most: the service's bound.
 pub(crate) const TRANSACTION_ITEMS_MAX: usize = 100;
 /// Requests that one call has under way, at the most.
@@ -355,6 +358,39 @@ impl Db {
                     _ => return Err(unavailable(error)),
                 },
             }
+        }
+    }
+
+    /// Puts many items in the place of what is there, whatever it is. After an error some of them may be written: it is for
+    /// whoever can write them again.
+    pub(crate) async fn put_many(&self, items: &HashMap<Key, Item>) -> Result<(), StoreError> {
+        let items: Vec<(&Key, &Item)> = items.iter().collect();
+        let chunks: Vec<_> = items.chunks(BATCH_PUT_MAX).map(|chunk| self.put_chunk(chunk.to_vec())).collect();
+        stream::iter(chunks).buffer_unordered(CONCURRENCY_MAX).try_collect().await
+    }
+
+    async fn put_chunk(&self, items: Vec<(&Key, &Item)>) -> Result<(), StoreError> {
+        let mut left: HashMap<String, Vec<WriteRequest>> = HashMap::new();
+        for (key, item) in items {
+            let mut item = item.clone();
+            item.extend(key.attributes());
+            let put = PutRequest::builder().set_item(Some(item)).build().expect("an item is given");
+            left.entry(self.name(key.table)).or_default().push(WriteRequest::builder().put_request(put).build());
+        }
+        let mut budget = Budget::new();
+        loop {
+            let request = self
+                .client
+                .batch_write_item()
+                .set_request_items(Some(left))
+                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            let output = self.ask(Operation::BatchWriteItem, request.send()).await.map_err(unavailable)?;
+            self.charged(Operation::BatchWriteItem, output.consumed_capacity());
+            left = output.unprocessed_items.unwrap_or_default();
+            if left.is_empty() {
+                return Ok(());
+            }
+            budget.pause("items were left unwritten").await?;
         }
     }
 

@@ -24,9 +24,14 @@ pub(crate) fn device_key(user_id: UserId, device_id: DeviceId) -> Key {
 
 /// Gives a device a session, in the place of the one it had.
 pub(crate) fn sign_in(key: Key, earlier: Option<SessionId>, session_id: SessionId, expires_at: Timestamp) -> Write {
+    signed_in(key, session_id, expires_at).when(Condition::is(SESSION_ID, earlier.map(text)))
+}
+
+/// Gives a device a session, whichever it had.
+pub(crate) fn signed_in(key: Key, session_id: SessionId, expires_at: Timestamp) -> Write {
     let mut changes = session_end(expires_at);
     changes.push(Change::Set(SESSION_ID, Some(text(session_id))));
-    Write::update(key, changes).when(Condition::is(SESSION_ID, earlier.map(text)))
+    Write::update(key, changes)
 }
 
 /// Has a device's session end later.

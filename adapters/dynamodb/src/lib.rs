@@ -12,10 +12,12 @@
 //! Reading order: `schema` says what the tables are, `item` and `write` how values get in and out, `db` and `meter` how
 //! the service is asked and what it costs, `lane` and `commit` how a message becomes durable, `outbox` how it gets to
 //! the log, `expiry` how it goes, `recovery` what an operator does for a lost counter, `audit` how everything is shown to
-//! whoever checks it, and the modules named after ports answer for them.
+//! whoever checks it, `transfer` how it gets to another store, and the modules named after ports answer for them.
 #![warn(missing_docs)]
 
+mod accounts;
 mod audit;
+mod blocks;
 mod chats;
 mod codes;
 mod commit;
@@ -24,6 +26,7 @@ mod contacts;
 mod db;
 mod dead_letters;
 mod devices;
+mod expirer;
 mod expiry;
 mod item;
 mod lane;
@@ -34,11 +37,13 @@ mod notices;
 mod outbox;
 mod push_devices;
 mod recovery;
+mod reports;
 mod requests;
 pub mod schema;
 mod sessions;
 mod shard;
 mod store;
+mod transfer;
 mod users;
 mod watermarks;
 mod write;

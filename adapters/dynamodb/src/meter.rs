@@ -19,6 +19,7 @@ pub(crate) enum Operation {
     Query,
     Scan,
     UpdateItem,
+    BatchWriteItem,
     TransactWriteItems,
 }
 
@@ -30,6 +31,7 @@ impl Operation {
             Self::Query => "Query",
             Self::Scan => "Scan",
             Self::UpdateItem => "UpdateItem",
+            Self::BatchWriteItem => "BatchWriteItem",
             Self::TransactWriteItems => "TransactWriteItems",
         }
     }
@@ -37,7 +39,7 @@ impl Operation {
     fn kind(self) -> &'static str {
         match self {
             Self::GetItem | Self::BatchGetItem | Self::Query | Self::Scan => "read",
-            Self::UpdateItem | Self::TransactWriteItems => "write",
+            Self::UpdateItem | Self::BatchWriteItem | Self::TransactWriteItems => "write",
         }
     }
 }

@@ -3,8 +3,8 @@
 //! Where a port promises that a read sees what was written before, it goes through a base table. An index lags, so it
 //! serves those who look again: the relay (`dirty-index`, `age-index`) and whoever sends notices (`due-index`). The
 //! lookup of a message by its id (`message_id-index`) may miss one of the last moment. There is no index from a phone
-//! number to its user, from a user to their chats, or from a user to their sessions: `user_keys`, `delivery_state` and
-//! `push_devices` hold an item for each, written in the same transaction. All tables are paid by request.
+//! number to its user, from a user to their chats, to their sessions or to their reports: `user_keys`, `delivery_state`,
+//! `push_devices` and `reports` hold an item for each, written in the same transaction. All tables are paid by request.
 
 pub(crate) mod access;
 mod cloudformation;
@@ -14,7 +14,7 @@ mod show;
 
 pub use access::{Action, access};
 pub use cloudformation::cloudformation;
-pub use iam::{LogNames, SCAN, Site, auditor_iam, iam};
+pub use iam::{LogNames, SCAN, Site, auditor_iam, iam, log_iam};
 pub use live::{Aspect, Drift, SchemaError, apply, diff};
 pub use show::show;
 
@@ -57,6 +57,12 @@ pub enum Table {
     Requests,
     /// Whom each user has listed.
     Contacts,
+    /// Whom each user has blocked, and how many that are.
+    Blocks,
+    /// Reports, under the list they are on: `open`, `resolved`, or that of whoever filed them.
+    Reports,
+    /// Accounts of which something is left to delete.
+    Deletions,
 }
 
 /// What a table is made of.
@@ -136,7 +142,7 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -155,6 +161,9 @@ impl Table {
         Self::DeadLetters,
         Self::Requests,
         Self::Contacts,
+        Self::Blocks,
+        Self::Reports,
+        Self::Deletions,
     ];
 
     /// What the table is made of.
@@ -217,6 +226,9 @@ impl Table {
             }
             Self::Requests => passing("requests", "user_id", Some(Text("request_key"))),
             Self::Contacts => lasting("contacts", "user_id", Some(Text("contact_id"))),
+            Self::Blocks => lasting("blocks", "user_id", Some(Text("blocked_id"))),
+            Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
+            Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
         }
     }
 
@@ -264,7 +276,8 @@ mod tests {
                 "push_devices",
                 "notices",
                 "dead_letters",
-                "requests"
+                "requests",
+                "reports"
             ]
         );
         assert_eq!(

@@ -113,11 +113,11 @@ impl DynamoStore {
     }
 }
 
-fn session_key(session_id: SessionId) -> Key {
+pub(crate) fn session_key(session_id: SessionId) -> Key {
     Key::one(Table::Sessions, session_id)
 }
 
-fn session_item(session: &Session) -> Item {
+pub(crate) fn session_item(session: &Session) -> Item {
     let spent = session.spent.as_ref();
     let [expires_at, ttl] = end(Some(session.expires_at));
     item([

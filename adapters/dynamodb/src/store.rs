@@ -107,6 +107,11 @@ impl DynamoStore {
         &self.counters
     }
 
+    /// Messages and changes that this process has committed and its relay has not taken yet.
+    pub fn waiting_for_relay(&self) -> usize {
+        self.queue().waiting()
+    }
+
     pub(crate) fn queue(&self) -> &CommitQueue {
         &self.queue
     }

@@ -7,10 +7,12 @@ use crate::DynamoStore;
 use crate::db;
 use crate::item::{Item, Key, Row, hex, item, text};
 use crate::schema::Table;
-use crate::write::{Change, Write};
+use crate::write::{Change, Condition, Write};
 
 /// When a user was last seen; absent while they never were.
 pub(crate) const LAST_SEEN_AT: &str = "last_seen_at";
+/// When an account was deleted; absent while it was not.
+const DELETED_AT: &str = "deleted_at";
 
 #[async_trait]
 impl UserReader for DynamoStore {
@@ -29,7 +31,8 @@ impl UserReader for DynamoStore {
         }
         let user_ids: Vec<UserId> = found.iter().flatten().copied().collect();
         let mut users = self.users(&user_ids).await?.into_iter();
-        Ok(found.into_iter().map(|user_id| user_id.and_then(|_| users.next().flatten())).collect())
+        let living = |user: &User| user.deleted_at.is_none();
+        Ok(found.into_iter().map(|user_id| user_id.and_then(|_| users.next().flatten()).filter(living)).collect())
     }
 }
 
@@ -37,8 +40,8 @@ impl UserReader for DynamoStore {
 impl UserWriter for DynamoStore {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
         let owner = user_key(&key);
-        let phone_number = match key {
-            UserKey::Phone(phone_number) => Some(phone_number),
+        let phone_number = match &key {
+            UserKey::Phone(phone_number) => Some(phone_number.clone()),
             UserKey::External { .. } => None,
         };
         let user = User {
@@ -49,18 +52,30 @@ impl UserWriter for DynamoStore {
             created_at: new.created_at,
             updated_at: new.created_at,
             last_seen_at: None,
+            deleted_at: None,
         };
         db::undisturbed(|| async {
+            let mut deleted = None;
             if let Some(item) = self.db().get(&owner).await? {
                 let user_id = read_owner(&item)?;
+                if matches!(key, UserKey::External { .. }) && !item.contains_key("issuer") {
+                    // An earlier version wrote less, and whoever moves the user elsewhere needs to know.
+                    let same = || Condition::Equals("user_id", text(user_id));
+                    let whole = || vec![Write::put(owner.clone(), owner_item(&key, user_id)).when(same())];
+                    self.db().transact(whole).await?;
+                }
                 let found = self.users(&[user_id]).await?.pop().flatten();
                 let row = Row { table: Table::UserKeys, item: &item };
                 let found = found.ok_or_else(|| row.unreadable(format!("user `{user_id}` is not in `users`")))?;
-                return Ok(Some((found, false)));
+                if found.deleted_at.is_none() {
+                    return Ok(Some((found, false)));
+                }
+                deleted = Some(user_id);
             }
             let writes = || {
+                let owned = Write::put(owner.clone(), owner_item(&key, user.user_id));
                 vec![
-                    Write::create(owner.clone(), item([("user_id", Some(text(user.user_id)))])),
+                    owned.when(Condition::is("user_id", deleted.map(text))),
                     Write::create(user_row(user.user_id), user_item(&user)),
                 ]
             };
@@ -98,7 +113,7 @@ pub(crate) fn user_row(user_id: UserId) -> Key {
 
 /// Where a key says whose it is: under a digest, because an issuer may be of any length and a phone number is nobody's
 /// business in an error or a log.
-fn user_key(key: &UserKey) -> Key {
+pub(crate) fn user_key(key: &UserKey) -> Key {
     let (kind, parts) = match key {
         UserKey::Phone(phone_number) => ("phone", [phone_number.as_str(), ""]),
         UserKey::External { issuer, subject } => ("external", [issuer.as_str(), subject.as_str()]),
@@ -112,11 +127,20 @@ fn user_key(key: &UserKey) -> Key {
     Key::one(Table::UserKeys, format_args!("{kind}#{}", hex(context.finish().as_ref())))
 }
 
-fn read_owner(item: &Item) -> Result<UserId, StoreError> {
+/// Whose a key is. That of another system's subject says what it was made of, because nothing else does.
+pub(crate) fn owner_item(key: &UserKey, user_id: UserId) -> Item {
+    let (issuer, subject) = match key {
+        UserKey::Phone(_) => (None, None),
+        UserKey::External { issuer, subject } => (Some(text(issuer)), Some(text(subject))),
+    };
+    item([("user_id", Some(text(user_id))), ("issuer", issuer), ("subject", subject)])
+}
+
+pub(crate) fn read_owner(item: &Item) -> Result<UserId, StoreError> {
     Row { table: Table::UserKeys, item }.parsed("user_id")
 }
 
-fn user_item(user: &User) -> Item {
+pub(crate) fn user_item(user: &User) -> Item {
     item([
         ("phone_number", user.phone_number.as_ref().map(|phone_number| text(phone_number.as_str()))),
         ("display_name", Some(text(user.display_name.as_str()))),
@@ -124,6 +148,7 @@ fn user_item(user: &User) -> Item {
         ("created_at", Some(text(user.created_at))),
         ("updated_at", Some(text(user.updated_at))),
         (LAST_SEEN_AT, user.last_seen_at.map(text)),
+        (DELETED_AT, user.deleted_at.map(text)),
     ])
 }
 
@@ -142,6 +167,7 @@ pub(crate) fn read_user(item: &Item) -> Result<User, StoreError> {
         created_at: row.parsed("created_at")?,
         updated_at: row.parsed("updated_at")?,
         last_seen_at: row.maybe_parsed(LAST_SEEN_AT)?,
+        deleted_at: row.maybe_parsed(DELETED_AT)?,
     })
 }
 

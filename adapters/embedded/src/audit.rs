@@ -9,19 +9,19 @@ use async_trait::async_trait;
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{
     Chat, ChatId, ChatType, ClientMessageId, DeviceId, DirectPair, EventBody, Member, Message, MessageId, OneTimeCode,
-    PushDevice, Sequence, Session, SessionId, User, UserId, Watermarks,
+    PushDevice, Report, ReportId, Sequence, Session, SessionId, User, UserId, Watermarks,
 };
 use fjall::Slice;
 use ports::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, Audited, Bookmark, BoxError, ChatRows, ChatStanding,
-    ConsumerPlace, DeadLetter, DeadLetterId, End, Head, Lead, Listing, ListingRows, LogRow, Logged, MemberRows,
-    MessageRows, PairRows, Position, SendKeyRows, StoreError, StoredMessage,
+    ConsumerPlace, DeadLetter, DeadLetterId, Deletion, End, Head, Lead, Listing, ListingRows, LogRow, Logged,
+    MemberRows, MessageRows, PairRows, Position, SendKeyRows, StoreError, StoredMessage,
 };
 
 use crate::EmbeddedStore;
 use crate::keys::{self, Expiring, NoticeKey};
 use crate::log::end_of_log;
-use crate::records::{Counter, LogRecord, NoticeState, Place, Request, SendKey, Stored, decode_message};
+use crate::records::{BlockedBy, Counter, LogRecord, NoticeState, Place, Request, SendKey, Stored, decode_message};
 use crate::tables::{Table, View};
 
 /// No row of ours comes near it: the longest are answers to REST requests, bounded by what a request may list. One that is
@@ -29,7 +29,7 @@ use crate::tables::{Table, View};
 const ROW_BYTES_MAX: usize = 1 << 20;
 
 /// The tables that [`AuditSource::others`] shows, in its order.
-const OTHERS: [Table; 14] = [
+const OTHERS: [Table; 19] = [
     Table::Meta,
     Table::Users,
     Table::UserKeys,
@@ -44,6 +44,11 @@ const OTHERS: [Table; 14] = [
     Table::Notices,
     Table::DeadLetters,
     Table::Contacts,
+    Table::Blocks,
+    Table::BlockedChats,
+    Table::Reports,
+    Table::ReportIndex,
+    Table::Deletions,
 ];
 
 #[async_trait]
@@ -118,7 +123,7 @@ impl AuditSource for EmbeddedStore {
                 let message = view.get_bytes(Table::Messages, &keys::message(place))?;
                 let message = message.and_then(|row| decode_message(place, &row).ok());
                 let head = standing(view, chat_id)?.head;
-                // It goes with its record of the log.
+                // It goes with its record of the log, or has a note of its own.
                 let end = End::Timed;
                 Ok((end, SendKeyRows { chat_id, sender_id, client_message_id, receipt, message, head }))
             })
@@ -272,7 +277,7 @@ impl fmt::Display for Round {
 }
 
 /// Rows of a table behind a key.
-fn behind_key(after: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+pub(crate) fn behind_key(after: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }
 
@@ -385,7 +390,16 @@ fn end(view: &View<'_>, table: Table, key: &Slice, row: &Slice) -> Result<End, B
         Table::MessagePlaces => drop(Place::decode(row)?),
         Table::Devices => drop(SessionId::decode(row)?),
         Table::PushDevices => drop(PushDevice::decode(row)?),
-        Table::Contacts => drop(keys::parse_contact(key)?),
+        Table::Contacts | Table::Blocks => drop(keys::parse_contact(key)?),
+        Table::BlockedChats => drop(BlockedBy::decode(row)?),
+        Table::ReportIndex => drop(keys::parse_report(key)?),
+        Table::Reports => {
+            let report = Report::decode(row)?;
+            if let Some(end) = report.ends_at() {
+                return Ok(timed(view.get_bytes(Table::ReportIndex, &keys::report_end(end, report.report_id))?));
+            }
+        }
+        Table::Deletions => drop(Deletion::decode(row)?),
         Table::Expiries => drop(keys::parse_expiry(key)?),
         Table::Sessions => {
             let Session { session_id, expires_at, .. } = Session::decode(row)?;
@@ -453,6 +467,8 @@ fn named(table: Table, key: &[u8], row: &[u8]) -> String {
         Table::Log => keys::parse_offset(key).map(|offset| offset.to_string()).ok(),
         Table::Sessions => array().map(|key| SessionId::from_bytes(key).to_string()).ok(),
         Table::DeadLetters => array().map(|key| DeadLetterId::from_bytes(key).to_string()).ok(),
+        Table::Reports => array().map(|key| ReportId::from_bytes(key).to_string()).ok(),
+        Table::BlockedChats => array().map(|key| keys::parse_chat(key).to_string()).ok(),
         Table::Meta | Table::Consumers => std::str::from_utf8(key).map(str::to_owned).ok(),
         Table::Devices
         | Table::Codes
@@ -461,16 +477,19 @@ fn named(table: Table, key: &[u8], row: &[u8]) -> String {
         | Table::PushDevices
         | Table::Notices
         | Table::NoticesDue
-        | Table::Contacts => None,
+        | Table::Contacts
+        | Table::Blocks
+        | Table::ReportIndex
+        | Table::Deletions => None,
     };
     name.unwrap_or_else(|| hex(key))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn behind(after: Option<&Bookmark>) -> Result<Option<Vec<u8>>, StoreError> {
+pub(crate) fn behind(after: Option<&Bookmark>) -> Result<Option<Vec<u8>>, StoreError> {
     after.map(|Bookmark(text)| unhex(text)).transpose()
 }
 

@@ -6,6 +6,7 @@ use domain::{
 use ports::{ChatReader, ChatWriter, CreatedChat, Head, NewDirectChat, NewGroup, StoreError};
 
 use crate::EmbeddedStore;
+use crate::blocks;
 use crate::error::unreadable;
 use crate::keys;
 use crate::records::Stored;
@@ -71,16 +72,24 @@ fn members<'a>(view: &'a View<'_>, chat_id: ChatId) -> impl Iterator<Item = Resu
 
 #[async_trait]
 impl ChatWriter for EmbeddedStore {
-    async fn create_direct(&self, new: NewDirectChat) -> Result<CreatedChat, StoreError> {
+    async fn create_direct(&self, new: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError> {
         self.write(move |tx| {
             let pair = keys::direct(new.pair);
             if let Some(chat_id) = tx.get::<ChatId>(Table::DirectChats, &pair)? {
                 let chat = tx.get(Table::Chats, &keys::chat(chat_id))?;
                 let chat = chat.ok_or_else(|| unreadable(Table::Chats, format!("direct chat {chat_id} has no row")))?;
-                return Ok(CreatedChat::Existing(chat));
+                return Ok(Ok(CreatedChat::Existing(chat)));
+            }
+            for other in new.pair.users().into_iter().filter(|user_id| *user_id != new.created_by) {
+                if blocks::has_blocked(tx, new.created_by, other)? {
+                    return Ok(Err(ChatRefusal::Blocking));
+                }
+                if blocks::has_blocked(tx, other, new.created_by)? {
+                    return Ok(Err(ChatRefusal::Blocked));
+                }
             }
             tx.put(Table::DirectChats, &pair, &new.chat_id);
-            open(tx, new.opening())
+            open(tx, new.opening()).map(Ok)
         })
         .await
     }

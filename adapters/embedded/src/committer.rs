@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use crate::Config;
+use crate::backup::Source;
 use crate::directory::Directory;
 use crate::log::{Places, Tail, end_of_log};
 use crate::notices::DueFrom;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Run(Box<dyn Job>),
     /// Look after what no job brings: offsets that wait, and the health of the engine.
     Tick,
+    /// Say how all tables are now, for a backup.
+    Freeze(oneshot::Sender<Source>),
     /// Commit what came before, and end.
     Close,
 }
@@ -190,6 +193,13 @@ impl Committer {
             match command {
                 Command::Run(job) => answers.push(job.run(&mut tx)),
                 Command::Tick => {}
+                Command::Freeze(waiter) => {
+                    // Nothing of this commit is written yet, and nothing of it is acknowledged.
+                    let (taken_at, snapshot) = (self.clock.now(), tables.snapshot());
+                    let source = Source { tables: Arc::downgrade(&tables), snapshot, taken_at, log_end: offset };
+                    // Whoever asked may have gone away.
+                    drop(waiter.send(source));
+                }
                 Command::Close => {
                     self.closing = true;
                     break;
@@ -267,7 +277,8 @@ impl Committer {
         while !self.closing && Instant::now() < until {
             match self.commands.try_recv() {
                 Ok(Command::Run(job)) => job.refuse(reason),
-                Ok(Command::Tick) => {}
+                // Whoever waits for a moment of the tables learns that there is none.
+                Ok(Command::Tick | Command::Freeze(_)) => {}
                 Ok(Command::Close) | Err(TryRecvError::Disconnected) => self.closing = true,
                 Err(TryRecvError::Empty) => thread::sleep(POLL),
             }
@@ -293,9 +304,13 @@ impl Committer {
 
 /// Commits, after the engine's workers have caught up far enough.
 fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Committed> {
-    while tables.is_congested() {
-        tables.check()?;
-        thread::sleep(POLL);
+    if tables.is_congested() {
+        let stalled = Instant::now();
+        while tables.is_congested() {
+            tables.check()?;
+            thread::sleep(POLL);
+        }
+        histogram!("tidings_store_stall_seconds").record(stalled.elapsed());
     }
     let started = Instant::now();
     let committed = tx.commit()?;

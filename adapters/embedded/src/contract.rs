@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::ChatId;
+use ports::contract::transfer::Movable;
 use ports::contract::{Sabotage, Stores};
 use ports::{RandomIds, SystemClock};
 use tempfile::TempDir;
@@ -14,6 +15,7 @@ use crate::tables::Table;
 use crate::{Config, EmbeddedStore, trim};
 
 ports::contract_tests!(durable: stores(Config::default()));
+ports::contract_tests!(transfer: [movable(), movable()]);
 
 /// Consumers that keep up read memory; here everybody reads the disk.
 mod without_a_tail {
@@ -23,10 +25,19 @@ mod without_a_tail {
 }
 
 fn stores(config: Config) -> Stores {
+    opened(config).1
+}
+
+fn movable() -> Movable {
+    let (store, stores) = opened(Config::default());
+    Movable { stores, source: store.clone(), target: store, outbox: None }
+}
+
+fn opened(config: Config) -> (Arc<EmbeddedStore>, Stores) {
     let directory = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(directory.path(), config, Arc::new(SystemClock), Arc::new(RandomIds));
     let store = Arc::new(store.unwrap());
-    Stores {
+    let stores = Stores {
         message_writer: store.clone(),
         message_reader: store.clone(),
         chat_writer: store.clone(),
@@ -34,6 +45,8 @@ fn stores(config: Config) -> Stores {
         user_writer: store.clone(),
         user_reader: store.clone(),
         contacts: store.clone(),
+        blocks: store.clone(),
+        reports: store.clone(),
         last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
@@ -43,8 +56,11 @@ fn stores(config: Config) -> Stores {
         push_devices: store.clone(),
         notices: store.clone(),
         dead_letters: store.clone(),
-        sabotage: Arc::new(Saboteur { store, _directory: directory }),
-    }
+        accounts: store.clone(),
+        expirer: store.clone(),
+        sabotage: Arc::new(Saboteur { store: store.clone(), _directory: directory }),
+    };
+    (store, stores)
 }
 
 struct Saboteur {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use ports::BoxError;
 
-/// The format that this version writes, and the only one it reads.
+use crate::migrate::OLDEST_FORMAT;
+
+/// The format that this version writes, and the only one it serves from.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const FORMAT_FILE: &str = "FORMAT";
@@ -13,6 +15,10 @@ const FORMAT_PREFIX: &str = "tidings embedded store, format ";
 const LOCK_FILE: &str = "LOCK";
 const PROBE_FILE: &str = "PROBE";
 const DATABASE: &str = "db";
+/// A database of today's format that is to take the place of an older one.
+const DATABASE_NEXT: &str = "db.next";
+/// Where it is made.
+const WORKSHOP: &str = "migrating";
 
 /// What must fit on the disk before the store takes writes again: about one flushed table.
 const PROBE_BYTES: usize = 16 << 20;
@@ -36,10 +42,21 @@ pub enum OpenError {
     /// It holds something, and not a store of ours.
     #[error("`{}` holds other files and no tidings store; name an empty directory", .0.display())]
     NotOurs(PathBuf),
+    /// It was written by an earlier version, and there is a way from there.
+    #[error(
+        "the store in `{0}` has format {found}, this version of tidings writes format {FORMAT_VERSION}; bring it there \
+         with `tidings migrate --data-dir {0}`, which takes a backup first", .path.display()
+    )]
+    Older {
+        /// The directory.
+        path: PathBuf,
+        /// What its format file says.
+        found: u32,
+    },
     /// It was written in a format that this version does not know.
     #[error(
-        "the store in `{}` has format {found}, this version of tidings supports format {FORMAT_VERSION}; start the \
-         version that wrote it, or export with that one and import with this", .path.display()
+        "the store in `{}` has format {found}, this version of tidings writes format {FORMAT_VERSION}; start the \
+         version that wrote it, or a later one", .path.display()
     )]
     Format {
         /// The directory.
@@ -85,8 +102,51 @@ impl Directory {
             write_format(path).map_err(unusable)?;
         }
         let directory = Self { path: path.to_owned(), _lock: lock };
+        directory.finish_replacing().map_err(unusable)?;
         make(&directory.database()).and_then(|()| clear_unfinished(&directory.database())).map_err(unusable)?;
         Ok(directory)
+    }
+
+    /// Takes a directory that holds a store of an older format, and says of which; `None` if it is of today's.
+    pub(crate) fn claim_older(path: &Path) -> Result<Option<(Self, u32)>, OpenError> {
+        if !path.join(FORMAT_FILE).exists() {
+            return Err(OpenError::NotOurs(path.to_owned()));
+        }
+        let lock = lock(path)?;
+        match check_format(path) {
+            Err(OpenError::Older { found, .. }) => Ok(Some((Self { path: path.to_owned(), _lock: lock }, found))),
+            found => found.map(|_| None),
+        }
+    }
+
+    /// An empty place for a store that is to replace this one.
+    pub(crate) fn workshop(&self) -> io::Result<PathBuf> {
+        let workshop = self.path.join(WORKSHOP);
+        remove(&workshop)?;
+        Ok(workshop)
+    }
+
+    /// Has the database of the workshop take the place of this one. What counts is the moment in which the format file
+    /// names the other format: before it, the old database is the store; after it, whoever claims the directory next
+    /// finishes what is left to do.
+    pub(crate) fn replace_database(&self) -> io::Result<()> {
+        let next = self.path.join(DATABASE_NEXT);
+        remove(&next)?;
+        fs::rename(self.path.join(WORKSHOP).join(DATABASE), &next)?;
+        File::open(&self.path)?.sync_all()?;
+        write_format(&self.path)?;
+        self.finish_replacing()
+    }
+
+    fn finish_replacing(&self) -> io::Result<()> {
+        let next = self.path.join(DATABASE_NEXT);
+        if !next.try_exists()? {
+            return Ok(());
+        }
+        remove(&self.database())?;
+        fs::rename(next, self.database())?;
+        remove(&self.path.join(WORKSHOP))?;
+        File::open(&self.path)?.sync_all()
     }
 
     /// Where the engine keeps its files.
@@ -150,10 +210,10 @@ fn check_format(path: &Path) -> Result<Found, OpenError> {
     match fs::read_to_string(path.join(FORMAT_FILE)) {
         Ok(text) => {
             let found = text.trim_end().strip_prefix(FORMAT_PREFIX).unwrap_or("unknown").to_owned();
-            if found == FORMAT_VERSION.to_string() {
-                Ok(Found::Store)
-            } else {
-                Err(OpenError::Format { path: path.to_owned(), found })
+            match found.parse() {
+                Ok(FORMAT_VERSION) => Ok(Found::Store),
+                Ok(found @ OLDEST_FORMAT..FORMAT_VERSION) => Err(OpenError::Older { path: path.to_owned(), found }),
+                _ => Err(OpenError::Format { path: path.to_owned(), found }),
             }
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -189,6 +249,14 @@ fn make(path: &Path) -> io::Result<()> {
     match fs::canonicalize(path)?.parent() {
         Some(parent) => File::open(parent)?.sync_all(),
         None => Ok(()),
+    }
+}
+
+/// Removes a directory that may not be there.
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -271,15 +339,21 @@ mod tests {
     fn other_formats_are_refused_by_number_with_a_remedy() {
         let dir = tempfile::tempdir().unwrap();
         drop(Directory::claim(dir.path()).unwrap());
-        for (text, found) in [("tidings embedded store, format 1\n", "1"), ("gibberish", "unknown")] {
+        let path = dir.path().display();
+        for (text, found) in [("tidings embedded store, format 3\n", "3"), ("gibberish", "unknown")] {
             fs::write(dir.path().join("FORMAT"), text).unwrap();
             let expected = format!(
-                "the store in `{}` has format {found}, this version of tidings supports format 2; start the version \
-                 that wrote it, or export with that one and import with this",
-                dir.path().display()
+                "the store in `{path}` has format {found}, this version of tidings writes format 2; start the version \
+                 that wrote it, or a later one"
             );
             assert_eq!(refusal(dir.path()), expected);
         }
+        fs::write(dir.path().join("FORMAT"), "tidings embedded store, format 1\n").unwrap();
+        let expected = format!(
+            "the store in `{path}` has format 1, this version of tidings writes format 2; bring it there with \
+             `tidings migrate --data-dir {path}`, which takes a backup first"
+        );
+        assert_eq!(refusal(dir.path()), expected);
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! differ, and only then follows a pointer to the rest. What is listed, the members of a chat and the chats and contacts
 //! of a user, stays in the order of ids.
 
-use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, Sequence, SessionId, Timestamp, UserId};
+use std::ops::Range;
+
+use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, ReportId, Sequence, SessionId, Timestamp, UserId};
 use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
 use uuid::Uuid;
 
@@ -83,6 +85,48 @@ pub(crate) fn parse_contact(key: &[u8]) -> Result<UserId, BoxError> {
     split::<16, 16>(key).map(|(_, contact_id)| UserId::from_bytes(contact_id))
 }
 
+/// The user and the contact of a [`contact`] key.
+pub(crate) fn parse_contact_pair(key: &[u8]) -> Result<(UserId, UserId), BoxError> {
+    split::<16, 16>(key).map(|(user, contact_id)| (parse_user(user), UserId::from_bytes(contact_id)))
+}
+
+pub(crate) fn block(user_id: UserId, blocked_id: UserId) -> [u8; 32] {
+    contact(user_id, blocked_id)
+}
+
+/// Where an open report is found.
+pub(crate) fn report_open(report_id: ReportId) -> [u8; 17] {
+    join(*b"o", report_id.to_bytes())
+}
+
+/// Where a report is found that somebody filed.
+pub(crate) fn report_of(user_id: UserId, report_id: ReportId) -> [u8; 33] {
+    let of_user: [u8; 17] = join(*b"u", user_id.to_bytes());
+    join(of_user, report_id.to_bytes())
+}
+
+/// Where all reports that somebody filed begin.
+pub(crate) fn reports_of(user_id: UserId) -> [u8; 17] {
+    join(*b"u", user_id.to_bytes())
+}
+
+/// Where a resolved report is found when its time is over.
+pub(crate) fn report_end(at: Timestamp, report_id: ReportId) -> [u8; 25] {
+    let ends: [u8; 9] = join(*b"e", moment(at));
+    join(ends, report_id.to_bytes())
+}
+
+/// From the first resolved report to the last that is over at `now`.
+pub(crate) fn reports_over(now: Timestamp) -> Range<[u8; 9]> {
+    join(*b"e", [0; 8])..join(*b"e", behind(now))
+}
+
+/// The report of a key of the index, which always ends with it.
+pub(crate) fn parse_report(key: &[u8]) -> Result<ReportId, BoxError> {
+    let report_id = key.last_chunk().ok_or_else(|| format!("a key of a report has {} bytes", key.len()))?;
+    Ok(ReportId::from_bytes(*report_id))
+}
+
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
     let [first, second] = pair.users();
     join(user(first), user(second))
@@ -144,6 +188,21 @@ pub(crate) fn sign_in(key: &UserKey) -> Vec<u8> {
     }
 }
 
+/// What a [`sign_in`] key was made of.
+pub(crate) fn parse_sign_in(key: &[u8]) -> Result<UserKey, BoxError> {
+    let text = |bytes: &[u8]| Ok::<_, BoxError>(std::str::from_utf8(bytes)?.to_owned());
+    match key.split_first() {
+        Some((b'p', number)) => Ok(UserKey::Phone(text(number)?.parse()?)),
+        Some((b'e', rest)) => {
+            let (len, rest) = rest.split_first_chunk().ok_or("a sign-in key without its length")?;
+            let len = usize::try_from(u64::from_be_bytes(*len))?;
+            let (issuer, subject) = rest.split_at_checked(len).ok_or("a sign-in key that ends in its issuer")?;
+            Ok(UserKey::External { issuer: text(issuer)?, subject: text(subject)? })
+        }
+        _ => Err("a sign-in key of unknown kind".into()),
+    }
+}
+
 pub(crate) fn offset(offset: u64) -> [u8; 8] {
     offset.to_be_bytes()
 }
@@ -160,6 +219,8 @@ pub(crate) enum Expiring {
     Code(PhoneKey),
     Request(RequestKey),
     DeadLetter(DeadLetterId),
+    /// A key of [`send`] that came without a record of the log, with which others go.
+    SendKey([u8; 48]),
 }
 
 /// Where the keys that begin with a moment begin.
@@ -181,6 +242,7 @@ pub(crate) fn expiry(at: Timestamp, what: Expiring) -> Vec<u8> {
         Expiring::Code(phone) => [&at[..], b"c", &phone].concat(),
         Expiring::Request(key) => [&at[..], b"r", &request(key)].concat(),
         Expiring::DeadLetter(id) => [&at[..], b"d", &id.to_bytes()].concat(),
+        Expiring::SendKey(key) => [&at[..], b"k", &key].concat(),
     }
 }
 
@@ -194,6 +256,7 @@ pub(crate) fn parse_expiry(key: &[u8]) -> Result<Expiring, BoxError> {
         b'c' => Ok(Expiring::Code(rest.try_into()?)),
         b'r' => parse_request(rest).map(Expiring::Request),
         b'd' => Ok(Expiring::DeadLetter(DeadLetterId::from_bytes(rest.try_into()?))),
+        b'k' => Ok(Expiring::SendKey(rest.try_into()?)),
         _ => Err(format!("an expiry of unknown kind {tag}").into()),
     }
 }
@@ -273,6 +336,12 @@ mod tests {
         let pair = DirectPair::new(user_id, UserId::from_bytes([7; 16])).unwrap();
         assert_eq!(parse_direct(&direct(pair)).unwrap(), pair);
         assert!(parse_direct(&[7; 32]).is_err());
+        assert_eq!(parse_contact_pair(&contact(user_id, UserId::from_bytes([7; 16]))).unwrap().0, user_id);
+        let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "42".to_owned() };
+        for key in [UserKey::Phone("+15551234567".parse().unwrap()), external] {
+            assert_eq!(parse_sign_in(&sign_in(&key)).unwrap(), key);
+        }
+        assert!(parse_sign_in(&[b"e", &u64::MAX.to_be_bytes()[..], b"issuer"].concat()).is_err());
     }
 
     #[test]
@@ -284,6 +353,7 @@ mod tests {
             Expiring::Code([4; 32]),
             Expiring::Request(request),
             Expiring::DeadLetter(DeadLetterId::from_bytes([5; 16])),
+            Expiring::SendKey([6; 48]),
         ];
         for what in kinds {
             assert_eq!(parse_expiry(&expiry(Timestamp::from_millis(9), what)).unwrap(), what);
@@ -305,6 +375,21 @@ mod tests {
     }
 
     #[test]
+    fn reports_are_found_open_by_their_user_and_in_the_order_of_their_ends() {
+        let report = |n: u8| ReportId::from_bytes([n; 16]);
+        let user_id = UserId::from_bytes([7; 16]);
+        let (at, later) = (Timestamp::from_millis(255), Timestamp::from_millis(256));
+        for key in [&report_open(report(1))[..], &report_of(user_id, report(1)), &report_end(at, report(1))] {
+            assert_eq!(parse_report(key).unwrap(), report(1));
+        }
+        assert!(report_of(user_id, report(1)).starts_with(&reports_of(user_id)));
+        let over = reports_over(at);
+        let is_over = |key: [u8; 25]| over.start[..] <= key[..] && key[..] < over.end[..];
+        assert!(is_over(report_end(Timestamp::default(), report(0))) && is_over(report_end(at, report(0xff))));
+        assert!(!is_over(report_end(later, report(0))));
+    }
+
+    #[test]
     fn no_two_external_users_share_a_key() {
         let key = |issuer: &str, subject: &str| {
             sign_in(&UserKey::External { issuer: issuer.to_owned(), subject: subject.to_owned() })
@@ -317,7 +402,7 @@ mod tests {
         fn any_bytes_parse_or_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             drop((parse_message(&bytes), parse_membership(&bytes), parse_offset(&bytes), parse_expiry(&bytes)));
             drop((parse_notice_due(&bytes), parse_contact(&bytes), parse_member(&bytes), parse_listing(&bytes)));
-            drop((parse_direct(&bytes), parse_send(&bytes)));
+            drop((parse_direct(&bytes), parse_send(&bytes), parse_report(&bytes)));
         }
     }
 }

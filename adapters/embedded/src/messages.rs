@@ -8,6 +8,7 @@ use ports::{
 use tracing::error;
 
 use crate::EmbeddedStore;
+use crate::blocks;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
 use crate::records::{Counter, Glance, Place, SendKey, Stored, decode_message, encode_message};
@@ -52,6 +53,9 @@ fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
         } else {
             Appended::Refused(SendRefusal::KeyReused)
         });
+    }
+    if let Some(refusal) = blocks::between(tx, chat_id, sender_id)? {
+        return Ok(Appended::Refused(refusal));
     }
     let Some(Counter { sequence, message_ttl }) = tx.counter(chat_id)? else {
         return Ok(Appended::Refused(SendRefusal::CounterMissing));

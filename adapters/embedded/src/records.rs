@@ -5,18 +5,21 @@
 //! what was written before still reads the same: a row may grow at its end, where one without the new part has a meaning.
 //! Rows are checked on their way back, because a disk may return what was never written.
 
+mod block;
 mod chat;
 mod event;
 #[cfg(test)]
 mod fuzz;
 mod message;
 mod notify;
+mod report;
 mod user;
 
 use domain::{ChatId, SessionId, Ttl, UserId};
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use block::BlockedBy;
 pub(crate) use event::{LogRecord, LoggedMessage, encode_event};
 pub(crate) use message::{Counter, Glance, Place, SendKey, decode_message, encode_message};
 pub(crate) use notify::NoticeState;
@@ -116,9 +119,12 @@ mod tests {
     use domain::{
         Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
         MembershipChange, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget,
-        Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
+        Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks,
+        WebPushSubscription,
     };
-    use ports::{DeadLetter, DeadLetterId, Head, Position, Receipt, StoredResponse, Undelivered};
+    use ports::{
+        DeadLetter, DeadLetterId, Deletion, Head, OwnMessages, Position, Receipt, StoredResponse, Undelivered,
+    };
     use ulid::Ulid;
 
     use super::*;
@@ -150,6 +156,7 @@ mod tests {
             created_at: at(1),
             updated_at: at(2),
             last_seen_at: None,
+            deleted_at: None,
         }
     }
 
@@ -188,6 +195,9 @@ mod tests {
             message_ttl: Ttl::from_secs(31_536_000),
         });
         check(User { last_seen_at: Some(at(1_000_000)), ..user() });
+        check(user().tombstone(at(1_000_000)));
+        check(User { last_seen_at: Some(at(2_000_000)), ..user().tombstone(at(1_000_000)) });
+        check(Deletion { user_id, messages: OwnMessages::Erase, begun_at: at(9) });
         check(Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id,
@@ -238,6 +248,41 @@ mod tests {
             let id = DeadLetterId::from_parts(1, 2);
             check(DeadLetter { id, what, attempts: 9, reason: "answered 500".to_owned(), dead_at: at(8) });
         }
+    }
+
+    #[test]
+    fn every_row_of_blocks_and_reports_round_trips() {
+        let (one, other) = (UserId::from_bytes([3; 16]), UserId::from_bytes([4; 16]));
+        check(BlockedBy(vec![one]));
+        check(BlockedBy(vec![one, other]));
+        for nobody in [vec![], vec![one; 3]] {
+            let said = format!("{} of two have blocked the other", nobody.len());
+            assert_eq!(BlockedBy::decode(&BlockedBy(nobody).encode()).unwrap_err().to_string(), said);
+        }
+        let text = |text: &str| text.to_owned().try_into().unwrap();
+        let bare = Report {
+            report_id: ReportId::from_bytes([1; 16]),
+            reporter_id: one,
+            created_at: at(1),
+            reason: ReportReason::Other,
+            comment: None,
+            user_id: None,
+            chat_id: None,
+            message_id: None,
+            evidence: None,
+            resolution: None,
+        };
+        check(bare.clone());
+        check(Report {
+            reason: ReportReason::Spam,
+            comment: Some(text("Grüße")),
+            user_id: Some(other),
+            chat_id: Some(ChatId::from_bytes([2; 16])),
+            message_id: Some(MessageId::from_bytes([1; 16])),
+            evidence: Some(message().into()),
+            resolution: Some(Resolution { resolved_at: at(9), note: text("warned") }),
+            ..bare
+        });
     }
 
     #[test]

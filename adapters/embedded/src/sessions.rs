@@ -21,8 +21,7 @@ impl SessionStore for EmbeddedStore {
             if let Some(session_id) = earlier {
                 tx.delete(Table::Sessions, &session_id.to_bytes());
             }
-            put(tx, &session);
-            tx.put(Table::Devices, &keys::device(session.user_id, session.device_id), &session.session_id);
+            sign_in(tx, &session);
             Ok(earlier.into_iter().collect())
         })
         .await
@@ -75,6 +74,12 @@ impl SessionStore for EmbeddedStore {
         })
         .await
     }
+}
+
+/// Makes a session the one of its device.
+pub(crate) fn sign_in(tx: &mut Tx<'_>, session: &Session) {
+    put(tx, session);
+    tx.put(Table::Devices, &keys::device(session.user_id, session.device_id), &session.session_id);
 }
 
 fn put(tx: &mut Tx<'_>, session: &Session) {

@@ -65,10 +65,21 @@ pub(crate) enum Table {
     DeadLetters,
     /// User, contact -> nothing: whom each user has listed.
     Contacts,
+    /// User, blocked user -> nothing: whom each user has blocked.
+    Blocks,
+    /// Direct chat -> who of its two has blocked the other. A chat without a row is open.
+    BlockedChats,
+    /// Report -> report.
+    Reports,
+    /// What is found by more than its id, each with its report -> nothing: open reports, those of a user, and resolved ones
+    /// by the moment they end. It is no part of [`Expiries`](Self::Expiries), where an earlier version would stumble over it.
+    ReportIndex,
+    /// User -> deletion: accounts of which something is left to delete.
+    Deletions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -93,6 +104,11 @@ impl Table {
         Self::NoticesDue,
         Self::DeadLetters,
         Self::Contacts,
+        Self::Blocks,
+        Self::BlockedChats,
+        Self::Reports,
+        Self::ReportIndex,
+        Self::Deletions,
     ];
 
     /// The name on disk and in errors.
@@ -122,6 +138,11 @@ impl Table {
             Self::NoticesDue => "notices_due",
             Self::DeadLetters => "dead_letters",
             Self::Contacts => "contacts",
+            Self::Blocks => "blocks",
+            Self::BlockedChats => "blocked_chats",
+            Self::Reports => "reports",
+            Self::ReportIndex => "report_index",
+            Self::Deletions => "deletions",
         }
     }
 
@@ -129,10 +150,12 @@ impl Table {
     fn options(self) -> KeyspaceCreateOptions {
         let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         match self {
-            // Looked up by every send and nearly always absent, so its filters stay in memory on every level.
-            Self::SendKeys => options.filter_block_pinning_policy(PinningPolicy::all(true)),
+            // Looked up by every send and nearly always absent, so their filters stay in memory on every level.
+            Self::SendKeys | Self::BlockedChats => options.filter_block_pinning_policy(PinningPolicy::all(true)),
             // Only ever read in order.
-            Self::Log | Self::Expiries | Self::NoticesDue => options.filter_policy(FilterPolicy::disabled()),
+            Self::Log | Self::Expiries | Self::NoticesDue | Self::ReportIndex => {
+                options.filter_policy(FilterPolicy::disabled())
+            }
             // Looked up by keys that are nearly always there, so filters on the last level would save nothing.
             Self::Heads | Self::Chats | Self::Users | Self::Messages => options.expect_point_read_hits(true),
             _ => options,
@@ -192,7 +215,32 @@ impl Tables {
     /// All tables as of one commit: rows that were written together are seen together, but for a batch that is just
     /// arriving, whose rows may appear in their order (see `tx::in_order`).
     pub(crate) fn view(&self) -> View<'_> {
-        View { tables: self, snapshot: self.database.snapshot() }
+        self.view_at(self.snapshot())
+    }
+
+    /// A moment to come back to. Taken by the one who commits, between two commits, no batch is just arriving.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.database.snapshot()
+    }
+
+    /// All tables as of a moment of this database.
+    pub(crate) fn view_at(&self, snapshot: Snapshot) -> View<'_> {
+        View { tables: self, snapshot }
+    }
+
+    /// Fills an empty table with rows in the order of their keys, past journal and memory: all of them are there, and
+    /// durable, or none. The error is the caller's, or the engine's.
+    pub(crate) fn fill<E>(
+        &self,
+        table: Table,
+        rows: impl Iterator<Item = Result<(Slice, Slice), E>>,
+    ) -> Result<(), Result<E, fjall::Error>> {
+        let mut filling = self.keyspace(table).start_ingestion().map_err(Err)?;
+        for row in rows {
+            let (key, row) = row.map_err(Ok)?;
+            filling.write(key, row).map_err(Err)?;
+        }
+        filling.finish().map_err(Err)
     }
 
     pub(crate) fn batch(&self, capacity: usize) -> Batch<'_> {
@@ -342,6 +390,7 @@ mod tests {
             (Table::Memberships, Table::Watermarks),
             (Table::Devices, Table::Sessions),
             (Table::NoticesDue, Table::Notices),
+            (Table::ReportIndex, Table::Reports),
         ];
         for (pointing, at) in pointing {
             assert!((at as usize) < pointing as usize, "{pointing:?} points at {at:?}");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{ChatId, EventBody, OneTimeCode, Sequence, Session, Timestamp};
 use fjall::Slice;
-use metrics::counter;
+use metrics::{counter, histogram};
 use ports::{Clock, DeadLetter, Head, LastMessage, StoreError};
 use tracing::{error, info, warn};
 
@@ -22,7 +22,9 @@ use crate::committer::{Command, Link, job};
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
 use crate::log::LOG_START;
+use crate::meter;
 use crate::records::{LogRecord, LoggedMessage, Place, Request, SendKey, Stored, decode_message};
+use crate::reports;
 use crate::sessions;
 use crate::store::closed;
 use crate::tables::{Table, Tables};
@@ -38,6 +40,9 @@ const STEPS_MAX: usize = 40;
 /// have to pass over everything deleted since the engine last merged its files. What was committed behind it by then,
 /// by a commit that took long or a clock that stepped back, is found the next time.
 const PERIODS_UNTIL_OVER: u32 = 60;
+
+/// Periods after which it is told how the store is.
+const PERIODS_UNTIL_TOLD: u32 = 5;
 
 /// The part of the table of messages that must have been purged before its space is asked back: rewriting the other three
 /// quarters is the price.
@@ -66,10 +71,14 @@ impl Trimmer {
         let thread = thread::Builder::new().name("trimmer".to_owned()).spawn(move || {
             let mut search = Search::new(link, clock, purged_bytes_max);
             let mut periods = 0;
+            meter::tell(&search.link, search.clock.now());
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 periods = (periods + 1) % PERIODS_UNTIL_OVER;
                 if periods == 0 {
                     search.expiries_from.clear();
+                }
+                if periods % PERIODS_UNTIL_TOLD == 0 {
+                    meter::tell(&search.link, search.clock.now());
                 }
                 if search.tick() && forgets {
                     search.period();
@@ -117,7 +126,7 @@ impl Search {
     }
 
     fn period(&mut self) {
-        for step in [Self::trim_log, Self::purge_expired, Self::compact] {
+        for step in [Self::trim_log, Self::purge_expired, Self::forget_reports, Self::compact] {
             for _ in 0..STEPS_MAX {
                 match step(self) {
                     Ok(Step::Full) => {}
@@ -181,6 +190,19 @@ impl Search {
         Ok(step)
     }
 
+    /// Deletes reports that were resolved long ago.
+    fn forget_reports(&mut self) -> Result<Step, StoreError> {
+        let Some(tables) = self.link.tables.borrow().clone() else { return Ok(Step::Last) };
+        let over = reports::over(&tables, self.clock.now(), STEP_LEN_MAX)?;
+        drop(tables);
+        if over.is_empty() {
+            return Ok(Step::Last);
+        }
+        let step = step(over.len());
+        self.write(move |tx| reports::purge(tx, &over))?;
+        Ok(step)
+    }
+
     /// Gives the space of purged messages back, once they were many and a good part of all.
     ///
     /// It happens on this thread, so commits go on meanwhile, but nothing is purged and the store is not closed before it
@@ -206,6 +228,7 @@ impl Search {
         for table in [Table::Messages, Table::MessagePlaces] {
             tables.compact(table).map_err(StoreError::unavailable)?;
         }
+        histogram!("tidings_store_compaction_seconds").record(started.elapsed());
         let after = tables.disk_space(Table::Messages);
         // A committer that reopens the database waits for everybody to let go of it before it takes jobs again.
         drop(tables);
@@ -322,6 +345,13 @@ fn purge(tx: &mut Tx<'_>, what: Expiring, purged: &mut Purged) -> Result<(), Sto
                 tx.delete(Table::Requests, &keys::request(key));
             }
         }
+        Expiring::SendKey(key) => {
+            let send: Option<SendKey> = tx.get(Table::SendKeys, &key)?;
+            // A later send may have taken it over.
+            if send.is_some_and(|send| now.since(send.receipt.created_at) >= RETENTION) {
+                tx.delete(Table::SendKeys, &key);
+            }
+        }
         Expiring::DeadLetter(id) => {
             let letter: Option<DeadLetter> = tx.get(Table::DeadLetters, &id.to_bytes())?;
             if letter.is_some_and(|letter| now.since(letter.dead_at) >= RETENTION) {
@@ -362,6 +392,7 @@ pub(crate) async fn purge_all(link: Link, clock: Arc<dyn Clock>) {
         let mut search = Search::new(link, clock, u64::MAX);
         while search.trim_log().unwrap() == Step::Full {}
         while search.purge_expired().unwrap() == Step::Full {}
+        while search.forget_reports().unwrap() == Step::Full {}
     });
     trimmed.await.unwrap();
 }
@@ -373,7 +404,8 @@ mod tests {
     use memory::ManualClock;
     use ports::{
         Appended, ChatWriter, CodeStore, DeadLetterId, DeadLetterStore, EventLog, Ids, MessageReader, MessageWriter,
-        NewGroup, NewMessage, Position, RandomIds, Record, RequestKey, RequestStore, SessionStore, Start, Undelivered,
+        Moved, MovedSend, NewGroup, NewMessage, Position, RandomIds, Receipt, Record, RequestKey, RequestStore,
+        SessionStore, Start, Undelivered,
     };
     use tempfile::TempDir;
     use uuid::Uuid;
@@ -487,6 +519,27 @@ mod tests {
         async fn rows(&self, table: Table) -> usize {
             self.store.read(move |tables| Ok(tables.view().range::<&[u8]>(table, ..).count())).await.unwrap()
         }
+    }
+
+    #[tokio::test]
+    async fn a_send_key_that_came_without_its_event_is_forgotten_after_seven_days() {
+        let subject = Subject::new().await;
+        let send = subject.message(1, None);
+        let Subject { chat_id, sender_id, .. } = subject;
+        let receipt = Receipt { message_id: send.message_id, sequence: Sequence(1), created_at: send.created_at };
+        let (client_message_id, fingerprint) = (send.client_message_id, send.fingerprint());
+        let moved = Moved::Send(MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint });
+        ports::ImportTarget::write(&subject.store, vec![moved]).await.unwrap();
+        let key = keys::send(chat_id, sender_id, client_message_id);
+        let is_there =
+            async || subject.store.tables().await.unwrap().get_bytes(Table::SendKeys, &key).unwrap().is_some();
+        subject.clock.advance(RETENTION - Duration::from_millis(1));
+        subject.trim().await;
+        assert!(is_there().await);
+        assert_eq!(subject.send(send).await, Appended::Duplicate(receipt));
+        subject.clock.advance(Duration::from_millis(1));
+        subject.trim().await;
+        assert!(!is_there().await);
     }
 
     #[tokio::test]

@@ -79,6 +79,11 @@ impl<'a> Tx<'a> {
         self.job.set(table, key.into(), Some(value.encode().into()));
     }
 
+    /// Writes a row in the place of one that is there.
+    pub(crate) fn put_bytes(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
+        self.job.set(table, key.into(), Some(row.into()));
+    }
+
     pub(crate) fn delete(&mut self, table: Table, key: &[u8]) {
         self.job.set(table, key.into(), None);
     }

@@ -24,7 +24,10 @@ impl UserReader for EmbeddedStore {
         self.read(move |tables| {
             let view = tables.view();
             let user = |key: &Vec<u8>| match view.get::<UserId>(Table::UserKeys, key)? {
-                Some(user_id) => view.get(Table::Users, &keys::user(user_id)),
+                Some(user_id) => {
+                    let user: Option<User> = view.get(Table::Users, &keys::user(user_id))?;
+                    Ok(user.filter(|user| user.deleted_at.is_none()))
+                }
                 None => Ok(None),
             };
             user_keys.iter().map(user).collect()
@@ -39,9 +42,11 @@ impl UserWriter for EmbeddedStore {
         self.write(move |tx| {
             let row_key = keys::sign_in(&key);
             if let Some(user_id) = tx.get::<UserId>(Table::UserKeys, &row_key)? {
-                let user = tx.get(Table::Users, &keys::user(user_id))?;
+                let user: Option<User> = tx.get(Table::Users, &keys::user(user_id))?;
                 let user = user.ok_or_else(|| unreadable(Table::Users, format!("{user_id} has a key and no row")))?;
-                return Ok((user, false));
+                if user.deleted_at.is_none() {
+                    return Ok((user, false));
+                }
             }
             let user = User {
                 user_id: new.user_id,
@@ -54,6 +59,7 @@ impl UserWriter for EmbeddedStore {
                 created_at: new.created_at,
                 updated_at: new.created_at,
                 last_seen_at: None,
+                deleted_at: None,
             };
             tx.put(Table::UserKeys, &row_key, &user.user_id);
             tx.put(Table::Users, &keys::user(user.user_id), &user);

@@ -20,7 +20,7 @@ use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings, is_away};
 use crate::config::Config;
 use crate::names::Names;
 use crate::place::{Partition, Place};
-use crate::record::{damaged, read};
+use crate::record::{damaged, read, remember_trace};
 
 /// How long the reader waits for a record before it looks whether it is to end, and while it fetches none, whether
 /// there is room again.
@@ -199,6 +199,9 @@ impl Member {
             Err(error) => return self.failed(StoreError::unavailable(error)),
         };
         let what = read(partition.kind, message.key(), message.payload()).map(Arc::new);
+        if let Ok(event) = &what {
+            remember_trace(event, message);
+        }
         let what = what.map_err(|reason| Box::new(damaged(place, message, reason)));
         let bytes = ENTRY_BYTES + message.payload_len();
         lock(&self.shared.buffer).push(Entry { place, bytes, what });
@@ -238,7 +241,7 @@ impl ClientContext for Member {
     fn stats(&self, statistics: Statistics) {
         let partitions = statistics.topics.values().flat_map(|topic| topic.partitions.values());
         let lag: i64 = partitions.map(|partition| partition.consumer_lag.max(0)).sum();
-        gauge!("tidings_kafka_lag_events", "group" => self.group.clone()).set(lag as f64);
+        gauge!("tidings_log_lag_events", "group" => self.group.clone()).set(lag as f64);
         self.monitor.stats(statistics);
     }
 }

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use domain::{Event, EventBody, EventKind};
+use domain::{Event, EventBody, EventKind, TraceContext};
+use ports::trace;
 use protocol::event::{EventEnvelope, EventError};
 use rdkafka::Message;
+use rdkafka::message::Headers;
 
 use crate::client::RECORD_BYTES_MAX;
 use crate::place::Place;
@@ -31,7 +33,10 @@ impl Outgoing {
             value,
             // Groups are sent to times, and mean those of events.
             time: i64::try_from(event.event_time.as_millis()).ok(),
-            headers: vec![("event_type", event_type(&event.body).to_owned()), ("event_id", event.event_id.to_string())],
+            headers: [("event_type", event_type(&event.body).to_owned()), ("event_id", event.event_id.to_string())]
+                .into_iter()
+                .chain(trace::of(event.event_id).map(|context| (TraceContext::HEADER, context.to_string())))
+                .collect(),
         }
     }
 
@@ -80,6 +85,18 @@ pub(crate) fn read(kind: EventKind, key: Option<&[u8]>, value: Option<&[u8]>) ->
         return Err(Unreadable::Key);
     }
     Ok(event)
+}
+
+/// Remembers the trace that a record says it is part of.
+pub(crate) fn remember_trace(event: &Event, message: &impl Message) {
+    if !trace::is_on() {
+        return;
+    }
+    let header = message.headers().and_then(|headers| headers.iter().find(|header| header.key == TraceContext::HEADER));
+    let context = header.and_then(|header| std::str::from_utf8(header.value?).ok()?.parse().ok());
+    if let Some(context) = context {
+        trace::remember(event.event_id, context);
+    }
 }
 
 /// A record that is no event, with what there is of it within bounds.

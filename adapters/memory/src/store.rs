@@ -3,16 +3,21 @@ use std::sync::{Arc, Mutex};
 
 use domain::{
     Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode,
-    PushDevice, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
+    PushDevice, Report, ReportId, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
-use ports::{CommitQueue, DeadLetter, DeadLetterId, Head, Ids, PhoneKey, Position, RequestKey, UserKey};
+use ports::{
+    CommitQueue, DeadLetter, DeadLetterId, Deletion, Head, Ids, ImportId, PhoneKey, Position, RequestKey, UserKey,
+};
 use tokio::sync::Notify;
 
+mod accounts;
 mod audit;
+mod blocks;
 mod chats;
 mod codes;
 mod contacts;
 mod dead_letters;
+mod expiry;
 mod last_seen;
 mod log;
 mod messages;
@@ -20,10 +25,12 @@ mod notices;
 mod outbox;
 mod purge;
 mod push_devices;
+mod reports;
 mod requests;
 mod rewind;
 mod sessions;
 mod spoil;
+mod transfer;
 mod users;
 mod watermarks;
 
@@ -62,12 +69,15 @@ struct State {
     /// Like the requests it is only ever asked by key, so the order of a hash is seen by nobody.
     user_keys: HashMap<UserKey, UserId>,
     contacts: BTreeMap<UserId, BTreeSet<UserId>>,
+    blocks: BTreeMap<UserId, BTreeSet<UserId>>,
+    reports: BTreeMap<ReportId, Report>,
     sessions: BTreeMap<SessionId, Session>,
     codes: BTreeMap<PhoneKey, OneTimeCode>,
     requests: HashMap<RequestKey, requests::Request>,
     push_devices: BTreeMap<(UserId, DeviceId), PushDevice>,
     notices: BTreeMap<notices::Key, notices::NoticeState>,
     dead_letters: BTreeMap<DeadLetterId, DeadLetter>,
+    deletions: BTreeMap<UserId, Deletion>,
     /// What waits for a log that is beside the store; `None` where it is part of it.
     outbox: Option<outbox::Waiting>,
     log: BTreeMap<Position, Arc<Event>>,
@@ -75,6 +85,8 @@ struct State {
     log_end: Position,
     /// Where each group of consumers goes on.
     consumed: BTreeMap<String, Position>,
+    /// The import that was begun and is not finished.
+    import: Option<ImportId>,
 }
 
 /// A chat and everything that is in it.
@@ -116,16 +128,20 @@ impl MemoryStore {
             users: BTreeMap::new(),
             user_keys: HashMap::new(),
             contacts: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            reports: BTreeMap::new(),
             sessions: BTreeMap::new(),
             codes: BTreeMap::new(),
             requests: HashMap::new(),
             push_devices: BTreeMap::new(),
             notices: BTreeMap::new(),
             dead_letters: BTreeMap::new(),
+            deletions: BTreeMap::new(),
             outbox,
             log: BTreeMap::new(),
             log_end: Position(0),
             consumed: BTreeMap::new(),
+            import: None,
         };
         let shared = Shared { state: Mutex::new(state), log_grew: Notify::new() };
         Self { shared: Arc::new(shared), commits: Arc::default() }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ChatId, Event, EventBody, Sequence, Timestamp};
+use ports::contract::transfer::Movable;
 use ports::contract::{Routing, Sabotage, Stores, Timed, WithOutbox};
 use ports::{Clock, EventLog, EventProducer, MemberCache, Outbox, Peers, RateLimiter, SystemClock};
 use tidings_memory::{
@@ -21,6 +22,7 @@ ports::contract_tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock, E
 ports::contract_tests!(transitions: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
 ports::contract_tests!(member_cache: timed(|clock| Arc::new(MemoryMemberCache::new(clock)) as Arc<dyn MemberCache>));
 ports::contract_tests!(outbox: with_outbox());
+ports::contract_tests!(transfer: [movable(), movable()]);
 ports::contract_tests!(peers: timed(|clock| Arc::new(MemoryPeers::new(clock)) as Arc<dyn Peers>));
 
 /// The log that is beside the store keeps the promises of the one that is part of it.
@@ -45,6 +47,14 @@ fn with_outbox() -> WithOutbox {
     WithOutbox { stores: stores_of(store.clone(), store.clone(), Arc::new(Saboteur(store))), outbox }
 }
 
+/// A store of a fleet: what it holds moves as that of one machine does, and it has an outbox besides.
+fn movable() -> Movable {
+    let store = Arc::new(MemoryStore::beside_a_log(Arc::new(SequentialIds::default())));
+    let outbox = Arc::new(MemoryOutbox::new((*store).clone(), Arc::new(SystemClock)));
+    let stores = stores_of(store.clone(), store.clone(), Arc::new(Saboteur(store.clone())));
+    Movable { stores, source: store.clone(), target: store, outbox: Some(outbox) }
+}
+
 /// A store of a fleet, the log beside it, and a relay that is at work between them.
 fn relayed() -> Stores {
     let WithOutbox { stores, outbox } = with_outbox();
@@ -65,6 +75,8 @@ fn stores_of(store: Arc<MemoryStore>, log: Arc<dyn EventLog>, sabotage: Arc<dyn 
         user_writer: store.clone(),
         user_reader: store.clone(),
         contacts: store.clone(),
+        blocks: store.clone(),
+        reports: store.clone(),
         last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
@@ -73,7 +85,9 @@ fn stores_of(store: Arc<MemoryStore>, log: Arc<dyn EventLog>, sabotage: Arc<dyn 
         requests: store.clone(),
         push_devices: store.clone(),
         notices: store.clone(),
-        dead_letters: store,
+        dead_letters: store.clone(),
+        accounts: store.clone(),
+        expirer: store,
         sabotage,
     }
 }

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use domain::{ConnectionId, PresenceView, SessionId, Timestamp, UserId};
+use domain::{ConnectionId, PresenceView, SessionId, Timestamp, TraceContext, UserId};
 use ports::{PresenceNews, Push};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -52,6 +52,7 @@ enum Envelope<'a> {
     News(Vec<PackedNews>),
 }
 
+/// One for nobody names the trace of the next one: a gateway of an older release does nothing with it.
 #[derive(Serialize, Deserialize)]
 struct PackedPush<'a> {
     recipients: Vec<[u8; 16]>,
@@ -80,15 +81,22 @@ pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, FrameTooLong> {
     if let Some(push) = pushes.iter().find(|push| push.frame.len() > FRAME_BYTES_MAX) {
         return Err(FrameTooLong { bytes: push.frame.len() });
     }
-    let packed = pushes.iter().flat_map(|push| {
-        push.recipients.chunks(RECIPIENTS_MAX).map(|recipients| {
+    // Those that nobody keeps are not worth their bytes.
+    let kept = |trace: TraceContext| trace.sampled.then(|| trace.to_string());
+    let traces: Vec<Option<String>> = pushes.iter().map(|push| push.trace.and_then(kept)).collect();
+    let packed = pushes.iter().zip(&traces).flat_map(|(push, trace)| {
+        let trace = trace
+            .iter()
+            .map(|trace| (PackedPush { recipients: vec![], except: None, frame: trace.as_bytes() }, trace.len()));
+        let chunks = push.recipients.chunks(RECIPIENTS_MAX).map(|recipients| {
             let packed = PackedPush {
                 recipients: bytes_of(recipients),
                 except: push.except.map(ConnectionId::to_bytes),
                 frame: &push.frame,
             };
             (packed, 16 * recipients.len() + push.frame.len())
-        })
+        });
+        trace.chain(chunks)
     });
     Ok(fill(packed, Envelope::Pushes))
 }
@@ -158,10 +166,18 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
     }
     Ok(match envelope {
         Envelope::Pushes(pushes) => {
-            let unpacked = pushes.into_iter().map(|push| Push {
-                recipients: user_ids_of(push.recipients),
-                except: push.except.map(ConnectionId::from_bytes),
-                frame: share(&payload, push.frame),
+            let mut trace = None;
+            let unpacked = pushes.into_iter().filter_map(|push| {
+                if push.recipients.is_empty() {
+                    trace = std::str::from_utf8(push.frame).ok().and_then(|text| text.parse().ok());
+                    return None;
+                }
+                Some(Push {
+                    recipients: user_ids_of(push.recipients),
+                    except: push.except.map(ConnectionId::from_bytes),
+                    frame: share(&payload, push.frame),
+                    trace: trace.take(),
+                })
             });
             Message::Pushes(unpacked.collect())
         }
@@ -212,6 +228,7 @@ mod tests {
             recipients: (0..recipients).map(|n| UserId::from_bytes((n as u128).to_be_bytes())).collect(),
             except: None,
             frame: vec![b'x'; frame_bytes].into(),
+            trace: None,
         }
     }
 
@@ -222,6 +239,7 @@ mod tests {
             recipients: recipients.into_iter().map(UserId::from_bytes).collect(),
             except: except.map(ConnectionId::from_bytes),
             frame: frame.into(),
+            trace: None,
         });
         proptest::collection::vec(push, 1..5)
     }
@@ -246,6 +264,19 @@ mod tests {
         let envelopes = pack(&[push(1000, 4096)]).unwrap();
         assert_eq!(envelopes.len(), 1);
         assert!(envelopes[0].len() < 1000 * 16 + 4096 + OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn a_push_has_its_trace_if_that_is_kept_and_an_older_gateway_sees_a_push_for_nobody() {
+        let context = TraceContext { trace_id: [7; 16], span_id: [8; 8], sampled: true };
+        let traced = |sampled| Push { trace: Some(TraceContext { sampled, ..context }), ..push(2, 10) };
+        let sent = [push(1, 10), traced(true), traced(false), push(1, 10)];
+        let envelope = pack(&sent).unwrap().remove(0);
+        let Envelope::Pushes(seen) = postcard::from_bytes(&envelope).unwrap() else { panic!("pushes were packed") };
+        assert_eq!(seen.iter().map(|push| push.recipients.len()).collect::<Vec<_>>(), [1, 0, 2, 2, 1]);
+        let Message::Pushes(received) = unpack(envelope.into()).unwrap() else { panic!("pushes were packed") };
+        let traces: Vec<_> = received.iter().map(|push| (push.recipients.len(), push.trace)).collect();
+        assert_eq!(traces, [(1, None), (2, Some(context)), (2, None), (1, None)]);
     }
 
     #[test]

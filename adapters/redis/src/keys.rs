@@ -68,14 +68,17 @@ pub(crate) fn rate_limit(key: LimitKey) -> String {
             format!("ratelimit:otp_request_phone:{}", BASE64_URL_SAFE_NO_PAD.encode(phone))
         }
         LimitKey::OtpRequestIp(ip) => format!("ratelimit:otp_request_ip:{ip}"),
+        LimitKey::OtpVerifyIp(ip) => format!("ratelimit:otp_verify_ip:{ip}"),
         LimitKey::Refresh(session_id) => format!("ratelimit:refresh:{session_id}"),
         LimitKey::RestRead(user_id) => format!("ratelimit:rest_read:{user_id}"),
         LimitKey::RestWrite(user_id) => format!("ratelimit:rest_write:{user_id}"),
+        LimitKey::LookupNumbers(user_id) => format!("ratelimit:lookup_numbers:{user_id}"),
         LimitKey::ConnectionsNew(user_id) => format!("ratelimit:connections_new:{user_id}"),
         LimitKey::SendPerChat(user_id, chat_id) => format!("ratelimit:send_per_chat:{user_id}:{chat_id}"),
         LimitKey::SendPerUser(user_id) => format!("ratelimit:send_per_user:{user_id}"),
         LimitKey::Sync(user_id) => format!("ratelimit:sync:{user_id}"),
         LimitKey::Typing(user_id, chat_id) => format!("ratelimit:typing:{user_id}:{chat_id}"),
+        LimitKey::Export(user_id) => format!("ratelimit:exports:{user_id}"),
     }
 }
 

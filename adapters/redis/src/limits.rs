@@ -27,11 +27,8 @@ impl RedisLimits {
 impl RateLimiter for RedisLimits {
     async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
         let now = self.redis.now();
-        // The first one out of a full bucket is always allowed and costs one interval.
-        let (first, _) = quota.decide(None, now);
-        let interval_ms = first.reset_after.as_millis() as u64;
-        let capacity_ms = interval_ms * u64::from(first.limit);
-        let call = TAKE.call([&keys::rate_limit(key)]).arg(now.as_millis()).arg(interval_ms).arg(capacity_ms);
+        let (cost_ms, capacity_ms) = (quota.cost_ms(), quota.capacity_ms());
+        let call = TAKE.call([&keys::rate_limit(key)]).arg(now.as_millis()).arg(cost_ms).arg(capacity_ms);
         let debt_ms: u64 = self.redis.run_one(call).await?;
         let (decision, _) = quota.decide(Some(now + Duration::from_millis(debt_ms)), now);
         Ok(decision)

@@ -4,15 +4,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, iter};
 
+use domain::TraceContext;
 use futures_util::Stream;
 use metrics::{counter, gauge, histogram};
-use ports::{Peer, ProcessRole};
+use ports::{Peer, ProcessRole, trace};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, ConnectError, Request, Response, Status, Streaming};
-use tracing::{debug, info, warn};
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug, debug_span, info, warn};
 
 use crate::breaker::Breaker;
 use crate::config::{Config, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
@@ -171,7 +173,11 @@ impl Link {
             return Err(CallError::TooMany { id: self.peer.id.to_string(), calls_max: self.calls_max });
         };
         let begun = Instant::now();
-        let outcome = self.answer(deadline, call).await.map(Response::into_inner);
+        let span = call_span(method, None);
+        let outcome = self.answer(deadline, call).instrument(span.clone()).await.map(Response::into_inner);
+        if let Err(error) = &outcome {
+            span.record("error", tracing::field::display(error));
+        }
         record(method, begun, outcome.is_ok());
         outcome
     }
@@ -298,10 +304,19 @@ impl Drop for Link {
     }
 }
 
-/// A request that tells how long its caller waits.
+/// A call as its trace shows it.
+pub(crate) fn call_span(method: &'static str, parent: Option<TraceContext>) -> Span {
+    let parent = parent.map(tracing::field::display);
+    debug_span!(target: trace::TARGET, "rpc", otel.kind = "client", method, traceparent = parent, error = Empty)
+}
+
+/// A request that tells how long its caller waits, and where it stands in a trace.
 pub(crate) fn timed<T>(timeout: Duration, body: T) -> Request<T> {
     let mut request = Request::new(body);
     request.set_timeout(timeout);
+    if let Some(Ok(context)) = trace::current().map(|context| context.to_string().parse()) {
+        request.metadata_mut().insert(TraceContext::HEADER, context);
+    }
     request
 }
 

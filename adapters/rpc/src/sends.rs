@@ -1,16 +1,18 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::ChatId;
+use domain::{ChatId, TraceContext};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ports::{Ingest, IngestError, Peer, ProcessRole, SendRequest, Sent};
+use ports::{Ingest, IngestError, Peer, ProcessRole, SendRequest, Sent, trace};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{self, Instant};
+use tracing::Span;
+use tracing::field::display;
 
 use crate::config::RETRY_AFTER;
 use crate::directory::{Directory, Links};
-use crate::link::{CallError, record};
+use crate::link::{CallError, call_span, record};
 use crate::rendezvous::rank;
 use crate::{proto, wire};
 
@@ -80,6 +82,10 @@ struct Waiting {
     begun: Instant,
     deadline: Instant,
     reply: oneshot::Sender<Reply>,
+    /// Where its sender stands in a trace.
+    trace: Option<TraceContext>,
+    /// The call, if it is one and in a trace.
+    span: Span,
 }
 
 type Outcome = Result<Sent, IngestError>;
@@ -127,7 +133,7 @@ impl Sends {
         let deadline = begun + self.directory.config().deadline;
         let (reply, outcome) = oneshot::channel();
         let ranking = self.ranking(request.chat_id);
-        let waiting = Waiting { request, begun, deadline, reply };
+        let waiting = Waiting { request, begun, deadline, reply, trace: trace::current(), span: Span::none() };
         let answer = self.place(&mut self.state(), &ranking, waiting);
         if let Some(answer) = answer {
             answer.give();
@@ -192,7 +198,8 @@ impl Sends {
                 let Some(waiting) = on_time.and_then(|index| lane.queue.remove(index)) else { return Next::Wait };
                 let number = lane.number;
                 lane.number += 1;
-                let send = wire::to_send(number, waiting.deadline - now, &waiting.request);
+                let trace = trace::context(&waiting.span);
+                let send = wire::to_send(number, waiting.deadline - now, &waiting.request, trace);
                 lane.handed_over.insert(number, waiting);
                 Next::Send(Box::new(send))
             }
@@ -277,7 +284,7 @@ impl Sends {
     }
 
     /// Puts a send where its chat is pinned, or at the first place that takes it. An answer means that it has none.
-    fn place(self: &Arc<Self>, state: &mut State, ranking: &[Place], waiting: Waiting) -> Option<Answer> {
+    fn place(self: &Arc<Self>, state: &mut State, ranking: &[Place], mut waiting: Waiting) -> Option<Answer> {
         let chat_id = waiting.request.chat_id;
         let pinned = state.pins.get(&chat_id).map(|pin| pin.place);
         let Some(place) = pinned.or_else(|| ranking.iter().copied().find(|place| state.takes_sends(*place))) else {
@@ -298,6 +305,7 @@ impl Sends {
                 if lane.queue.len() + lane.handed_over.len() >= self.directory.config().sends_max {
                     return Some(waiting.answer(Err(IngestError::Busy)));
                 }
+                waiting.span = call_span("send", waiting.trace);
                 lane.queue.push_back(waiting);
                 lane.wake.notify_one();
                 None
@@ -357,6 +365,9 @@ impl Lane {
 
 impl Waiting {
     fn answer(self, outcome: Outcome) -> Answer {
+        if let Err(failure @ (IngestError::Unavailable { .. } | IngestError::Busy)) = &outcome {
+            self.span.record("error", display(failure));
+        }
         Answer { reply: self.reply, begun: self.begun, content: Reply::Settled(outcome) }
     }
 }

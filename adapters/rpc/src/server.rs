@@ -4,14 +4,15 @@ mod services;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ports::{Delivery, GatewayId, Identity, Ingest, Presences, Signals};
+use domain::TraceContext;
+use ports::{Delivery, GatewayId, Identity, Ingest, Presences, Signals, trace};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::{select, time};
 use tonic::service::InterceptorLayer;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tracing::warn;
+use tracing::{Span, debug_span, warn};
 
 use self::ingest::IngestService;
 use self::services::{GatewayService, IdentityService, PresenceService, SignalsService};
@@ -75,7 +76,8 @@ pub async fn serve(
         .max_concurrent_streams(CALLS_MAX)
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .http2_keepalive_interval(Some(KEEP_ALIVE))
-        .http2_keepalive_timeout(Some(KEEP_ALIVE));
+        .http2_keepalive_timeout(Some(KEEP_ALIVE))
+        .trace_fn(span_of);
     if let Some(tls) = security.server_tls() {
         server = server.tls_config(tls).map_err(SecurityError::from)?;
     }
@@ -112,4 +114,15 @@ pub async fn serve(
             Ok(())
         }
     }
+}
+
+/// The answer to a call that is part of a trace. A stream of sends is not: each send is.
+fn span_of(call: &tonic::codegen::http::Request<()>) -> Span {
+    let Some(context) = call.headers().get(TraceContext::HEADER).and_then(|header| header.to_str().ok()) else {
+        return Span::none();
+    };
+    debug_span!(
+        target: trace::TARGET, parent: None, "answer", otel.kind = "server", traceparent = context,
+        method = call.uri().path(),
+    )
 }

@@ -1,6 +1,15 @@
 //! Commands that ask a running service on its admin listener.
 
+mod backup;
+pub(crate) mod chat;
+pub(crate) mod drain;
+pub(crate) mod log_level;
+pub(crate) mod message;
+pub(crate) mod reports;
 pub(crate) mod routes;
+pub(crate) mod session;
+mod table;
+pub(crate) mod user;
 mod verify;
 
 use std::net::SocketAddr;
@@ -10,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
 use domain::ChatId;
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use server::AdminToken;
 
@@ -219,13 +228,33 @@ impl AdminArgs {
         let directory = config.data_dir.display();
         let token = AdminToken::read(&config.data_dir)?
             .with_context(|| format!("no service has been started in `{directory}`; name its --data-dir"))?;
-        let base_url = format!("http://{}/admin/v1", config.admin.listen);
-        Ok(Admin { base_url, token, http: reqwest::Client::new(), json: self.json })
+        let (scheme, http) = match config.admin.cert_file.as_str() {
+            "" => ("http", reqwest::Client::new()),
+            cert_file => ("https", trusting(cert_file)?),
+        };
+        let base_url = format!("{scheme}://{}/admin/v1", config.admin.listen);
+        Ok(Admin { base_url, token, http, json: self.json })
     }
+}
+
+/// Trusts the certificate that the service itself shows, beside those that the machine trusts.
+fn trusting(cert_file: &str) -> anyhow::Result<reqwest::Client> {
+    let unusable = || format!("cannot trust `admin.cert_file`, `{cert_file}`");
+    let certificates = reqwest::Certificate::from_pem_bundle(&std::fs::read(cert_file).with_context(unusable)?);
+    Ok(reqwest::Client::builder().tls_certs_merge(certificates.with_context(unusable)?).build()?)
 }
 
 impl Admin {
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let response = self.answer(method, path, body).await?;
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(Value::Null);
+        }
+        Ok(serde_json::from_str(&response.text().await?).unwrap_or(Value::Null))
+    }
+
+    /// A good answer, to be read.
+    async fn answer(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Response> {
         let mut request =
             self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(self.token.expose());
         if let Some(body) = body {
@@ -234,14 +263,11 @@ impl Admin {
         let unreachable = || format!("no service answers at {}; name its --admin-listen", self.base_url);
         let response = request.send().await.with_context(unreachable)?;
         let status = response.status();
-        if status == StatusCode::NO_CONTENT {
-            return Ok(Value::Null);
+        if status.is_success() {
+            return Ok(response);
         }
         let text = response.text().await?;
         let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-        if status.is_success() {
-            return Ok(answer);
-        }
         match answer["error"]["message"].as_str() {
             Some(message) => bail!("{message}"),
             None if text.is_empty() => bail!("the service answered {status}"),

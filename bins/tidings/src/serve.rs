@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use server::Telemetry;
 use server::config::{self, Config, Sources};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -44,6 +45,10 @@ impl ConfigArgs {
     }
 
     pub(crate) fn load(self) -> anyhow::Result<Config> {
+        Ok(config::load(&self.sources())?)
+    }
+
+    fn sources(self) -> Sources {
         let mut flags = Vec::new();
         flags.extend(self.dev.then(|| ("dev", "true".to_owned())));
         flags.extend(self.data_dir.map(|directory| ("data_dir", directory.to_string_lossy().into_owned())));
@@ -52,16 +57,18 @@ impl ConfigArgs {
         flags.extend(self.roles.map(|roles| ("roles", roles)));
         let text = |text: std::ffi::OsString| text.into_string().ok();
         let environment = std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
-        Ok(config::load(&Sources { file: self.config, environment, flags })?)
+        Sources { file: self.config, environment, flags }
     }
 }
 
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
-    let config = arguments.config.load()?;
-    server::init_logging(&config.log)?;
+    let sources = arguments.config.sources();
+    let config = config::load(&sources)?;
+    let telemetry = Telemetry::init(&config)?;
     crate::block_on(async {
         let stop = stop_signal()?;
-        server::run(config, stop).await
+        // It is large, and lives as long as the process.
+        Box::pin(server::run(config, Box::new(move || config::load(&sources)), telemetry, stop)).await
     })?;
     Ok(ExitCode::SUCCESS)
 }

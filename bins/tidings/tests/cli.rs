@@ -116,7 +116,7 @@ fn wrong_commands_flags_and_values_name_the_right_ones() {
         expect![[r#"
             error: unrecognized subcommand 'serv'
 
-              tip: a similar subcommand exists: 'serve'
+              tip: some similar subcommands exist: 'user', 'serve'
 
             Usage: tidings <COMMAND>
 
@@ -218,7 +218,13 @@ fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
         &[("TIDINGS_DEV", "maybe")],
         expect!["the environment variable `TIDINGS_DEV` sets `dev` to `maybe`, but it takes true or false"],
     );
-    case.serve_refused(&[], &[("TIDINGS_LOG__LEVEL", "loud=very=much")], expect![[r#"`log.level` is not usable: `loud=very=much`: error parsing level filter: expected one of "off", "error", "warn", "info", "debug", "trace", or a number 0-5"#]]);
+    case.serve_refused(
+        &[],
+        &[("TIDINGS_LOG__LEVEL", "loud=very=much")],
+        expect![[r#"
+            `log.level` is not usable: `loud=very=much` is no level;
+            say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"#]],
+    );
     case.serve_refused(
         &[],
         &[("TIDINGS_INGEST__QUEUE_LEN_MAX", "0")],
@@ -281,8 +287,8 @@ fn a_data_directory_of_a_later_version_is_refused() {
         &["--data-dir", "data"],
         &[],
         expect![[r#"
-        the store in `data` has format 99, this version of tidings supports format 2;
-        start the version that wrote it, or export with that one and import with this"#]],
+        the store in `data` has format 99, this version of tidings writes format 2;
+        start the version that wrote it, or a later one"#]],
     );
 }
 
@@ -362,19 +368,34 @@ fn help_says_what_there_is() {
             Commands:
               serve            Runs the service
               doctor           Checks the configuration and everything the service stands on, in plain words
+              healthcheck      Asks a running service whether it is alive, or ready, for whoever restarts it
+              drain            Has a process take no more work, and waits until it is safe to remove it
+              resume           Has a process that was drained take work again
               schema           Looks after the tables and topics of a fleet, from their one definition
               events           Reads the event log, and sends consumers of it to another place
               reconcile        Compares store and log, both ways, and publishes what is missing
               recover-counter  Restores the counter of a chat whose sends are refused because it was lost
               verify           Checks everything that is stored against what must be true of it
-              chat             Chats in the terminal, as a person does
+              backup           Writes the store of one machine into a file, as it is at one moment
+              restore          Makes a data directory of a backup, and checks it as `verify` does
+              migrate          Brings the store of an earlier version into the format of this one
+              export           Writes everything that a stopped service holds to a file, for another to import
+              import           Fills an empty store from an export, so that users go on where they were
+              chat             Chats in the terminal, as a person does; with a subcommand, looks after a chat as
+                               an operator does
               load             Puts a server under load and prints what it did, what it lost, and how fast it
                                was
+              capacity         Says what so many people take, what it costs, and what ends first
               history          Judges what clients did and saw
               webhook          Looks after the webhook by which an application hears of every event
               notifications    Looks after the notifications of people who are away
               dead-letters     Shows what could not be delivered to others' servers, and delivers it again
+              user             Looks after users and their accounts
+              session          Shows where users are signed in, and signs them out
+              message          Answers "where is my message?"
               routes           Shows who is connected now, and to which gateway
+              report           Shows what users have reported, and ends it
+              log-level        Shows or changes what a running service logs, without a restart
               help             Print this message or the help of the given subcommand(s)
 
             Options:

@@ -2,13 +2,17 @@
 //! server recovers by itself when the disk does.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
+#[path = "it/runbook.rs"]
+mod runbook;
 #[path = "it/server.rs"]
 mod server;
 #[path = "shim/mod.rs"]
 mod shim;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,6 +22,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::runbook::{Moment, follow, names};
 use crate::server::{Answer, Device, PATIENCE, Socket, TestServer};
 use crate::shim::{Fault, Shim};
 
@@ -30,17 +35,17 @@ const RESERVED_BYTES: usize = 40 << 20;
 
 #[tokio::test]
 async fn a_disk_without_space_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::Enospc, "No space left on device").await;
+    fail_and_heal(Fault::Enospc, "No space left on device", "disk-full.md").await;
 }
 
 #[tokio::test]
 async fn a_failed_fsync_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::EioSync, "Input/output error").await;
+    fail_and_heal(Fault::EioSync, "Input/output error", "sends-failing.md").await;
 }
 
 #[tokio::test]
 async fn a_torn_write_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::Torn, "Input/output error").await;
+    fail_and_heal(Fault::Torn, "Input/output error", "api-errors.md").await;
 }
 
 #[tokio::test]
@@ -81,7 +86,8 @@ async fn a_disk_that_fails_again_and_again_never_makes_a_false_ack() {
     chat.check().await;
 }
 
-async fn fail_and_heal(fault: Fault, reason: &str) {
+/// An operator follows the runbook meanwhile.
+async fn fail_and_heal(fault: Fault, reason: &str, page: &str) {
     let shim = Shim::build();
     let mut server = shim.start().await;
     let mut chat = Chat::new(&server).await;
@@ -92,10 +98,56 @@ async fn fail_and_heal(fault: Fault, reason: &str) {
     assert!(shim.hits() > 0, "the fault was met");
     check_failing(&server, reason).await;
     chat.check().await;
+    let names = || names(&server.base_url(), &server.admin_url(), &server.data_dir());
+    follow(page, Moment::Broken, names()).await;
 
     shim.heal();
     until_ready(&server).await;
+    follow(page, Moment::Over, names()).await;
     chat.check_recovered(&mut server).await;
+}
+
+#[tokio::test]
+async fn a_committer_that_is_stuck_asks_for_a_restart_and_takes_it_back_when_it_gets_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let shim = Shim::build();
+    let environment = [
+        ("NOTIFY_SOCKET", path.to_str().unwrap()),
+        ("WATCHDOG_USEC", "600000"),
+        ("TIDINGS_HEALTH__STUCK_AFTER_MS", "1500"),
+    ];
+    let server = shim.start_with(&environment).await;
+    let mut chat = Chat::new(&server).await;
+    chat.send_some(1).await;
+    shim.fail(Fault::StallSync, &server);
+    chat.send_refused(1).await;
+    assert!(shim.hits() > 0, "the fault was met");
+
+    let alive = async || server.call(Method::GET, "/healthz", None).await;
+    server.until(async || alive().await.status == 503).await;
+    let stuck = alive().await.body;
+    assert_eq!((&stuck["status"], &stuck["what"]), (&json!("stuck"), &json!("the committer")));
+    // What was said before is still there to be heard.
+    let said = RefCell::new(Vec::<String>::new());
+    let heard = || {
+        let mut bytes = [0; 512];
+        while let Ok(length) = manager.recv(&mut bytes) {
+            said.borrow_mut().push(String::from_utf8_lossy(&bytes[..length]).into_owned());
+        }
+        said.borrow().len()
+    };
+    heard();
+    said.borrow_mut().clear();
+    server.until(async || heard() > 2).await;
+    assert!(said.borrow().iter().all(|said| said.starts_with("STATUS=the committer has not answered")), "{said:?}");
+
+    shim.heal();
+    server.until(async || alive().await.status == 200).await;
+    chat.retry_refused().await;
+    chat.check().await;
 }
 
 /// The same with a file system that the store has really filled, in its journal, its tables or wherever it wrote last.

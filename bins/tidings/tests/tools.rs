@@ -27,8 +27,16 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+#[path = "tools/moving.rs"]
+mod moving;
+#[path = "it/runbook.rs"]
+mod runbook;
+#[path = "it/server.rs"]
+mod server;
 #[path = "tools/verify.rs"]
 mod verify;
+
+use crate::runbook::{Moment, follow};
 
 /// How long a command may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -449,6 +457,16 @@ async fn a_lost_counter_is_recovered_and_a_good_one_is_left() {
     assert_eq!(world.counter(chat_id, "recovery_reason").await, text("incident 7"));
     let again = world.run(&["recover-counter", &chat, "--yes", "--reason", "incident 7"]).await;
     again.ended(1).says("there is nothing to recover");
+
+    // The same as the runbook says it.
+    world.lose_counter(chat_id).await;
+    let set = world.command(&[]);
+    let set = set.as_std().get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
+    let names: Vec<_> = set.chain([("CHAT", &*chat)]).map(|(name, value)| (name.into(), value.into())).collect();
+    follow("counter-missing.md", Moment::Broken, names.clone()).await;
+    follow("counter-missing.md", Moment::Over, names).await;
+    assert_eq!(world.counter(chat_id, "sequence_counter").await, Some(AttributeValue::N("3".to_owned())));
+
     let nobody: ChatId = RandomIds.ulid().into();
     world.run(&["recover-counter", &nobody.to_string()]).await.ended(1).says("there is no chat `");
 }

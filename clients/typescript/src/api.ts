@@ -132,6 +132,29 @@ export class Api {
     return this.#call("delete", "/api/v1/contacts/{user_id}", { path: { user_id: userId } });
   }
 
+  /** A page of the users whom the user has blocked, by id. */
+  blocks(query: PageOptions = {}): Promise<Page<Schemas["Blocks"]>> {
+    return this.#call("get", "/api/v1/blocks", { query });
+  }
+
+  /**
+   * Blocks somebody: neither can write to the other in their direct chat until the block is taken back, and they see
+   * nothing of the user's presence. They are not told.
+   */
+  block(userId: string): Promise<undefined> {
+    return this.#call("put", "/api/v1/blocks/{user_id}", { path: { user_id: userId } });
+  }
+
+  /** Takes the block of somebody back, blocked or not. */
+  unblock(userId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/blocks/{user_id}", { path: { user_id: userId } });
+  }
+
+  /** Reports a message, a user or a chat to the operators. */
+  report(body: Schemas["FileReport"], idempotencyKey?: string): Promise<Schemas["Reported"]> {
+    return this.#data("post", "/api/v1/reports", { body, idempotencyKey });
+  }
+
   /** What the user sees of somebody's presence now. */
   presence(userId: string): Promise<Schemas["Presence"]> {
     return this.#data("get", "/api/v1/users/{user_id}/presence", { path: { user_id: userId } });

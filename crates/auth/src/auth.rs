@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use domain::{Decision, DeviceId, Quota, Session, SessionId, Timestamp};
+use domain::{Decision, DeviceId, Quota, Session, SessionId, Timestamp, UserId};
 use jsonwebtoken::decode_header;
 use ports::{
     Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, SessionStore, TicketStore, UserWriter,
@@ -79,6 +79,14 @@ impl Auth {
     /// The same for one device: a session's token is good on its own device only.
     pub async fn authenticate_device(&self, token: &str, device: DeviceId) -> Result<Principal, AuthError> {
         on_device(self.authenticate(token).await?, device)
+    }
+
+    /// Forgets what is remembered of a user whose account is deleted: the next token of another system that names them is
+    /// a new user's.
+    pub fn forget(&self, user_id: UserId) {
+        if let Some(external) = &self.0.external {
+            external.forget(user_id);
+        }
     }
 
     /// The public keys that verify our access tokens, as a JWK set (RFC 7517).

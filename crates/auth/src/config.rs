@@ -34,6 +34,8 @@ pub struct Limits {
     pub otp_request_per_phone: Option<Quota>,
     /// Codes asked from an address.
     pub otp_request_per_ip: Option<Quota>,
+    /// Wrong codes given back from an address.
+    pub otp_verify_per_ip: Option<Quota>,
     /// Refreshes of a session.
     pub refresh: Option<Quota>,
 }
@@ -82,6 +84,7 @@ impl Default for Limits {
         Self {
             otp_request_per_phone: Quota::per(3, 15 * MINUTE),
             otp_request_per_ip: Quota::per(10, 15 * MINUTE),
+            otp_verify_per_ip: Quota::per(30, 15 * MINUTE),
             refresh: Quota::per(30, MINUTE),
         }
     }

@@ -19,13 +19,16 @@ const LEEWAY: Duration = Duration::from_secs(60);
 const SUBJECT_BYTES_MAX: usize = 255;
 /// Users whose ids are remembered between requests.
 const USERS_CACHED_MAX: usize = 10_000;
+/// How long: in other processes a deleted account of another system's user is there for so long.
+const USER_CACHED_FOR: Duration = Duration::from_secs(60);
 
 /// Another system whose JWTs are accepted.
 pub(crate) struct External {
     config: ExternalConfig,
     keys: ExternalKeys,
-    /// User ids by subject. A subject never gets another id, so an entry is never wrong.
-    user_ids: Cache<String, UserId>,
+    /// User ids by subject, and when each was looked up. A subject gets another id when its account is deleted, which may
+    /// happen in another process, so that an entry is good for a while only.
+    user_ids: Cache<String, (UserId, Timestamp)>,
 }
 
 /// What a token of the other system says.
@@ -91,14 +94,20 @@ impl External {
         ports: &Ports,
         now: Timestamp,
     ) -> Result<UserId, AuthError> {
-        if let Some(user_id) = self.user_ids.get(&identity.subject) {
+        let known = self.user_ids.get(&identity.subject);
+        if let Some((user_id, _)) = known.filter(|(_, looked_up_at)| now.since(*looked_up_at) < USER_CACHED_FOR) {
             return Ok(user_id);
         }
         let key = UserKey::External { issuer: self.config.issuer.clone(), subject: identity.subject.clone() };
         let new = new_user(ports.ids.ulid().into(), identity.name.clone(), now);
         let (user, _) = ports.users.find_or_create(key, new).await?;
-        self.user_ids.insert(identity.subject.clone(), user.user_id);
+        self.user_ids.insert(identity.subject.clone(), (user.user_id, now));
         Ok(user.user_id)
+    }
+
+    /// Looks a user up again the next time.
+    pub(crate) fn forget(&self, user_id: UserId) {
+        self.user_ids.retain(|_, (known, _)| *known != user_id);
     }
 }
 

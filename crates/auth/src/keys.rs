@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use domain::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
-use keyfile::{KeyFile, KeyFileError, MasterSecret};
+use keyfile::{KeyFile, KeyFileError, Keys, MasterSecret};
 
 use crate::Config;
 use crate::codes::CodeKey;
@@ -58,6 +58,9 @@ pub(crate) struct TokenKey {
 }
 
 impl KeyRing {
+    /// The name of the key file in a data directory.
+    pub const FILE: &str = KeyRecords::FILE;
+
     /// Opens the key file of a data directory, or makes one, and rotates if it is time. Blocks on the disk.
     pub fn open(directory: &Path, config: &Config, now: Timestamp) -> Result<Self, KeyFileError> {
         let file = KeyFile::new(directory);

@@ -1,4 +1,4 @@
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use domain::{
@@ -35,6 +35,8 @@ pub struct VerifyOtp<'a> {
     pub phone: &'a str,
     /// The code.
     pub otp: &'a str,
+    /// The address it comes from.
+    pub ip: IpAddr,
     /// The device that signs in.
     pub device_id: DeviceId,
     /// What to call a new user; a known one keeps the name.
@@ -61,7 +63,7 @@ impl Auth {
         let phone_key = self.keys().code_key().phone_key(&phone_number);
         let limits = self.config().limits;
         // The address comes first: one that is over its limit takes nothing from other people's phones.
-        self.take("otp_request_per_ip", LimitKey::OtpRequestIp(ip), limits.otp_request_per_ip).await?;
+        self.take("otp_request_per_ip", LimitKey::OtpRequestIp(network(ip)), limits.otp_request_per_ip).await?;
         let per_phone = LimitKey::OtpRequestPhone(phone_key);
         let decision = self.take("otp_request_per_phone", per_phone, limits.otp_request_per_phone).await?;
 
@@ -83,9 +85,19 @@ impl Auth {
         let code_key = self.keys().code_key();
         let digest = code_key.code_digest(&phone_number, verify.otp);
         let now = self.now();
+        // Codes are few, and each phone has its own tries: who guesses at one phone after the other is stopped by where
+        // it comes from. Only wrong codes count, so many people behind one address sign in unhindered.
+        let (from_there, per_ip) = (LimitKey::OtpVerifyIp(network(verify.ip)), self.config().limits.otp_verify_per_ip);
+        let look = self.take(VERIFY_LIMIT, from_there, per_ip.map(|quota| quota.weighing(0))).await?;
+        if let Some(decision) = look.filter(|decision| decision.remaining == 0) {
+            return Err(AuthError::RateLimited { limit: VERIFY_LIMIT, decision });
+        }
         match self.ports().codes.attempt(code_key.phone_key(&phone_number), digest, now).await? {
             CodeAttempt::Correct => {}
-            CodeAttempt::Wrong => return Err(AuthError::WrongCode),
+            CodeAttempt::Wrong => {
+                self.take(VERIFY_LIMIT, from_there, per_ip).await?;
+                return Err(AuthError::WrongCode);
+            }
             CodeAttempt::Locked { until } => return Err(AuthError::Locked { retry_after: until.since(now) }),
         }
 
@@ -120,6 +132,17 @@ impl Auth {
     }
 }
 
+/// The name of the limit of wrong codes from an address.
+const VERIFY_LIMIT: &str = "otp_verify_per_ip";
+
+/// Who an address stands for: behind IPv6 everybody has a network of 64 bits to themselves.
+fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+        v4 => v4,
+    }
+}
+
 /// A user to be made if the key is new. Without a name of their own they get a neutral one, which says nothing of
 /// their phone.
 pub(crate) fn new_user(user_id: UserId, display_name: Option<DisplayName>, now: Timestamp) -> NewUser {
@@ -128,4 +151,19 @@ pub(crate) fn new_user(user_id: UserId, display_name: Option<DisplayName>, now: 
         DisplayName::try_from(format!("User {}", &id[id.len() - 4..])).expect("nine characters are a name")
     });
     NewUser { user_id, display_name, created_at: now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one_and_those_of_others_are_not() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7", "an IPv4 address as IPv6 sockets see it");
+    }
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
-    ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MemberCache, MessageReader, Notifier, PushDeviceStore,
-    RateLimiter, RequestStore, UserReader, UserWriter, WatermarkStore,
+    BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MemberCache, MessageReader, Notifier,
+    PushDeviceStore, RateLimiter, ReportStore, RequestStore, UserReader, UserWriter, WatermarkStore,
 };
 use presence::Presence;
 use protocol::ErrorCode;
 
+use crate::Accounts;
 use crate::http::ApiError;
 
 /// What the routes need from the world.
@@ -32,6 +33,12 @@ pub struct Api {
     pub user_writer: Arc<dyn UserWriter>,
     /// Keeps whom users have listed.
     pub contacts: Arc<dyn ContactStore>,
+    /// Keeps whom users have blocked.
+    pub blocks: Arc<dyn BlockStore>,
+    /// Keeps what users report.
+    pub reports: Arc<dyn ReportStore>,
+    /// Exports and deletes accounts.
+    pub accounts: Arc<Accounts>,
     /// Says who sees whom, and tells them when that changes.
     pub presence: Arc<Presence>,
     /// Reads watermarks.
@@ -61,10 +68,14 @@ pub struct Limits {
     pub rest_read: Option<Quota>,
     /// All other requests of a user.
     pub rest_write: Option<Quota>,
+    /// Phone numbers that a user looks up.
+    pub lookup_numbers: Option<Quota>,
     /// Sends of a user into a chat.
     pub send_per_chat: Option<Quota>,
     /// Sends of a user.
     pub send_per_user: Option<Quota>,
+    /// Exports of a user's account.
+    pub exports: Option<Quota>,
 }
 
 impl Default for Limits {
@@ -74,8 +85,10 @@ impl Default for Limits {
         Self {
             rest_read: Quota::per(300, minute),
             rest_write: Quota::per(60, minute),
+            lookup_numbers: Quota::per(1000, 24 * 60 * minute),
             send_per_chat: Quota::with_burst(10, second, 20),
             send_per_user: Quota::per(30, second),
+            exports: Quota::per(3, Duration::from_secs(24 * 3600)),
         }
     }
 }
@@ -96,7 +109,12 @@ impl Api {
         })
     }
 
-    /// One user, if there is such a user.
+    /// One user whose account was not deleted, if there is such a user: nobody is added to anything who is gone.
+    pub(crate) async fn living_user(&self, user_id: UserId) -> Result<Option<User>, ApiError> {
+        Ok(self.user(user_id).await?.filter(|user| user.deleted_at.is_none()))
+    }
+
+    /// One user, if there is such a user. Of a deleted account it is the tombstone.
     pub(crate) async fn user(&self, user_id: UserId) -> Result<Option<User>, ApiError> {
         Ok(self.users.users(&[user_id]).await?.pop().flatten())
     }

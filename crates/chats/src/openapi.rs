@@ -22,11 +22,13 @@ use crate::router::all_routes;
 const BEARER: &str = "bearer";
 
 /// The families of operations, in reading order.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 13] = [
     ("service", "What the service is."),
     ("auth", "Signing in and out, and the tokens that show it."),
     ("users", "Who the caller is, and who others are."),
     ("contacts", "Whom the caller has listed."),
+    ("blocks", "Whom the caller has blocked."),
+    ("reports", "What the caller tells the operators."),
     ("presence", "Who is online, as far as they let it be seen."),
     ("chats", "The inbox, and chats with their members."),
     ("members", "Who is in a group, and what they may do."),

@@ -14,7 +14,8 @@ use utoipa_axum::routes;
 use crate::http::{ApiError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
 use crate::routes::{
-    auth, chats, contacts, devices, history, inbox, members, messages, presence, receipts, service, sessions, users,
+    account, auth, blocks, chats, contacts, devices, history, inbox, members, messages, presence, receipts, reports,
+    service, sessions, users,
 };
 use crate::{Api, openapi};
 
@@ -65,11 +66,15 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
     let routes = OpenApiRouter::default()
         .routes(routes!(auth::logout))
         .routes(routes!(auth::ws_ticket))
-        .routes(routes!(users::me, users::update_me))
+        .routes(routes!(users::me, users::update_me, account::delete_me))
+        .routes(routes!(account::export_me))
         .routes(routes!(users::lookup))
         .routes(routes!(users::user))
         .routes(routes!(contacts::contacts))
         .routes(routes!(contacts::add_contact, contacts::remove_contact))
+        .routes(routes!(blocks::blocks))
+        .routes(routes!(blocks::block, blocks::unblock))
+        .routes(routes!(reports::report))
         .routes(routes!(presence::presence))
         .routes(routes!(presence::query_presence))
         .routes(routes!(inbox::inbox, chats::create_chat))

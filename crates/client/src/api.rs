@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
 use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
-    AddMember, Around, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, History, Inbox, Lookup,
-    LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged, PresenceQuery,
-    PushRegistration, Receipts, RefreshTokens, RequestOtp, Revoked, SendMessage, Sessions, SignedIn, Tokens,
-    TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    AddMember, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, FileReport, History,
+    Inbox, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged,
+    PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked, SendMessage, Sessions,
+    SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -221,7 +221,7 @@ impl Api {
     }
 }
 
-/// Contacts and presence.
+/// Contacts, blocks, reports and presence.
 impl Api {
     /// A page of the user's contacts, by id, from the start or from the cursor of the page before.
     pub async fn contacts(&self, cursor: Option<&str>) -> Result<Paged<Contacts>, ApiError> {
@@ -240,6 +240,31 @@ impl Api {
     /// Takes somebody off the user's contacts, listed or not.
     pub async fn remove_contact(&self, user_id: UserId) -> Result<(), ApiError> {
         self.command(Method::DELETE, &format!("/contacts/{user_id}"), NO_BODY).await
+    }
+
+    /// A page of the users whom the user has blocked, by id, from the start or from the cursor of the page before.
+    pub async fn blocks(&self, cursor: Option<&str>) -> Result<Paged<Blocks>, ApiError> {
+        let path = match cursor {
+            None => "/blocks?limit=100".to_owned(),
+            Some(cursor) => format!("/blocks?limit=100&cursor={cursor}"),
+        };
+        self.read(Method::GET, &path, NO_BODY).await
+    }
+
+    /// Blocks somebody: neither can write to the other in their direct chat until the block is taken back, and they see
+    /// nothing of the user's presence. They are not told.
+    pub async fn block(&self, user_id: UserId) -> Result<(), ApiError> {
+        self.command(Method::PUT, &format!("/blocks/{user_id}"), NO_BODY).await
+    }
+
+    /// Takes the block of somebody back, blocked or not.
+    pub async fn unblock(&self, user_id: UserId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/blocks/{user_id}"), NO_BODY).await
+    }
+
+    /// Reports a message, a user or a chat to the operators.
+    pub async fn report(&self, report: &FileReport) -> Result<Reported, ApiError> {
+        self.call(Method::POST, "/reports", Some(report)).await
     }
 
     /// What the user sees of somebody's presence now.

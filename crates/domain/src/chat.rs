@@ -88,6 +88,11 @@ pub enum ChatCommand {
         role: Role,
     },
     Leave,
+    /// Leaves a group for good, because the account is deleted. Where an owner goes, the heir is the owner from then on; an
+    /// owner who is the last member leaves an empty group behind.
+    Depart {
+        heir: Option<UserId>,
+    },
     /// Silences the chat for the asking member until then; `None` unmutes.
     Mute {
         until: Option<Timestamp>,
@@ -119,6 +124,7 @@ impl ChatCommand {
             Self::AddMember { user_id, .. } | Self::RemoveMember { user_id } | Self::ChangeRole { user_id, .. } => {
                 Some(*user_id)
             }
+            Self::Depart { heir } => *heir,
             Self::Update(_) | Self::Leave | Self::Mute { .. } => None,
         }
     }
@@ -145,6 +151,11 @@ pub enum ChatRefusal {
     OwnerMustHandOver,
     #[error("a member is added as member or admin; the owner hands over by changing a role")]
     OwnerIsNotAdded,
+    // Nobody is told that they are blocked, so this has no reason.
+    #[error("you cannot open a chat with that user")]
+    Blocked,
+    #[error("you have blocked that user; unblock them first")]
+    Blocking,
 }
 
 /// What a permitted command does: the new rows and the events that tell of them. Written in one transaction.
@@ -237,6 +248,17 @@ pub fn decide(
         ChatCommand::Leave | ChatCommand::RemoveMember { .. } => {
             if actor.role == Role::Owner {
                 return Err(ChatRefusal::OwnerMustHandOver);
+            }
+            changed.member_count -= 1;
+            members.push(MemberChange::Removed(actor.user_id));
+            events.push(membership(actor.user_id, MembershipChange::Removed, actor.role));
+        }
+        ChatCommand::Depart { .. } => {
+            if actor.role == Role::Owner && chat.member_count > 1 {
+                let heir = target.filter(|heir| heir.user_id != actor.user_id);
+                let heir = heir.ok_or(ChatRefusal::OwnerMustHandOver)?;
+                members.push(MemberChange::Updated(Member { role: Role::Owner, ..heir.clone() }));
+                events.push(membership(heir.user_id, MembershipChange::RoleChanged, Role::Owner));
             }
             changed.member_count -= 1;
             members.push(MemberChange::Removed(actor.user_id));
@@ -348,6 +370,26 @@ mod tests {
             [MemberChange::Updated(member(2, Role::Owner)), MemberChange::Updated(member(1, Role::Admin))]
         );
         assert_eq!(change.events.len(), 2);
+    }
+
+    #[test]
+    fn whoever_departs_leaves_a_group_with_an_owner_or_empty() {
+        let depart = |heir: Option<u8>| ChatCommand::Depart { heir: heir.map(user) };
+        let gone = MemberChange::Removed(user(1));
+        for role in [Role::Member, Role::Admin] {
+            let change = try_it(role, None, depart(None)).unwrap();
+            assert_eq!((change.members, change.events.len()), (vec![gone.clone()], 1));
+        }
+        let change = try_it(Role::Owner, Some(Role::Admin), depart(Some(2))).unwrap();
+        assert_eq!(change.members, [MemberChange::Updated(member(2, Role::Owner)), gone.clone()]);
+        assert_eq!((change.chat.member_count, change.events.len()), (2, 2));
+
+        for heir in [None, Some(2)] {
+            assert_eq!(try_it(Role::Owner, None, depart(heir)), Err(ChatRefusal::OwnerMustHandOver));
+        }
+        let owner = member(1, Role::Owner);
+        let last = decide(&group(1), Some(&owner), None, &depart(None), Timestamp::default()).unwrap();
+        assert_eq!((last.members, last.chat.member_count), (vec![gone], 0));
     }
 
     #[test]

@@ -182,6 +182,11 @@ prefixed_id!(
     EventId,
     "evt_"
 );
+prefixed_id!(
+    /// One report of a user to the operators.
+    ReportId,
+    "rep_"
+);
 uuid_id!(
     /// A device, named by itself; it outlives its sessions.
     DeviceId

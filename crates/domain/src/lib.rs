@@ -17,10 +17,12 @@ mod message;
 mod presence;
 mod push;
 mod rate;
+mod report;
 mod sequence;
 mod session;
 mod text;
 mod time;
+mod trace;
 mod user;
 mod watermark;
 
@@ -29,15 +31,19 @@ pub use chat::{
 };
 pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, EventKind, MembershipChange};
-pub use ids::{ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, SessionId, UserId};
+pub use ids::{
+    ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, ReportId, SessionId, UserId,
+};
 pub use invariant::{Invariant, Plane};
 pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use presence::{PresenceView, PresenceVisibility, Relation, Standing};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};
 pub use rate::{Decision, Quota};
+pub use report::{Evidence, Report, ReportReason, ReportText, ReportTextError, Resolution, UnknownReason};
 pub use sequence::Sequence;
 pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenDigest};
 pub use text::{ChatName, DisplayName, TextError};
 pub use time::Timestamp;
+pub use trace::{TraceContext, TraceContextError};
 pub use user::{PhoneNumber, PhoneNumberError, User};
 pub use watermark::{Advance, WatermarkKind, Watermarks};

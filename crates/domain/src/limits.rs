@@ -32,6 +32,16 @@ pub const UNREAD_EXACT_MAX: usize = 1000;
 pub const RECEIPT_MEMBERS_MAX: usize = 100;
 /// Devices of one user that are registered for notifications, at the most.
 pub const PUSH_DEVICES_MAX: usize = 20;
+/// Users that one user has blocked, at the most.
+pub const BLOCKS_MAX: usize = 1000;
+/// Characters of the comment of a report, and of what its resolution says, at the most.
+pub const REPORT_TEXT_CHARS_MAX: usize = 1000;
+/// Reports of one user that were filed in the last [`REPORTS_PERIOD`] and are still open, at the most.
+pub const REPORTS_OPEN_MAX: usize = 20;
+/// The time in which open reports of one user are counted.
+pub const REPORTS_PERIOD: Duration = Duration::from_secs(24 * 3600);
+/// How long a report is kept after it was resolved.
+pub const REPORT_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
 /// Phone numbers in one lookup, at the most.
 pub const LOOKUP_NUMBERS_MAX: usize = 100;
 /// Users in one question or subscription about presence, at the most.

@@ -21,12 +21,15 @@ pub enum Relation {
     MutualContact,
     /// Everybody else, also whoever is listed by one side alone.
     Stranger,
+    /// Somebody whom the user has blocked, whatever else they are.
+    Blocked,
 }
 
 impl PresenceVisibility {
     /// Whether presence and last seen may be shown: one rule for questions, subscriptions and pushes.
     pub fn admits(self, viewer: Relation) -> bool {
         match (self, viewer) {
+            (_, Relation::Blocked) => false,
             (_, Relation::Oneself) | (Self::Everyone, _) | (Self::ContactsOnly, Relation::MutualContact) => true,
             (Self::ContactsOnly, Relation::Stranger) | (Self::Nobody, _) => false,
         }
@@ -81,11 +84,11 @@ mod tests {
     #[test]
     fn privacy_is_one_table() {
         use PresenceVisibility::{ContactsOnly, Everyone, Nobody};
-        use Relation::{MutualContact, Oneself, Stranger};
+        use Relation::{Blocked, MutualContact, Oneself, Stranger};
         let table = [
-            (Everyone, [(Oneself, true), (MutualContact, true), (Stranger, true)]),
-            (ContactsOnly, [(Oneself, true), (MutualContact, true), (Stranger, false)]),
-            (Nobody, [(Oneself, true), (MutualContact, false), (Stranger, false)]),
+            (Everyone, [(Oneself, true), (MutualContact, true), (Stranger, true), (Blocked, false)]),
+            (ContactsOnly, [(Oneself, true), (MutualContact, true), (Stranger, false), (Blocked, false)]),
+            (Nobody, [(Oneself, true), (MutualContact, false), (Stranger, false), (Blocked, false)]),
         ];
         for (visibility, rows) in table {
             for (viewer, is_admitted) in rows {

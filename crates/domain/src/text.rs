@@ -38,6 +38,13 @@ name!(
     DisplayName,
     DISPLAY_NAME_CHARS_MAX
 );
+impl DisplayName {
+    /// What everybody is called whose account was deleted.
+    pub fn deleted_account() -> Self {
+        Self("Deleted account".to_owned())
+    }
+}
+
 name!(
     /// What a group is called: 1 to 128 characters.
     ChatName,

@@ -15,6 +15,28 @@ pub struct User {
     pub updated_at: Timestamp,
     /// When they last came or went; absent for somebody who never connected.
     pub last_seen_at: Option<Timestamp>,
+    /// When their account was deleted. What is left is a tombstone, which old messages and members lists lead to.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl User {
+    /// What is left of a user whose account is deleted: the id that others' chats still name, and nothing of the person. A
+    /// tombstone stays as it is.
+    pub fn tombstone(&self, now: Timestamp) -> Self {
+        if self.deleted_at.is_some() {
+            return self.clone();
+        }
+        Self {
+            user_id: self.user_id,
+            phone_number: None,
+            display_name: DisplayName::deleted_account(),
+            presence_visibility: PresenceVisibility::Nobody,
+            created_at: self.created_at,
+            updated_at: now,
+            last_seen_at: None,
+            deleted_at: Some(now),
+        }
+    }
 }
 
 /// A phone number in E.164, `+` and 7 to 15 digits. `Debug` masks all but its last two digits.
@@ -62,6 +84,25 @@ mod tests {
             assert_eq!(bad.parse::<PhoneNumber>(), Err(PhoneNumberError), "{bad}");
         }
         assert!("+15551234567".parse::<PhoneNumber>().is_ok());
+    }
+
+    #[test]
+    fn of_a_deleted_account_the_first_tombstone_stays() {
+        let user = User {
+            user_id: UserId::from_bytes([1; 16]),
+            phone_number: Some("+15551234567".parse().unwrap()),
+            display_name: "Ada".to_owned().try_into().unwrap(),
+            presence_visibility: PresenceVisibility::Everyone,
+            created_at: Timestamp::from_millis(1),
+            updated_at: Timestamp::from_millis(2),
+            last_seen_at: Some(Timestamp::from_millis(3)),
+            deleted_at: None,
+        };
+        let tombstone = user.tombstone(Timestamp::from_millis(7));
+        assert_eq!((&tombstone.phone_number, tombstone.last_seen_at), (&None, None));
+        assert_eq!(tombstone.display_name.as_str(), "Deleted account");
+        assert_eq!(tombstone.deleted_at, Some(Timestamp::from_millis(7)));
+        assert_eq!(tombstone.tombstone(Timestamp::from_millis(9)), tombstone);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::{ChatId, ConnectionId, Event, Invariant, Message, UserId};
 use futures_util::future::join_all;
-use metrics::{counter, histogram};
-use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError, holds};
+use metrics::{counter, gauge, histogram};
+use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError, holds, trace};
 use protocol::frame::message_body;
-use tracing::{error, warn};
+use tracing::{Instrument, Span, debug_span, error, warn};
 
 use crate::owed::Owed;
 use crate::plan::{Plan, What};
@@ -45,6 +45,8 @@ impl Fanout {
             }
         };
         let mut owed = Owed::default();
+        // None is a number too, and not the same as no fanout.
+        gauge!("tidings_fanout_gateways_owed").set(0.0);
         loop {
             let records = tokio::select! {
                 biased;
@@ -59,12 +61,19 @@ impl Fanout {
                 }
             };
             let mut outgoing = Outgoing::new();
+            let mut spans = vec![];
             for record in &records {
-                while let Err(failure) = self.process(&record.event, &mut outgoing).await {
+                let span = span_of(&record.event);
+                while let Err(failure) = self.process(&record.event, &mut outgoing).instrument(span.clone()).await {
                     wait_out(failure).await;
+                }
+                if !span.is_disabled() {
+                    spans.push(span);
                 }
             }
             owed.note(self.deliver(outgoing).await);
+            // An event is processed when its pushes are handed over.
+            drop(spans);
             if !owed.is_empty() {
                 self.make_up(&mut owed).await;
             }
@@ -135,7 +144,7 @@ impl Fanout {
                 return;
             }
         };
-        let frame = frame();
+        let (frame, trace) = (frame(), trace::current());
         for (gateway, mut there) in gateways {
             // Routes answer in the order of the question, so one walk through the recipients finds them all.
             let mut rest = recipients.iter();
@@ -144,7 +153,7 @@ impl Fanout {
                 holds(Invariant::OnlyMembersReceive, asked, || format!("user {user_id} was to get a push of others"))
             });
             let recipients = there;
-            outgoing.entry(gateway).or_default().push(Push { recipients, except, frame: frame.clone() });
+            outgoing.entry(gateway).or_default().push(Push { recipients, except, frame: frame.clone(), trace });
         }
     }
 
@@ -154,6 +163,7 @@ impl Fanout {
         let delivered = outgoing.into_iter().map(async |(gateway, pushes)| {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
             let failure = self.delivery.deliver(&gateway, &pushes).await.err()?;
+            counter!("tidings_fanout_push_failures_total").increment(pushes.len() as u64);
             let name = &*gateway.0;
             warn!(error = &failure as &dyn std::error::Error, gateway = name, "pushes were lost; recipients will sync");
             Some((gateway, pushes))
@@ -167,7 +177,10 @@ impl Fanout {
     /// to it after this. Anybody else could remember an old list behind the event that voids it. When a chat moves to
     /// the consumer of another process, the cache that both share sees to that.
     async fn members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
-        if let Some(members) = self.cache.members(chat_id).await? {
+        let remembered = self.cache.members(chat_id).await?;
+        let outcome = if remembered.is_some() { "hit" } else { "miss" };
+        counter!("tidings_fanout_members_total", "outcome" => outcome).increment(1);
+        if let Some(members) = remembered {
             return Ok(members);
         }
         let members = self.stored_members(chat_id).await?;
@@ -188,7 +201,17 @@ impl Fanout {
     }
 }
 
+/// What is done for an event, behind its commit.
+fn span_of(event: &Event) -> Span {
+    let (event_id, context) = (event.event_id, trace::of(event.event_id));
+    debug_span!(
+        target: trace::TARGET, parent: None, "fanout", otel.kind = "consumer",
+        traceparent = context.map(tracing::field::display), %event_id, chat_id = %event.body.chat_id(),
+    )
+}
+
 async fn wait_out(failure: StoreError) {
+    counter!("tidings_fanout_waits_total").increment(1);
     error!(error = &failure as &dyn std::error::Error, "fanout waits for what it needs");
     tokio::time::sleep(RETRY_PAUSE).await;
 }

@@ -48,8 +48,8 @@ impl Fanout {
         };
         owed.gateways.retain(|gateway, _| live.contains(gateway));
         let resyncs = owed.gateways.iter().map(|(gateway, users)| {
-            let push =
-                Push { recipients: users.iter().copied().collect(), except: None, frame: Resync::missed_pushes() };
+            let recipients = users.iter().copied().collect();
+            let push = Push { recipients, except: None, frame: Resync::missed_pushes(), trace: None };
             (gateway.clone(), vec![push])
         });
         let lost = self.deliver(resyncs.collect()).await;

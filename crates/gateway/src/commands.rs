@@ -50,6 +50,7 @@ impl Gateway {
     /// Begins a command. Limits are taken and a send has its place in the order before this returns, so commands begun
     /// one after another keep their order however their ends are awaited.
     pub(crate) async fn begin(self: &Arc<Self>, peer: &Arc<Peer>, command: Command) -> Pending {
+        counter!("tidings_gateway_commands_total", "command" => name(&command)).increment(1);
         let kind = Kind::of(&command);
         let user_id = peer.user_id;
         let limits = &self.config.limits;
@@ -102,10 +103,8 @@ impl Gateway {
                 self.hub.watches.unwatch(peer, &user_ids);
                 finished(kind, None, Ok(None))
             }
-            Command::CountUnknown => {
-                counter!("tidings_gateway_frames_unknown_total").increment(1);
-                finished(kind, None, Ok(None))
-            }
+            // It was counted with the others.
+            Command::CountUnknown => finished(kind, None, Ok(None)),
         }
     }
 
@@ -211,6 +210,19 @@ impl Gateway {
     }
 }
 
+/// What a command is counted as.
+fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Send { .. } => "send_message",
+        Command::Sync { .. } => "sync_request",
+        Command::Advance { .. } => "advance",
+        Command::Typing { .. } => "typing",
+        Command::PresenceSubscribe { .. } => "presence_subscribe",
+        Command::PresenceUnsubscribe { .. } => "presence_unsubscribe",
+        Command::CountUnknown => "unknown",
+    }
+}
+
 fn finished(kind: Kind, request_id: Option<RequestId>, outcome: Result<Option<Bytes>, ErrorBody>) -> Pending {
     std::future::ready(Finished { kind, request_id, outcome }).boxed()
 }
@@ -220,6 +232,8 @@ fn ingest_error(failure: IngestError) -> ErrorBody {
         IngestError::ChatNotFound => ErrorCode::NotFound,
         IngestError::NotAMember => ErrorCode::NotAMember,
         IngestError::IdempotencyKeyReused => ErrorCode::IdempotencyKeyReused,
+        IngestError::Blocked => ErrorCode::Forbidden,
+        IngestError::Blocking => ErrorCode::InvalidOperation,
         IngestError::CounterMissing => ErrorCode::CounterMissing,
         IngestError::Unreadable => ErrorCode::InternalError,
         IngestError::AboveHead { .. } => ErrorCode::InvalidSequence,

@@ -8,18 +8,20 @@ use std::time::{Duration, Instant};
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
 use bytes::Bytes;
-use domain::Timestamp;
+use domain::{Timestamp, TraceContext};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use metrics::counter;
 use protocol::frame::{ConnectionEstablished, ServerFrame};
-use protocol::{CloseReason, Connection, Output, PROTOCOL_VERSION, Pressure};
+use protocol::{CloseReason, Command, Connection, Output, PROTOCOL_VERSION, Pressure};
 use tokio::time::Sleep;
 use tokio_tungstenite::tungstenite;
 
 use crate::Gateway;
 use crate::commands::{Finished, Kind, Pending};
 use crate::hub::Admitted;
+use crate::mailbox::Pushed;
+use crate::spans;
 
 /// Answers that may wait for the socket before no further frame is read, in number and in bytes.
 const ANSWERS_MAX: usize = 64;
@@ -43,6 +45,8 @@ pub(crate) struct Driver<S> {
     answers: VecDeque<Bytes>,
     unflushed: bool,
     timer: Pin<Box<Sleep>>,
+    /// The trace that the client's handshake was in.
+    inbound: Option<TraceContext>,
 }
 
 /// What the connection was waiting for.
@@ -64,7 +68,13 @@ pub trait Socket: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Er
 impl<S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin> Socket for S {}
 
 impl<S: Socket> Driver<S> {
-    pub(crate) fn new(socket: S, gateway: Arc<Gateway>, admitted: Admitted, token_expires_at: Timestamp) -> Self {
+    pub(crate) fn new(
+        socket: S,
+        gateway: Arc<Gateway>,
+        admitted: Admitted,
+        token_expires_at: Timestamp,
+        inbound: Option<TraceContext>,
+    ) -> Self {
         let now = now();
         let expires_at = now + token_expires_at.since(gateway.now());
         let connection = Connection::new(gateway.config.timing, now, expires_at);
@@ -79,6 +89,7 @@ impl<S: Socket> Driver<S> {
             answers: VecDeque::new(),
             unflushed: false,
             timer,
+            inbound,
         }
     }
 
@@ -111,8 +122,7 @@ impl<S: Socket> Driver<S> {
                     Output::Send(frame) => self.answers.push_back(frame),
                     Output::Command(command) => {
                         self.pages_under_way += usize::from(Kind::of(&command) == Kind::Page);
-                        let pending = self.gateway.begin(&self.admitted.peer, command).await;
-                        self.commands.push(pending);
+                        self.begin(command).await;
                     }
                     Output::Close(reason) => closing = Some(reason),
                 }
@@ -216,7 +226,11 @@ impl<S: Socket> Driver<S> {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => return Ok(()),
             }
-            let Some(frame) = self.answers.pop_front().or_else(|| self.admitted.peer.mailbox.pop()) else { break };
+            let answer = self.answers.pop_front().map(Pushed::from);
+            // Its span ends with this round.
+            let Some(Pushed { frame, span: _written }) = answer.or_else(|| self.admitted.peer.mailbox.pop()) else {
+                break;
+            };
             Pin::new(&mut self.socket).start_send(text(frame))?;
             self.unflushed = true;
         }
@@ -234,10 +248,14 @@ impl<S: Socket> Driver<S> {
         self.connection.handle_end();
         while let Some(output) = self.connection.poll_output() {
             if let Output::Command(command) = output {
-                let pending = self.gateway.begin(&self.admitted.peer, command).await;
-                self.commands.push(pending);
+                self.begin(command).await;
             }
         }
+    }
+
+    async fn begin(&mut self, command: Command) {
+        let pending = spans::begin(&self.gateway, &self.admitted.peer, command, self.inbound).await;
+        self.commands.push(pending);
     }
 
     /// Writes the last answers and the close frame, if the client still takes them, and waits for the client's own.

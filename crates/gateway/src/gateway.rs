@@ -7,7 +7,7 @@ use domain::Quota;
 use ports::{Clock, Displacement, Identity, Ids, Ingest, Presences, RateLimiter, RouteWriter, Routes, Signals};
 use protocol::Timing;
 
-use crate::Hub;
+use crate::{Hub, Origins};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -20,6 +20,8 @@ pub struct Config {
     /// What ends a connection, and when.
     pub timing: Timing,
     pub limits: Limits,
+    /// Whose pages may connect.
+    pub origins: Origins,
 }
 
 /// How often a client may do what; `None` is as often as it likes.

@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
@@ -8,18 +8,19 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use domain::limits::FRAME_BYTES_MAX;
-use domain::{DeviceId, Timestamp, UserId};
+use domain::{DeviceId, Timestamp, TraceContext, UserId};
 use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
-use metrics::counter;
+use metrics::{counter, histogram};
 use ports::{IdentityError, LimitKey, Principal, Route, StoreError};
 use serde::{Deserialize, Serialize};
-use tracing::{error, warn};
+use tracing::{Instrument, error, warn};
 
 use crate::Gateway;
 use crate::driver::{Driver, Socket};
 use crate::hub::{Admitted, Refused};
 use crate::peer::Peer;
+use crate::spans;
 
 /// What one read of a socket may bring. Every open connection holds a buffer of this size.
 const READ_BUFFER_BYTES: usize = 2048;
@@ -41,10 +42,22 @@ pub(crate) async fn handle(
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
-    match admit(&gateway, parameters, &headers, upgrade).await {
-        Ok(response) => response,
+    let begun = Instant::now();
+    let inbound = spans::inbound(&headers);
+    let span = spans::handshake(inbound);
+    let admitted = admit(&gateway, parameters, &headers, upgrade, inbound).instrument(span.clone()).await;
+    histogram!("tidings_gateway_handshake_seconds").record(begun.elapsed());
+    match admitted {
+        Ok(response) => {
+            counter!("tidings_gateway_handshakes_total").increment(1);
+            response
+        }
         Err(refusal) => {
             counter!("tidings_gateway_handshakes_refused_total", "error" => refusal.error).increment(1);
+            span.record("refused", refusal.error);
+            if refusal.status.is_server_error() {
+                span.record("error", &*refusal.message);
+            }
             refusal.into_response()
         }
     }
@@ -55,12 +68,16 @@ async fn admit(
     parameters: Result<Query<Parameters>, QueryRejection>,
     headers: &HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    inbound: Option<TraceContext>,
 ) -> Result<Response, Refusal> {
+    if !gateway.config.origins.permit(headers) {
+        return Err(Refusal::foreign_page());
+    }
     let Query(parameters) = parameters.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
     let device_id = device(&parameters, headers)?;
     let principal = gateway.identify(credential(&parameters, headers)?, device_id).await?;
     let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
-    let entrant = gateway.admit(principal, device_id).await?;
+    let entrant = Entrant { inbound, ..gateway.admit(principal, device_id).await? };
     Ok(upgrade
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(WRITE_BUFFER_BYTES)
@@ -83,12 +100,13 @@ pub struct Entrant {
     gateway: Arc<Gateway>,
     admitted: Admitted,
     token_expires_at: Timestamp,
+    inbound: Option<TraceContext>,
 }
 
 impl Entrant {
     /// Runs the connection to its end.
     pub async fn converse(self, socket: impl Socket) {
-        Driver::new(socket, self.gateway, self.admitted, self.token_expires_at).run().await;
+        Driver::new(socket, self.gateway, self.admitted, self.token_expires_at, self.inbound).run().await;
     }
 }
 
@@ -138,7 +156,7 @@ impl Gateway {
                 );
             }
         }
-        Ok(Entrant { gateway: self.clone(), admitted, token_expires_at: principal.token_expires_at })
+        Ok(Entrant { gateway: self.clone(), admitted, token_expires_at: principal.token_expires_at, inbound: None })
     }
 }
 
@@ -208,6 +226,12 @@ impl Refusal {
 
     fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    /// A browser says whose page has opened the socket, and it is nobody's who was let in.
+    fn foreign_page() -> Self {
+        let message = "pages of this origin may not connect; the operator names those that may in `allowed_origins`";
+        Self::new(StatusCode::FORBIDDEN, "forbidden_origin", message)
     }
 
     fn rate_limited(limit: &'static str, retry_after: Duration) -> Self {

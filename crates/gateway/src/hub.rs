@@ -14,7 +14,9 @@ use tracing::warn;
 
 use crate::beats::Orders;
 use crate::departures::{Departures, Ending};
+use crate::mailbox::Pushed;
 use crate::peer::Peer;
+use crate::spans;
 use crate::watches::Watches;
 
 const SHARDS: usize = 64;
@@ -55,6 +57,7 @@ impl Hub {
     pub fn new(id: GatewayId, connections_max: usize) -> Self {
         // None is a number too, and not the same as no gateway.
         gauge!("tidings_gateway_connections").set(0);
+        gauge!("tidings_gateway_connections_max").set(connections_max as f64);
         Self {
             id,
             connections_max,
@@ -265,12 +268,13 @@ impl Drop for Admitted {
 impl Delivery for Hub {
     async fn deliver(&self, _gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let mut pushed = 0;
-        for Push { recipients, except, frame } in pushes {
+        for Push { recipients, except, frame, trace } in pushes {
+            let span = trace.and_then(|trace| spans::push(trace, recipients.len()));
             for user_id in recipients {
                 let shard = self.shard(*user_id);
                 for peer in shard.get(user_id).into_iter().flatten() {
                     if Some(peer.connection_id) != *except {
-                        peer.mailbox.push(frame.clone());
+                        peer.mailbox.push(Pushed { frame: frame.clone(), span: span.clone() });
                         pushed += 1;
                     }
                 }

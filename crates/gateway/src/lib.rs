@@ -4,10 +4,11 @@
 //! nothing: what a client asks for goes to the port `Ingest`, and what others did comes in through [`Hub`], its half of
 //! the port `Delivery`. It is handed no store and no log.
 //!
-//! In reading order: `handshake` admits a socket, `hub` knows all of them, `peer` is one as others see it, `mailbox` where
-//! pushes for it wait. `driver` runs one, `commands` does what its client asks for, `watches` knows whose presence it is
-//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all, `drain` has
-//! clients go elsewhere.
+//! In reading order: `handshake` admits a socket, `origins` says from whose pages, `hub` knows all of them, `peer` is
+//! one as others see it, `mailbox` where pushes for it wait. `driver` runs one, `commands` does what its client asks
+//! for, `watches` knows whose presence it is shown. `beats` keeps the routes, `departures` takes them back, `gap` makes
+//! up for what was lost on its way to all, `drain` has clients go elsewhere, `spans` is what a trace shows
+//! of all this.
 
 mod beats;
 mod commands;
@@ -19,7 +20,9 @@ mod gateway;
 mod handshake;
 mod hub;
 mod mailbox;
+mod origins;
 mod peer;
+mod spans;
 mod watches;
 #[cfg(test)]
 mod world;
@@ -28,3 +31,4 @@ pub use driver::Socket;
 pub use gateway::{Config, Gateway, Limits, router};
 pub use handshake::{Credential, Entrant, Refusal};
 pub use hub::Hub;
+pub use origins::Origins;

@@ -4,6 +4,7 @@ use std::task::Waker;
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
 use protocol::{CloseReason, Outbox, Pressure};
+use tracing::Span;
 
 /// What waits for one connection from outside of it: pushes, and perhaps the order to close.
 ///
@@ -16,13 +17,33 @@ pub(crate) struct Mailbox {
 
 #[derive(Debug, Default)]
 struct Inner {
-    outbox: Outbox,
+    outbox: Outbox<Pushed>,
     close: Option<CloseReason>,
 }
 
+/// A frame that was pushed. Its span, if it is in a trace, ends when the last of its recipients has written it or never
+/// will.
+#[derive(Debug)]
+pub(crate) struct Pushed {
+    pub(crate) frame: Bytes,
+    pub(crate) span: Option<Box<Span>>,
+}
+
+impl From<Bytes> for Pushed {
+    fn from(frame: Bytes) -> Self {
+        Self { frame, span: None }
+    }
+}
+
+impl AsRef<[u8]> for Pushed {
+    fn as_ref(&self) -> &[u8] {
+        &self.frame
+    }
+}
+
 impl Mailbox {
-    pub(crate) fn push(&self, frame: Bytes) {
-        self.lock().outbox.push(frame);
+    pub(crate) fn push(&self, pushed: impl Into<Pushed>) {
+        self.lock().outbox.push(pushed.into());
         self.waker.wake();
     }
 
@@ -37,7 +58,7 @@ impl Mailbox {
         self.waker.register(waker);
     }
 
-    pub(crate) fn pop(&self) -> Option<Bytes> {
+    pub(crate) fn pop(&self) -> Option<Pushed> {
         self.lock().outbox.pop()
     }
 

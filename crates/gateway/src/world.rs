@@ -22,7 +22,7 @@ use tokio::time::{self, Instant};
 
 use crate::hub::{Admitted, Hub, Refused};
 use crate::peer::Peer;
-use crate::{Config, Gateway, Limits};
+use crate::{Config, Gateway, Limits, Origins};
 
 pub(crate) const BEAT: Duration = Duration::from_secs(5);
 pub(crate) const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
@@ -56,6 +56,7 @@ impl World {
                 expiry: EXPIRY,
                 timing,
                 limits,
+                origins: Origins::default(),
             },
             displacement: hub.clone(),
             hub,
@@ -128,7 +129,7 @@ impl World {
 
 /// What was pushed to a connection since this was last asked.
 pub(crate) fn pushed(peer: &Peer) -> Vec<ServerFrame> {
-    std::iter::from_fn(|| peer.mailbox.pop())
+    std::iter::from_fn(|| peer.mailbox.pop().map(|pushed| pushed.frame))
         .map(|frame| Outbound::parse(str::from_utf8(&frame).unwrap()).unwrap().frame)
         .collect()
 }

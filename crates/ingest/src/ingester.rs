@@ -5,10 +5,10 @@ use async_trait::async_trait;
 use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use metrics::{gauge, histogram};
+use metrics::{counter, gauge, histogram};
 use ports::{
     ChatReader, Clock, Ids, Ingest, IngestError, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
-    SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore,
+    SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore, trace,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -59,6 +59,7 @@ impl Ingester {
     /// Starts the lanes as tasks of `tasks`. They end when the ingester is dropped and what waits is committed.
     pub fn start(config: Config, ports: Ports, tasks: &mut JoinSet<()>) -> Self {
         gauge!("tidings_ingest_queue_sends").set(0);
+        gauge!("tidings_ingest_queue_sends_max").set((config.lanes.max(1) * config.queue_len_max) as f64);
         let lanes = (0..config.lanes.max(1))
             .map(|_| {
                 let (sender, queue) = mpsc::channel(config.queue_len_max);
@@ -67,6 +68,11 @@ impl Ingester {
             })
             .collect();
         Self { config, ports, lanes }
+    }
+
+    /// Sends that wait in the lanes.
+    pub fn waiting(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.max_capacity() - lane.capacity()).sum()
     }
 
     fn lane(&self, chat_id: ChatId) -> &mpsc::Sender<Waiting> {
@@ -117,7 +123,8 @@ impl Ingest for Ingester {
             origin_connection_id: request.origin_connection_id,
         };
         let begun = Instant::now();
-        let waiting = Waiting { message, deadline: begun + self.config.deadline, reply };
+        let span = trace::current_span();
+        let waiting = Waiting { message, deadline: begun + self.config.deadline, reply, span };
         match self.lane(request.chat_id).try_send(waiting) {
             Ok(()) => gauge!("tidings_ingest_queue_sends").increment(1),
             Err(mpsc::error::TrySendError::Full(refused)) => lane::answer(refused.reply, Err(IngestError::Busy)),
@@ -135,7 +142,16 @@ impl Ingest for Ingester {
     }
 
     async fn sync(&self, request: SyncRequest) -> Result<Page, IngestError> {
-        self.within_deadline(self.sync_now(request)).await
+        let begun = Instant::now();
+        let page = self.within_deadline(self.sync_now(request)).await;
+        histogram!("tidings_ingest_sync_seconds").record(begun.elapsed());
+        let outcome = match &page {
+            Ok(_) => "page",
+            Err(IngestError::Unavailable { .. } | IngestError::Busy) => "unavailable",
+            Err(_) => "refused",
+        };
+        counter!("tidings_ingest_syncs_total", "outcome" => outcome).increment(1);
+        page
     }
 
     async fn advance(

@@ -8,6 +8,7 @@
 //! both assert of a store's answers.
 
 mod checks;
+mod hot_chats;
 mod ingester;
 mod lane;
 mod relay;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use domain::{ChatId, Event, EventBody, Sequence};
 use futures_util::{FutureExt, StreamExt, stream};
 use metrics::{counter, gauge, histogram};
-use ports::{Clock, Committed, EventProducer, Outbox, StoreError};
+use ports::{Clock, Committed, EventProducer, Outbox, StoreError, trace};
 use quick_cache::unsync::Cache;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::warn;
+use tracing::field::Empty;
+use tracing::{Span, debug_span, warn};
 
 use crate::checks;
 
@@ -182,7 +183,12 @@ impl Relay {
         if events.is_empty() {
             return Ok(());
         }
-        self.producer.publish(events).await?;
+        let spans: Vec<Span> = events.iter().filter_map(|event| publish_span(event)).collect();
+        self.producer.publish(events).await.inspect_err(|failure| {
+            for span in &spans {
+                span.record("error", tracing::field::display(failure));
+            }
+        })?;
         let now = self.clock.now();
         for event in events {
             histogram!("tidings_relay_delay_seconds").record(now.since(event.event_time).as_secs_f64());
@@ -217,6 +223,19 @@ enum Caught {
     /// Messages, up to here; the store has been told.
     Messages(Sequence),
     Changes,
+}
+
+/// The way of an event into the log, if it is in a trace. Whoever consumes the event goes on from here.
+fn publish_span(event: &Event) -> Option<Span> {
+    let (event_id, context) = (event.event_id, trace::of(event.event_id)?);
+    let span = debug_span!(
+        target: trace::TARGET, parent: None, "publish", otel.kind = "producer", traceparent = %context, %event_id,
+        error = Empty,
+    );
+    if let Some(context) = trace::context(&span) {
+        trace::remember(event_id, context);
+    }
+    Some(span)
 }
 
 fn sequence(event: Option<&Arc<Event>>) -> Option<Sequence> {

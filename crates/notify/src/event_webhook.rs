@@ -315,6 +315,9 @@ impl EventWebhook {
                 Ok(lag) => gauge!("tidings_webhook_lag_events").set(lag as f64),
                 Err(failure) => warn!(error = &failure as &dyn std::error::Error, "the lag of the webhook is unknown"),
             }
+            let failing =
+                self.outcomes.lock().expect("no holder of this lock panics").failing_for(self.ports.clock.now());
+            gauge!("tidings_webhook_failing_seconds").set(failing);
             tokio::time::sleep(LAG_INTERVAL).await;
         }
     }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use domain::Timestamp;
 use metrics::counter;
 use webhook::CallError;
@@ -45,6 +47,11 @@ impl Outcomes {
                 self.last_error = Some(error.to_string());
             }
         }
+    }
+
+    /// For how long every try has failed.
+    pub(crate) fn failing_for(&self, now: Timestamp) -> Duration {
+        self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     pub(crate) fn status(&self, lag: u64) -> WebhookStatus {

@@ -48,6 +48,9 @@ struct Claims<'a> {
 }
 
 impl VapidKeys {
+    /// The name of their file in a data directory.
+    pub const FILE: &str = VapidRecord::FILE;
+
     /// Opens the keys of a data directory, or makes them. Blocks on the disk.
     pub fn open(directory: &Path) -> Result<Self, KeyFileError> {
         let file = KeyFile::<VapidRecord>::new(directory);

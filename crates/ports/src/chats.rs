@@ -132,8 +132,9 @@ pub trait ChatReader: Send + Sync {
 /// and a new member's watermarks start at the head of that moment.
 #[async_trait]
 pub trait ChatWriter: Send + Sync {
-    /// Opens the direct chat of a pair. However many ask at once, from either side, one chat comes of it.
-    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError>;
+    /// Opens the direct chat of a pair. However many ask at once, from either side, one chat comes of it. A pair that has none
+    /// gets none while one has blocked the other ([`BlockStore`](crate::BlockStore)).
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError>;
 
     /// Opens a group. The same id again, by the same owner, answers with the group that is there.
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError>;

@@ -51,6 +51,11 @@ impl CommitQueue {
         }
     }
 
+    /// Messages and changes that wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().len
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().expect("nothing panics with the queue in hand")
     }

@@ -18,9 +18,9 @@ use async_trait::async_trait;
 use domain::ChatId;
 
 use crate::{
-    ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, EventLog, LastSeenStore, MessageReader,
-    MessageWriter, NoticeStore, Outbox, PushDeviceStore, RequestStore, RouteWriter, Routes, SessionStore, Transitions,
-    UserReader, UserWriter, WatermarkStore,
+    AccountStore, BlockStore, ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, EventLog,
+    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, NoticeStore, Outbox, PushDeviceStore, ReportStore,
+    RequestStore, RouteWriter, Routes, SessionStore, Transitions, UserReader, UserWriter, WatermarkStore,
 };
 
 mod fixtures;
@@ -28,10 +28,13 @@ mod list;
 mod peopled;
 mod violations;
 
+pub mod accounts;
+pub mod blocks;
 pub mod chats;
 pub mod codes;
 pub mod contacts;
 pub mod dead_letters;
+pub mod expiry;
 pub mod last_seen;
 pub mod limits;
 pub mod log;
@@ -42,10 +45,12 @@ pub mod outbox;
 pub mod pages;
 pub mod peers;
 pub mod push_devices;
+pub mod reports;
 pub mod requests;
 pub mod routes;
 pub mod sessions;
 pub mod tickets;
+pub mod transfer;
 pub mod transitions;
 pub mod unread;
 pub mod users;
@@ -71,6 +76,10 @@ pub struct Stores {
     pub user_reader: Arc<dyn UserReader>,
     /// Keeps who has listed whom.
     pub contacts: Arc<dyn ContactStore>,
+    /// Keeps who has blocked whom.
+    pub blocks: Arc<dyn BlockStore>,
+    /// Keeps what users report.
+    pub reports: Arc<dyn ReportStore>,
     /// Keeps when users were last seen.
     pub last_seen: Arc<dyn LastSeenStore>,
     /// Keeps logins.
@@ -89,6 +98,10 @@ pub struct Stores {
     pub notices: Arc<dyn NoticeStore>,
     /// Keeps what could not be delivered.
     pub dead_letters: Arc<dyn DeadLetterStore>,
+    /// Deletes accounts.
+    pub accounts: Arc<dyn AccountStore>,
+    /// Has messages end sooner.
+    pub expirer: Arc<dyn MessageExpirer>,
     /// Breaks the store. Whatever the store needs to live, a directory for instance, can be kept alive in here too.
     pub sabotage: Arc<dyn Sabotage>,
 }

@@ -61,6 +61,12 @@ pub enum IngestError {
     /// A retry has other content than the first try.
     #[error("this client_message_id was used for a message with other content, content type or ttl")]
     IdempotencyKeyReused,
+    /// The other of a direct chat has blocked the sender, who is not told so.
+    #[error("you cannot write to this user")]
+    Blocked,
+    /// The sender has blocked the other of a direct chat.
+    #[error("you have blocked this user; unblock them to write to them")]
+    Blocking,
     /// The chat's head row is gone.
     #[error("this chat cannot take messages until an operator has repaired it")]
     CounterMissing,

@@ -3,7 +3,7 @@
 //! An assertion stands where a plane takes an answer from a neighbour, or a store is about to commit, and costs nothing
 //! there: no read, no allocation. Whoever finds that something does not hold refuses the operation, as if the neighbour had
 //! failed, and never ends the process: one damaged chat is no reason to stop the others. The violation is counted, and an
-//! alert fires (`deploy/prometheus/invariants.rules.yml`).
+//! alert fires (`deploy/prometheus/processes.rules.yml`).
 
 use std::fmt::Display;
 

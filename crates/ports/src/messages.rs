@@ -92,6 +92,10 @@ pub enum SendRefusal {
     NotAMember,
     /// The same send id came before with other content, content type or ttl (G2).
     KeyReused,
+    /// The chat is a direct one, and the other has blocked the sender at the moment of the commit.
+    Blocked,
+    /// The chat is a direct one, and the sender has blocked the other.
+    Blocking,
     /// The chat has no head row: a correctness incident that an operator repairs.
     CounterMissing,
     /// A row of the chat does not decode: an operator has to look. The other chats of the batch do not suffer for it.
@@ -101,8 +105,9 @@ pub enum SendRefusal {
 /// Writes messages: the commit.
 ///
 /// `append` judges each send of the batch in its order, as if they came one by one: membership first, then the
-/// idempotency key `(chat, sender, client_message_id)`, then the next sequence of the chat. Message, key, head and event
-/// of the log become durable in one atomic commit, before `append` returns `Ok`; a crash leaves all of them or none.
+/// idempotency key `(chat, sender, client_message_id)`, then blocks ([`BlockStore`](crate::BlockStore)), then the next
+/// sequence of the chat. Message, key, head and event of the log become durable in one atomic commit, before `append`
+/// returns `Ok`; a crash leaves all of them or none.
 /// Outcomes are in the order of the batch.
 ///
 /// Sequences of a chat start at 1, grow by exactly 1, and become visible in order (G3): a refused or repeated send uses

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, DeviceId, SessionId, Timestamp, UserId, Watermarks};
+use domain::{ChatId, ConnectionId, DeviceId, SessionId, Timestamp, TraceContext, UserId, Watermarks};
 
 use crate::StoreError;
 
@@ -90,6 +90,8 @@ pub struct Push {
     pub except: Option<ConnectionId>,
     /// The frame as JSON text, encoded once and shared by all recipients.
     pub frame: Bytes,
+    /// The trace it is part of, if that is followed.
+    pub trace: Option<TraceContext>,
 }
 
 /// Brings pushes to gateways. Best effort (G6): what is lost on the way is found by sync.

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
 use domain::{Invariant, PresenceView, Relation, Timestamp, User, UserId};
+use futures_util::try_join;
 use ports::{Look, Presences, StoreError, holds};
 use tracing::warn;
 
@@ -35,11 +36,38 @@ impl Presence {
             .copied()
             .filter(|look| users.get(&look.user_id).is_some_and(|user| user.presence_visibility.asks_contacts()))
             .collect();
-        let mutual = self.mutual_contacts(asked).await?;
+        let at_others = looks.iter().copied().filter(|look| {
+            let shows = users.get(&look.user_id).is_some_and(|user| user.presence_visibility.shows_anybody());
+            shows && look.viewer != look.user_id
+        });
+        let (mutual, blocked) = try_join!(self.mutual_contacts(asked), self.blocked(at_others.collect()))?;
         let visible = looks.iter().map(|look| {
-            users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation(*look, &mutual))).cloned()
+            let relation = if blocked.contains(look) { Relation::Blocked } else { relation(*look, &mutual) };
+            users.get(&look.user_id).filter(|user| user.presence_visibility.admits(relation)).cloned()
         });
         Ok(visible.collect())
+    }
+
+    /// Whether a viewer may see a user as far as the setting and contacts go, blocked or not.
+    pub(crate) async fn admits_by_setting(&self, user_id: UserId, viewer: UserId) -> Result<bool, StoreError> {
+        let look = Look { viewer, user_id };
+        let users = self.users_by_id([user_id].into_iter()).await?;
+        let mutual = self.mutual_contacts(vec![look]).await?;
+        Ok(users.get(&user_id).is_some_and(|user| user.presence_visibility.admits(relation(look, &mutual))))
+    }
+
+    /// Those of the looks in which the viewer is blocked by whom they look at.
+    pub(crate) async fn blocked(&self, looks: Vec<Look>) -> Result<HashSet<Look>, StoreError> {
+        if looks.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let pairs: Vec<_> = looks.iter().map(|look| (look.user_id, look.viewer)).collect();
+        let blocked = self.blocks.blocked(&pairs).await?;
+        let answers = || format!("{} answers on {} blocks", blocked.len(), pairs.len());
+        if !holds(Invariant::PrivacyEnforced, blocked.len() == pairs.len(), answers) {
+            return Err(StoreError::unavailable(answers()));
+        }
+        Ok(looks.into_iter().zip(blocked).filter_map(|(look, is_blocked)| is_blocked.then_some(look)).collect())
     }
 
     /// Users by id; those who do not exist are missing.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use domain::{PresenceView, UserId};
 use futures_util::future::join_all;
 use ports::{
-    ChatReader, Clock, ContactStore, GatewayId, LastSeenStore, MessageReader, PresenceNews, Routes, StoreError,
-    Transitions, UserReader, Watchers,
+    BlockStore, ChatReader, Clock, ContactStore, GatewayId, LastSeenStore, MessageReader, PresenceNews, Routes,
+    StoreError, Transitions, UserReader, Watchers,
 };
 use tracing::warn;
 
@@ -25,6 +25,8 @@ pub struct Presence {
     pub last_seen: Arc<dyn LastSeenStore>,
     /// Reads who has listed whom.
     pub contacts: Arc<dyn ContactStore>,
+    /// Reads who has blocked whom.
+    pub blocks: Arc<dyn BlockStore>,
     /// Reads who shares a chat with whom.
     pub chats: Arc<dyn ChatReader>,
     /// Reads which chats are active.

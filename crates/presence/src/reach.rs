@@ -2,6 +2,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use domain::limits::BLOCKS_MAX;
 use domain::{ChatId, PresenceVisibility, Timestamp, UserId};
 use ports::{GatewayId, Look, StoreError};
 
@@ -28,7 +29,7 @@ impl Presence {
     /// Who is told unasked that a user has come or gone, under a setting.
     ///
     /// The cost is bounded however many chats the user is in: one round for their memberships, one for the heads of their
-    /// chats, at most five for members, one for routes and one for contacts.
+    /// chats, at most five for members, one for blocks, one for routes and one for contacts.
     pub(crate) async fn recipients(
         &self,
         user_id: UserId,
@@ -41,10 +42,12 @@ impl Presence {
         if visibility.asks_contacts() && self.contacts.contacts(user_id, None, 1).await?.is_empty() {
             return Ok(ByGateway::new());
         }
-        let partners = self.partners(user_id).await?;
+        let mut partners = self.partners(user_id).await?;
         if partners.is_empty() {
             return Ok(ByGateway::new());
         }
+        let blocked = BTreeSet::from_iter(self.blocks.blocks(user_id, None, BLOCKS_MAX).await?);
+        partners.retain(|partner| !blocked.contains(partner));
         let mut online = self.routes.gateways(&partners).await?;
         if !visibility.asks_contacts() {
             return Ok(online);

@@ -27,6 +27,15 @@ impl Presence {
         }
     }
 
+    /// Tells somebody whom a user has blocked, or blocks no longer, what they see of that user from now on. They are not told
+    /// why: it looks as if the user went, or came.
+    pub async fn block_changed(&self, user_id: UserId, blocked_id: UserId, is_blocked: bool) {
+        if let Err(failure) = self.tell_block(user_id, blocked_id, is_blocked).await {
+            warn!(error = &failure as &dyn std::error::Error, "a user was not told of what they may see no longer");
+            self.doubt([user_id]);
+        }
+    }
+
     async fn tell_visibility(
         &self,
         user_id: UserId,
@@ -58,10 +67,21 @@ impl Presence {
                 continue;
             }
             let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
-            let is_told = share_a_chat && view == PresenceView::Online;
+            let is_blocked = !self.blocked(vec![Look { viewer, user_id }]).await?.is_empty();
+            let is_told = share_a_chat && view == PresenceView::Online && !is_blocked;
             let recipients = if is_told { self.routes.gateways(&[viewer]).await? } else { ByGateway::new() };
             news.push(News { user_id, view: if are_mutual { view } else { HIDDEN }, recipients });
         }
         self.tell(&news).await
+    }
+
+    async fn tell_block(&self, user_id: UserId, viewer: UserId, is_blocked: bool) -> Result<(), StoreError> {
+        let view = self.look(&[Look { viewer: user_id, user_id }]).await?.remove(0);
+        // Whom the setting does not admit has seen nothing, and learns nothing now.
+        let is_told = view == PresenceView::Online
+            && self.admits_by_setting(user_id, viewer).await?
+            && self.partners(user_id).await?.contains(&viewer);
+        let recipients = if is_told { self.routes.gateways(&[viewer]).await? } else { ByGateway::new() };
+        self.tell(&[News { user_id, view: if is_blocked { HIDDEN } else { view }, recipients }]).await
     }
 }

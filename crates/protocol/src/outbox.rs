@@ -2,13 +2,13 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Pushes waiting for a connection's socket, bounded in messages and bytes (G9).
+/// Pushes waiting for a connection's socket, bounded in messages and bytes (G9). Frames may have something with them.
 ///
 /// Above the mark the connection is under pressure: the client is warned, and cut if it stays there. A push that does
 /// not fit is dropped and remembered as missed; when there is room again the client is told to sync.
-#[derive(Debug, Default)]
-pub struct Outbox {
-    queue: VecDeque<Bytes>,
+#[derive(Debug)]
+pub struct Outbox<F = Bytes> {
+    queue: VecDeque<F>,
     bytes: usize,
     missed: bool,
 }
@@ -22,6 +22,12 @@ pub enum Pressure {
     Near,
 }
 
+impl<F> Default for Outbox<F> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), bytes: 0, missed: false }
+    }
+}
+
 impl Outbox {
     /// Messages waiting, at the most.
     pub const MESSAGES_MAX: usize = 1000;
@@ -29,11 +35,14 @@ impl Outbox {
     pub const BYTES_MAX: usize = 1 << 20;
     /// Capacity that an empty queue may keep; a burst's worth goes back to the allocator.
     const CAPACITY_KEPT: usize = 32;
+}
 
+impl<F: AsRef<[u8]>> Outbox<F> {
     /// Takes a push, or drops it and remembers that one was missed.
-    pub fn push(&mut self, frame: Bytes) {
-        if self.queue.len() < Self::MESSAGES_MAX && self.bytes + frame.len() <= Self::BYTES_MAX {
-            self.bytes += frame.len();
+    pub fn push(&mut self, frame: F) {
+        let bytes = frame.as_ref().len();
+        if self.queue.len() < Outbox::MESSAGES_MAX && self.bytes + bytes <= Outbox::BYTES_MAX {
+            self.bytes += bytes;
             self.queue.push_back(frame);
         } else {
             self.missed = true;
@@ -41,10 +50,10 @@ impl Outbox {
     }
 
     /// The next push to write.
-    pub fn pop(&mut self) -> Option<Bytes> {
+    pub fn pop(&mut self) -> Option<F> {
         let frame = self.queue.pop_front()?;
-        self.bytes -= frame.len();
-        if self.queue.is_empty() && self.queue.capacity() > Self::CAPACITY_KEPT {
+        self.bytes -= frame.as_ref().len();
+        if self.queue.is_empty() && self.queue.capacity() > Outbox::CAPACITY_KEPT {
             self.queue = VecDeque::new();
         }
         Some(frame)
@@ -57,7 +66,7 @@ impl Outbox {
 
     /// Whether the queue is near its bound: at four fifths of either.
     pub fn pressure(&self) -> Pressure {
-        let near = self.queue.len() * 5 >= Self::MESSAGES_MAX * 4 || self.bytes * 5 >= Self::BYTES_MAX * 4;
+        let near = self.queue.len() * 5 >= Outbox::MESSAGES_MAX * 4 || self.bytes * 5 >= Outbox::BYTES_MAX * 4;
         if near || (self.missed && !self.queue.is_empty()) { Pressure::Near } else { Pressure::Easy }
     }
 

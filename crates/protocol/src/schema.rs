@@ -43,6 +43,8 @@ prefixed_ids! {
     SessionId = "sess_",
     /// The id of a connection.
     ConnectionId = "conn_",
+    /// The id of a report.
+    ReportId = "rep_",
 }
 
 macro_rules! closed_sets {
@@ -71,6 +73,8 @@ closed_sets! {
     Role = [domain::Role::Owner, domain::Role::Admin, domain::Role::Member],
     /// How many a chat is for.
     ChatType = [domain::ChatType::Direct, domain::ChatType::Group],
+    /// Why somebody or something is reported.
+    ReportReason = domain::ReportReason::ALL,
     /// Who sees when a user is online.
     PresenceVisibility = VISIBILITIES,
     /// What has changed about a chat. Later versions may know more of them, which clients ignore.

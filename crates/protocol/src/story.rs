@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, SessionId, Timestamp, UserId};
+use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, ReportId, SessionId, Timestamp, UserId};
 
 macro_rules! story {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $text:literal,)*) => {$(
@@ -34,6 +34,8 @@ story! {
     second_message: MessageId = "msg_01K9D37Q2WB8X4KC6PF9MSG002",
     /// What Ada says in the story.
     third_message: MessageId = "msg_01K9D3CVT0N6Z2XG4QH8MSG003",
+    /// What Ada reports.
+    report: ReportId = "rep_01K9D3E2RNV5X7KB1ZS6REP001",
     /// Ada's session on her phone.
     session: SessionId = "sess_01K9D2ZT9AF3J7NQ1SW5SESS0A",
     /// Ada's session on her laptop.

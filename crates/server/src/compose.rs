@@ -6,7 +6,6 @@ mod rest;
 mod single;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use auth::{FixedSender, KeyRing, LogSender, Secret, WebhookSender};
@@ -14,14 +13,16 @@ use axum::Router;
 use fanout::Fanout;
 use gateway::{Gateway, Hub};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, DeadLetterStore, EventLog, LastSeenStore, MessageReader,
-    NoticeStore, OtpSender, PushDeviceStore, RequestStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, DeadLetterStore, EventLog,
+    LastSeenStore, MessageExpirer, MessageReader, NoticeStore, OtpSender, PushDeviceStore, ReportStore, RequestStore,
+    SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admin::Admin;
 use crate::config::{Config, Engine, OtpSender as Sender};
+use crate::health::{Drain, Liveness};
 
 /// The code that `--dev` accepts for every phone.
 const FIXED_CODE: &str = "000000";
@@ -35,7 +36,8 @@ pub(crate) struct Service {
     pub(crate) hub: Option<Arc<Hub>>,
     /// The keys that sign tokens, where this process does.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    pub(crate) draining: Arc<AtomicBool>,
+    pub(crate) drain: Arc<Drain>,
+    pub(crate) liveness: Liveness,
     /// What answers others until it is stopped.
     pub(crate) listeners: JoinSet<()>,
     /// The lanes of ingest: they end when everything that can send is gone.
@@ -100,11 +102,15 @@ struct Stores {
     codes: Arc<dyn CodeStore>,
     watermarks: Arc<dyn WatermarkStore>,
     contacts: Arc<dyn ContactStore>,
+    blocks: Arc<dyn BlockStore>,
+    reports: Arc<dyn ReportStore>,
     last_seen: Arc<dyn LastSeenStore>,
     push_devices: Arc<dyn PushDeviceStore>,
     notices: Arc<dyn NoticeStore>,
     dead_letters: Arc<dyn DeadLetterStore>,
     requests: Arc<dyn RequestStore>,
+    accounts: Arc<dyn AccountStore>,
+    expirer: Arc<dyn MessageExpirer>,
 }
 
 impl Stores {
@@ -112,7 +118,7 @@ impl Stores {
     where
         S: MessageReader + ChatReader + ChatWriter + UserReader + UserWriter + SessionStore + CodeStore,
         S: WatermarkStore + ContactStore + LastSeenStore + PushDeviceStore + NoticeStore + DeadLetterStore,
-        S: RequestStore + 'static,
+        S: RequestStore + AccountStore + MessageExpirer + BlockStore + ReportStore + 'static,
     {
         Self {
             messages: store.clone(),
@@ -124,11 +130,15 @@ impl Stores {
             codes: store.clone(),
             watermarks: store.clone(),
             contacts: store.clone(),
+            blocks: store.clone(),
+            reports: store.clone(),
             last_seen: store.clone(),
             push_devices: store.clone(),
             notices: store.clone(),
             dead_letters: store.clone(),
             requests: store.clone(),
+            accounts: store.clone(),
+            expirer: store.clone(),
         }
     }
 }

@@ -23,12 +23,19 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Whose pages may call the API from a browser, beside our own: origins with commas between, or `*`.
     pub allowed_origins: String,
+    /// Whose word on where a request comes from is believed: networks with commas between.
+    pub trusted_proxies: String,
+    /// Connections of the public listener that are no WebSockets, at the most.
+    pub http_connections_max: usize,
     /// Allows the one-time code `000000`, on loopback only.
     pub dev: bool,
     /// Which parts of the service this process is.
     pub roles: String,
+    pub tls: Tls,
     pub admin: Admin,
+    pub health: Health,
     pub log: Log,
+    pub telemetry: Telemetry,
     pub auth: Auth,
     pub gateway: Gateway,
     pub ingest: Ingest,
@@ -42,11 +49,31 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// The certificate of the public listener; it speaks plain HTTP while none is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate and those that vouch for it, in PEM.
+    pub cert_file: String,
+    /// Its key, in PEM.
+    pub key_file: String,
+}
+
 /// The listener for operators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Admin {
     pub listen: SocketAddr,
+    /// Its certificate and key, as of [`Tls`].
+    pub cert_file: String,
+    pub key_file: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// How long the committer may answer nobody before the process asks for its restart.
+    pub stuck_after_ms: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +89,21 @@ pub struct Log {
 pub enum LogFormat {
     Text,
     Json,
+}
+
+/// Where traces and metrics go; nowhere while no endpoint is set.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Telemetry {
+    /// A collector of OpenTelemetry that takes OTLP over HTTP.
+    pub otlp_endpoint: String,
+    /// The share of traces that is kept, from 0 to 1. What fails is always kept.
+    pub trace_ratio: f64,
+    pub service_name: String,
+    /// A file that holds headers for the collector, `name: value` on each line.
+    pub headers_file: String,
+    /// Whether metrics go to the collector too.
+    pub metrics: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -254,15 +296,18 @@ pub struct Limits {
     pub otp_request_per_phone: u32,
     pub otp_request_per_ip: u32,
     pub otp_verify: u32,
+    pub otp_verify_per_ip: u32,
     pub refresh: u32,
     pub rest_read: u32,
     pub rest_write: u32,
+    pub lookup_numbers: u32,
     pub connections_live: u32,
     pub connections_new: u32,
     pub send_per_chat: u32,
     pub send_per_user: u32,
     pub sync: u32,
     pub typing: u32,
+    pub exports: u32,
 }
 
 impl Default for Config {
@@ -272,10 +317,21 @@ impl Default for Config {
             data_dir: "tidings-data".into(),
             listen: loopback(8080),
             allowed_origins: String::new(),
+            trusted_proxies: String::new(),
+            http_connections_max: 10_000,
             dev: false,
             roles: "all".into(),
-            admin: Admin { listen: loopback(9464) },
+            tls: Tls { cert_file: String::new(), key_file: String::new() },
+            admin: Admin { listen: loopback(9464), cert_file: String::new(), key_file: String::new() },
+            health: Health { stuck_after_ms: 30_000 },
             log: Log { level: "info".into(), format: LogFormat::Text },
+            telemetry: Telemetry {
+                otlp_endpoint: String::new(),
+                trace_ratio: 0.01,
+                service_name: "tidings".into(),
+                headers_file: String::new(),
+                metrics: true,
+            },
             auth: Auth {
                 secret_file: String::new(),
                 access_token_ttl_seconds: 3600,
@@ -344,15 +400,18 @@ impl Default for Config {
                 otp_request_per_phone: 3,
                 otp_request_per_ip: 10,
                 otp_verify: 5,
+                otp_verify_per_ip: 30,
                 refresh: 30,
                 rest_read: 300,
                 rest_write: 60,
+                lookup_numbers: 1000,
                 connections_live: 5,
                 connections_new: 10,
                 send_per_chat: 10,
                 send_per_user: 30,
                 sync: 5,
                 typing: 1,
+                exports: 3,
             },
         }
     }

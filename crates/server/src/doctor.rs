@@ -11,7 +11,7 @@ use embedded::EmbeddedStore;
 use keyfile::MasterSecret;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
-use ports::{ProcessRole, RandomIds, SystemClock};
+use ports::{Clock, ProcessRole, RandomIds, SystemClock};
 use serde::Serialize;
 use tidings_kafka::topics::{self, Size};
 use tidings_redis::Redis;
@@ -19,6 +19,7 @@ use tidings_redis::Redis;
 use crate::config::{Config, Engine};
 use crate::engines;
 use crate::outward::receiver;
+use crate::tls::Files;
 
 /// What one look found.
 #[derive(Clone, Debug, Serialize)]
@@ -46,6 +47,9 @@ const SPACE_BYTES_MIN: u64 = 1 << 30;
 const FILES_MIN: u64 = 8192;
 /// An fsync slower than this is felt in every send.
 const FSYNC_SLOW: Duration = Duration::from_millis(20);
+
+/// A certificate that expires sooner should have been renewed.
+const CERTIFICATE_TIME_MIN: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Examines this machine for a configuration. Nothing is left behind.
 pub async fn examine(config: &Config) -> Vec<Finding> {
@@ -86,10 +90,26 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
             Err(error) => note(key, Verdict::Bad, format!("{error:#}")),
         }
     }
+    for files in Files::of(config).into_iter().flatten() {
+        let (verdict, message) = certificate(&files);
+        note(files.table, verdict, message);
+    }
     if config.dev {
         note("dev", Verdict::Warning, "--dev lets anybody sign in with the code 000000".to_owned());
     }
     findings
+}
+
+/// How long the certificate of a listener is good.
+fn certificate(files: &Files) -> (Verdict, String) {
+    match files.expires_at() {
+        Ok(at) if at <= SystemClock.now() => (Verdict::Bad, format!("the certificate has expired at {at}; renew it")),
+        Ok(at) if at.since(SystemClock.now()) < CERTIFICATE_TIME_MIN => {
+            (Verdict::Warning, format!("the certificate expires at {at}; renew it, and the running service takes it"))
+        }
+        Ok(at) => (Verdict::Good, format!("the certificate is good until {at}")),
+        Err(error) => (Verdict::Bad, chain(&error)),
+    }
 }
 
 /// Looks at what a process of a fleet stands on, as far as its roles need it.

@@ -1,47 +1,84 @@
+//! `/healthz`: whether only a restart would help. `/readyz`: whether the process can do its work, with each thing it stands
+//! on by name, and while it drains what it still has to do.
+
+mod drain;
+mod liveness;
+mod requests;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use gateway::Hub;
-use http::StatusCode;
+use http::{StatusCode, header};
+use metrics::gauge;
 use ports::Health;
 use serde_json::{Map, Value, json};
+
+pub(crate) use drain::{Drain, Left};
+pub(crate) use liveness::Liveness;
+pub(crate) use requests::Requests;
+
+/// How often Prometheus is told.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Says how something that the process stands on is doing.
 pub(crate) type Probe = Arc<dyn Fn() -> Health + Send + Sync>;
 
-/// What readiness is made of.
+/// When whoever was told that the process is not ready may ask again, in seconds.
+const RETRY_AFTER: &str = "1";
+
+/// What health is made of.
 #[derive(Clone)]
-pub(crate) struct Readiness {
+pub(crate) struct Standing {
     /// Everything that the process stands on, by name.
-    dependencies: Arc<[(&'static str, Probe)]>,
-    /// Whether the process is about to end.
-    pub(crate) draining: Arc<AtomicBool>,
-    /// The sockets of clients, where this process is a gateway: an operator may have them go elsewhere.
-    hub: Option<Arc<Hub>>,
+    pub(crate) dependencies: Arc<[(&'static str, Probe)]>,
+    pub(crate) drain: Arc<Drain>,
+    pub(crate) liveness: Liveness,
 }
 
-impl Readiness {
-    pub(crate) fn of(dependencies: impl IntoIterator<Item = (&'static str, Probe)>, hub: Option<Arc<Hub>>) -> Self {
-        Self { dependencies: dependencies.into_iter().collect(), draining: Arc::default(), hub }
+pub(crate) fn router(standing: Standing) -> Router {
+    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(standing)
+}
+
+async fn alive(State(standing): State<Standing>) -> Response {
+    match standing.liveness.stuck() {
+        None => Json(json!({ "status": "ok" })).into_response(),
+        Some(stuck) => {
+            let body = json!({
+                "status": "stuck",
+                "what": stuck.what,
+                "for_seconds": stuck.since.as_secs(),
+                "reason": stuck.to_string(),
+            });
+            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+        }
     }
 }
 
-/// `/healthz`: the process is alive. `/readyz`: it can do its work, with each thing it stands on by name. While a gateway
-/// drains it says whether the last client is gone, so that the process may be.
-pub(crate) fn router(readiness: Readiness) -> Router {
-    Router::new()
-        .route("/healthz", get(|| async { Json(json!({ "status": "ok" })) }))
-        .route("/readyz", get(ready))
-        .with_state(readiness)
+/// Tells Prometheus what `/readyz` tells, for ever.
+pub(crate) async fn measure(standing: Standing) {
+    loop {
+        let mut up = BTreeMap::new();
+        for (name, probe) in &*standing.dependencies {
+            // Of several with one name, all have to work.
+            *up.entry(*name).or_insert(true) &= probe() == Health::Ok;
+        }
+        for (name, is_up) in up {
+            gauge!("tidings_dependency_up", "dependency" => name).set(f64::from(u8::from(is_up)));
+        }
+        gauge!("tidings_process_draining").set(f64::from(u8::from(standing.drain.is_draining())));
+        tokio::time::sleep(MEASURE_INTERVAL).await;
+    }
 }
 
-async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
+async fn ready(State(standing): State<Standing>) -> Response {
     let mut all_well = true;
     let mut dependencies = Map::new();
-    for (name, probe) in &*readiness.dependencies {
+    for (name, probe) in &*standing.dependencies {
         let said = match probe() {
             Health::Ok => json!({ "status": "ok" }),
             Health::Failing { since, reason } => {
@@ -51,17 +88,93 @@ async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) 
         };
         dependencies.insert((*name).to_owned(), said);
     }
-    let drained = readiness.hub.filter(|hub| hub.is_draining());
-    let draining = readiness.draining.load(Ordering::Relaxed) || drained.is_some();
-    let (status, code) = match (draining, all_well) {
-        (true, _) => ("draining", StatusCode::SERVICE_UNAVAILABLE),
-        (false, true) => ("ready", StatusCode::OK),
-        (false, false) => ("unready", StatusCode::SERVICE_UNAVAILABLE),
+    let draining = standing.drain.is_draining();
+    let status = match (draining, all_well) {
+        (true, _) => "draining",
+        (false, true) => "ready",
+        (false, false) => "unready",
     };
     let mut body = json!({ "status": status, "dependencies": dependencies });
-    if let Some(hub) = drained {
-        body["connections"] = hub.connections().into();
-        body["safe_to_remove"] = (hub.connections() == 0).into();
+    if draining && let Value::Object(body) = &mut body {
+        body.append(&mut standing.drain.standing());
     }
-    (code, Json(body))
+    if status == "ready" {
+        return Json(body).into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER)], Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use domain::Timestamp;
+    use http::Request;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    /// A process that stands on a store, and what is left of its requests.
+    fn process(store: Health, left: &Arc<AtomicUsize>) -> Standing {
+        let (probe, left) = (Arc::new(move || store.clone()) as Probe, left.clone());
+        let left: Left = ("requests", Arc::new(move || left.load(Ordering::Relaxed)));
+        Standing {
+            dependencies: [("store", probe)].into(),
+            drain: Arc::new(Drain::of(None, [left])),
+            liveness: Liveness::new("the committer", Duration::from_secs(30)),
+        }
+    }
+
+    async fn ask(standing: &Standing, path: &str) -> (u16, Option<String>, Value) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = router(standing.clone()).oneshot(request).await.unwrap();
+        let after = answer.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), 1 << 16).await.unwrap();
+        (status, after, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_process_whose_store_fails_is_alive_and_not_ready() {
+        let failing = Health::Failing { since: Timestamp::from_millis(0), reason: "no space".to_owned() };
+        let standing = process(failing, &Arc::default());
+        assert_eq!(ask(&standing, "/healthz").await.0, 200);
+        let (status, after, body) = ask(&standing, "/readyz").await;
+        assert_eq!((status, after.as_deref(), &body["status"]), (503, Some("1"), &json!("unready")));
+        assert_eq!(body["dependencies"]["store"]["reason"], "no space");
+        assert!(body.get("safe_to_remove").is_none(), "{body}");
+    }
+
+    #[tokio::test]
+    async fn a_drain_is_safe_when_nothing_is_left_to_do_and_can_be_called_off() {
+        let left = Arc::new(AtomicUsize::new(2));
+        let standing = process(Health::Ok, &left);
+        assert_eq!(
+            ask(&standing, "/readyz").await,
+            (200, None, json!({ "status": "ready", "dependencies": { "store": { "status": "ok" } } }))
+        );
+        standing.drain.begin();
+        let (status, after, body) = ask(&standing, "/readyz").await;
+        assert_eq!((status, after.as_deref(), &body["status"]), (503, Some("1"), &json!("draining")));
+        assert_eq!((&body["requests"], &body["safe_to_remove"]), (&json!(2), &json!(false)));
+        left.store(0, Ordering::Relaxed);
+        assert_eq!(ask(&standing, "/readyz").await.2["safe_to_remove"], true);
+        standing.drain.end();
+        assert_eq!(ask(&standing, "/readyz").await.0, 200);
+        // The end of the process is not.
+        standing.drain.end_of_process();
+        standing.drain.end();
+        assert_eq!(ask(&standing, "/readyz").await.0, 503);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_beat_that_is_not_answered_in_time_says_what_is_stuck() {
+        let standing = process(Health::Ok, &Arc::default());
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        let (status, _, body) = ask(&standing, "/healthz").await;
+        assert_eq!((status, &body["status"], &body["what"]), (503, &json!("stuck"), &json!("the committer")));
+        assert_eq!(body["reason"], "the committer has not answered for 31 s; restart the process");
+    }
 }

@@ -12,6 +12,8 @@ use crate::asset::Asset;
 pub struct Site {
     /// Where the console is: the admin listener. Port 0 is one that nobody can name.
     pub admin: SocketAddr,
+    /// Whether it speaks TLS.
+    pub admin_tls: bool,
     /// Whether everybody can sign in with the fixed code, so that the page may say so.
     pub dev: bool,
 }
@@ -69,7 +71,8 @@ fn lead_to_console(site: Site, elsewhere: &Asset, headers: &HeaderMap) -> Respon
         return elsewhere.answer(headers);
     }
     let ip = if site.admin.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { site.admin.ip() };
-    Redirect::temporary(&format!("http://{}/console", SocketAddr::new(ip, site.admin.port()))).into_response()
+    let scheme = if site.admin_tls { "https" } else { "http" };
+    Redirect::temporary(&format!("{scheme}://{}/console", SocketAddr::new(ip, site.admin.port()))).into_response()
 }
 
 /// Whether a `Host` header names the machine itself.
@@ -91,7 +94,7 @@ mod tests {
     use super::*;
 
     fn site() -> Site {
-        Site { admin: "127.0.0.1:9464".parse().unwrap(), dev: false }
+        Site { admin: "127.0.0.1:9464".parse().unwrap(), admin_tls: false, dev: false }
     }
 
     async fn ask(router: Router, path: &str, host: &str) -> Response {
@@ -138,14 +141,14 @@ mod tests {
             assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT, "{host}");
             assert_eq!(response.headers()["location"], "http://127.0.0.1:9464/console");
         }
-        let everywhere = Site { admin: "0.0.0.0:9000".parse().unwrap(), dev: false };
+        let everywhere = Site { admin: "0.0.0.0:9000".parse().unwrap(), admin_tls: true, dev: false };
         let response = ask(public(everywhere), "/console", "localhost").await;
-        assert_eq!(response.headers()["location"], "http://127.0.0.1:9000/console");
+        assert_eq!(response.headers()["location"], "https://127.0.0.1:9000/console");
     }
 
     #[tokio::test]
     async fn others_are_told_in_words_where_the_console_is() {
-        let unknown = Site { admin: "127.0.0.1:0".parse().unwrap(), dev: false };
+        let unknown = Site { admin: "127.0.0.1:0".parse().unwrap(), ..site() };
         let hosts =
             [(site(), "chat.example.com"), (site(), "localhost.example.com"), (site(), ""), (unknown, "localhost")];
         for (site, host) in hosts {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::{Invariant, PresenceView, Relation, UserId};
 use memory::MemoryRoutes;
-use ports::{ContactStore, Look, Routes, UserReader};
+use ports::{BlockStore, ContactStore, Look, Routes, UserReader};
 use tokio::time::Instant;
 
 use super::store::now;
@@ -42,10 +42,12 @@ impl super::Checks {
             for viewer in &users {
                 let listings = [(user.user_id, *viewer), (*viewer, user.user_id)];
                 let is_mutual = now(world.store.listed(&listings)).is_some_and(|listed| listed == [true, true]);
-                let relation = match (*viewer == user.user_id, is_mutual) {
-                    (true, _) => Relation::Oneself,
-                    (false, true) => Relation::MutualContact,
-                    (false, false) => Relation::Stranger,
+                let is_blocked = now(world.store.blocked(&listings[..1])).is_some_and(|blocked| blocked == [true]);
+                let relation = match (*viewer == user.user_id, is_blocked, is_mutual) {
+                    (true, ..) => Relation::Oneself,
+                    (false, true, _) => Relation::Blocked,
+                    (false, false, true) => Relation::MutualContact,
+                    (false, false, false) => Relation::Stranger,
                 };
                 if user.presence_visibility.admits(relation) {
                     admitted.insert((*viewer, user.user_id));

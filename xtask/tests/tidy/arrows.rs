@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ports", &["domain"]),
     ("damage", &[]),
     ("keyfile", &[]),
+    ("metrics", &[]),
     ("webhook", &["ports"]),
     ("auth", &["domain", "keyfile", "ports", "webhook"]),
     ("gateway", &["domain", "ports", "protocol"]),
@@ -31,7 +32,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "server",
         &[
             "audit", "auth", "chats", "domain", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka",
-            "keyfile", "memory", "notify", "ports", "presence", "protocol", "redis", "rpc", "web", "webhook",
+            "keyfile", "memory", "metrics", "notify", "ports", "presence", "protocol", "redis", "rpc", "web",
+            "webhook",
         ],
     ),
     ("tidings", &["audit", "client", "domain", "embedded", "keyfile", "ports", "protocol", "server"]),
@@ -47,8 +49,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// What tests may name as well: the adapter that stands for any other, the plane that sends, the client that talks to a
-/// server, the servers that adapters talk to, what spoils their input, and what judges all that they hold.
-const IN_TESTS: &[&str] = &["audit", "client", "damage", "engines", "ingest", "memory"];
+/// server, the servers that adapters talk to, what spoils their input, what judges all that they hold, and the table of
+/// metrics that pages and alerts are held against.
+const IN_TESTS: &[&str] = &["audit", "client", "damage", "engines", "ingest", "memory", "metrics"];
 
 /// What the end-to-end tests of the binary may name on top: they look into the engines of a fleet behind its back.
 const IN_TESTS_OF_BINARY: &[&str] = &["dynamodb", "kafka", "redis", "rpc"];

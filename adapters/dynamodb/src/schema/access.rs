@@ -67,6 +67,8 @@ pub(crate) enum Port {
     UserWriter,
     UserReader,
     Contacts,
+    Blocks,
+    Reports,
     LastSeen,
     Sessions,
     Codes,
@@ -77,6 +79,8 @@ pub(crate) enum Port {
     PushDevices,
     Notices,
     DeadLetters,
+    Accounts,
+    Expirer,
 }
 
 /// The ports that the planes of a role are handed.
@@ -96,6 +100,8 @@ fn ports_of(role: ProcessRole) -> &'static [Port] {
             Port::UserWriter,
             Port::UserReader,
             Port::Contacts,
+            Port::Blocks,
+            Port::Reports,
             Port::LastSeen,
             Port::Sessions,
             Port::Codes,
@@ -105,6 +111,8 @@ fn ports_of(role: ProcessRole) -> &'static [Port] {
             Port::PushDevices,
             Port::Notices,
             Port::DeadLetters,
+            Port::Accounts,
+            Port::Expirer,
         ],
     }
 }
@@ -127,12 +135,13 @@ impl Port {
             }
             Self::ChatWriter => &[
                 (Table::Chats, &[Get, Put, Check]),
-                (Table::ChatMemberships, &[BatchGet, Put, Delete]),
+                (Table::ChatMemberships, &[BatchGet, Put, Update, Delete]),
                 (Table::Messages, &[Query]),
                 (Table::ChatCounters, &[BatchGet, Put, Update, Check]),
                 (Table::DeliveryState, &[Put, Delete]),
                 (Table::DirectChats, &[Get, Put]),
                 (Table::Outbox, &[Put]),
+                (Table::Blocks, &[BatchGet, Check]),
             ],
             Self::ChatReader => &[
                 (Table::Chats, &[Get, BatchGet]),
@@ -142,6 +151,12 @@ impl Port {
             Self::UserWriter => &[(Table::Users, &[BatchGet, Put, Update]), (Table::UserKeys, &[Get, Put])],
             Self::UserReader => &[(Table::Users, &[BatchGet]), (Table::UserKeys, &[BatchGet])],
             Self::Contacts => &[(Table::Contacts, &[BatchGet, Query, Put, Delete])],
+            Self::Blocks => &[
+                (Table::Blocks, &[BatchGet, Query, Put, Delete]),
+                (Table::ChatMemberships, &[BatchGet, Update]),
+                (Table::DirectChats, &[BatchGet, Check]),
+            ],
+            Self::Reports => &[(Table::Reports, &[BatchGet, Query, Put, Update, Delete])],
             Self::LastSeen => &[(Table::Users, &[Update])],
             Self::Sessions => {
                 &[(Table::Sessions, &[Get, BatchGet, Put, Delete]), (Table::PushDevices, &[Get, Query, Update, Delete])]
@@ -168,6 +183,16 @@ impl Port {
             Self::PushDevices => &[(Table::PushDevices, &[Get, Query, Update, Delete])],
             Self::Notices => &[(Table::Notices, &[QueryIndex, Put, Update, Delete])],
             Self::DeadLetters => &[(Table::DeadLetters, &[Get, Query, Put, Delete])],
+            Self::Accounts => &[
+                (Table::Users, &[BatchGet, Put]),
+                (Table::UserKeys, &[Delete]),
+                (Table::Deletions, &[Get, Query, Put, Delete]),
+            ],
+            Self::Expirer => &[
+                (Table::Messages, &[Query, Update]),
+                (Table::Expirations, &[Put, Delete]),
+                (Table::ChatCounters, &[Get, Update]),
+            ],
         }
     }
 }
@@ -210,14 +235,15 @@ mod tests {
               delivery_state {Query}
             api
               users {BatchGet, Put, Update}
-              user_keys {Get, BatchGet, Put}
+              user_keys {Get, BatchGet, Put, Delete}
               chats {Get, BatchGet, Put, Check}
-              chat_memberships {Get, BatchGet, Query, Put, Delete}
-              messages {Get, Query, QueryIndex}
+              chat_memberships {Get, BatchGet, Query, Put, Update, Delete}
+              messages {Get, Query, QueryIndex, Update}
+              expirations {Put, Delete}
               chat_counters {Get, BatchGet, QueryIndex, Put, Update, Check}
               delivery_state {BatchGet, Query, Put, Update, Delete}
               sessions {Get, BatchGet, Put, Delete}
-              direct_chats {Get, Put}
+              direct_chats {Get, BatchGet, Put, Check}
               one_time_codes {Get, Put}
               outbox {Query, QueryIndex, Put, Delete}
               push_devices {Get, Query, Update, Delete}
@@ -225,6 +251,9 @@ mod tests {
               dead_letters {Get, Query, Put, Delete}
               requests {Get, Put, Update}
               contacts {BatchGet, Query, Put, Delete}
+              blocks {BatchGet, Query, Put, Delete, Check}
+              reports {BatchGet, Query, Put, Update, Delete}
+              deletions {Get, Query, Put, Delete}
         "#]]
         .assert_eq(&said);
     }
@@ -252,6 +281,11 @@ mod tests {
             chats::a_group_never_grows_beyond_its_bound,
             users::an_update_sets_what_is_given,
             contacts::a_contact_is_listed_until_it_is_removed,
+            blocks::a_block_holds_until_it_is_taken_back,
+            blocks::no_chat_is_opened_over_a_block,
+            blocks::a_mute_lifts_no_block,
+            reports::a_report_is_resolved_once,
+            reports::who_goes_takes_their_reports_along,
             last_seen::last_seen_only_moves_forward,
             sessions::sessions_are_oldest_first,
             sessions::a_user_revokes_only_their_own_sessions,
@@ -262,6 +296,9 @@ mod tests {
             push_devices::a_removed_device_is_gone,
             notices::a_dropped_notice_makes_room_for_the_next,
             dead_letters::a_forgotten_dead_letter_is_gone,
+            accounts::a_deletion_begins_with_a_tombstone,
+            accounts::a_deletion_is_listed_until_it_ends,
+            expiry::a_lifetime_counts_from_when_a_message_was_sent,
         );
         contract::outbox::a_message_waits_until_it_is_published(guarded(&done).await).await;
         contract::outbox::what_is_published_is_overdue_no_more(guarded(&done).await).await;

@@ -38,10 +38,12 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
         outputs.insert(format!("{id}Arn"), json!({ "Value": { "Fn::GetAtt": [id, "Arn"] } }));
         resources.insert(id, table_resource(config, &table.definition()));
     }
-    for role in ProcessRole::ALL {
-        let Some(policy) = policy_resource(role, log) else { continue };
-        let id = format!("{}Policy", camel_case(role.name()));
-        outputs.insert(format!("{id}Arn"), json!({ "Value": { "Ref": id } }));
+    for (id, policy) in ProcessRole::ALL.into_iter().flat_map(|role| policy_resources(role, log)) {
+        let mut output = json!({ "Value": { "Ref": id } });
+        if let Some(condition) = policy.get("Condition") {
+            output["Condition"] = condition.clone();
+        }
+        outputs.insert(format!("{id}Arn"), output);
         resources.insert(id, policy);
     }
     let template = json!({
@@ -66,7 +68,17 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
         "Resources": resources,
         "Outputs": outputs,
     });
-    format!("{template:#}\n")
+    indented(&template)
+}
+
+/// JSON that people can read, with one space for each level: the service bounds a template in bytes.
+fn indented(template: &Value) -> String {
+    let text = format!("{template:#}");
+    let halved = text.lines().map(|line| {
+        let spaces = line.len() - line.trim_start().len();
+        format!("{}\n", &line[spaces / 2..])
+    });
+    halved.collect()
 }
 
 fn table_resource(config: &Config, definition: &Definition) -> Value {
@@ -126,22 +138,29 @@ fn attribute_definitions(definition: &Definition) -> Vec<Value> {
     definition.key_attributes().into_iter().map(describe).collect()
 }
 
-fn policy_resource(role: ProcessRole, log: &LogNames) -> Option<Value> {
-    let stated = |statement: Statement| statement.json(|arn| json!({ "Fn::Sub": arn }));
-    let only_with_cluster = |statement| json!({ "Fn::If": [HAS_MSK_CLUSTER, statement, { "Ref": "AWS::NoValue" }] });
-    let of_tables: Vec<Value> = table_statements(role, &PLACE).into_iter().map(stated).collect();
-    // A policy must say something, with a cluster and without.
-    if of_tables.is_empty() {
-        return None;
+/// The policies of a role by their ids: on tables, and on the log if there is a cluster.
+fn policy_resources(role: ProcessRole, log: &LogNames) -> Vec<(String, Value)> {
+    let resource = |what: &str, statements: Vec<Statement>| {
+        let stated = |statement: Statement| statement.json(|arn| json!({ "Fn::Sub": arn }));
+        json!({
+            "Type": "AWS::IAM::ManagedPolicy",
+            "Properties": {
+                "Description": format!("What processes of Tidings in the role {role} do to {what}."),
+                "PolicyDocument": document(statements.into_iter().map(stated).collect()),
+            },
+        })
+    };
+    let (name, mut policies) = (camel_case(role.name()), vec![]);
+    let (of_tables, of_log) = (table_statements(role, &PLACE), log_statements(role, log, &PLACE));
+    if !of_tables.is_empty() {
+        policies.push((format!("{name}Policy"), resource("tables", of_tables)));
     }
-    let of_log = log_statements(role, log, &PLACE).into_iter().map(stated).map(only_with_cluster);
-    Some(json!({
-        "Type": "AWS::IAM::ManagedPolicy",
-        "Properties": {
-            "Description": format!("What processes of Tidings in the role {role} do."),
-            "PolicyDocument": document(of_tables.into_iter().chain(of_log).collect()),
-        },
-    }))
+    if !of_log.is_empty() {
+        let mut policy = resource("the event log", of_log);
+        policy["Condition"] = json!(HAS_MSK_CLUSTER);
+        policies.push((format!("{name}LogPolicy"), policy));
+    }
+    policies
 }
 
 /// `chat_members` as CloudFormation wants it: `ChatMembers`.
@@ -234,13 +253,15 @@ mod tests {
     }
 
     #[test]
-    fn roles_that_touch_a_table_have_a_policy_that_is_put_out() {
+    fn roles_that_touch_a_table_or_the_log_have_policies_that_are_put_out() {
         let template = template();
         let policies = template["Resources"].as_object().unwrap().iter();
         let policies = policies.filter(|(_, resource)| resource["Type"] == "AWS::IAM::ManagedPolicy");
         let policies: BTreeSet<&str> = policies.map(|(id, _)| id.as_str()).collect();
-        assert_eq!(policies, ["ApiPolicy", "FanoutPolicy", "IngestPolicy"].into());
-        for role in ["Api", "Fanout", "Ingest"] {
+        let roles = ["Api", "Fanout", "Ingest"];
+        let expected = roles.iter().flat_map(|role| [format!("{role}LogPolicy"), format!("{role}Policy")]);
+        assert_eq!(policies, expected.collect::<Vec<_>>().iter().map(String::as_str).collect());
+        for role in roles {
             let output = &template["Outputs"][format!("{role}PolicyArn")];
             assert_eq!(output, &json!({ "Value": { "Ref": format!("{role}Policy") } }));
         }
@@ -249,10 +270,15 @@ mod tests {
     #[test]
     fn what_is_said_of_the_log_depends_on_a_cluster_of_msk() {
         let template = template();
-        let statements = template["Resources"]["FanoutPolicy"]["Properties"]["PolicyDocument"]["Statement"].clone();
-        let (of_log, of_tables): (Vec<Value>, Vec<Value>) =
-            statements.as_array().unwrap().iter().cloned().partition(|statement| statement.get("Fn::If").is_some());
-        assert!(!of_log.is_empty() && of_log.iter().all(|statement| statement["Fn::If"][0] == HAS_MSK_CLUSTER));
-        assert!(!of_tables.is_empty() && !Value::Array(of_tables).to_string().contains("kafka"));
+        let (of_tables, of_log) = (&template["Resources"]["FanoutPolicy"], &template["Resources"]["FanoutLogPolicy"]);
+        assert_eq!((of_tables.get("Condition"), &of_log["Condition"]), (None, &json!(HAS_MSK_CLUSTER)));
+        assert_eq!(template["Outputs"]["FanoutLogPolicyArn"]["Condition"], HAS_MSK_CLUSTER);
+        assert!(of_log.to_string().contains("kafka-cluster:ReadData") && !of_log.to_string().contains("dynamodb"));
+        assert!(!of_tables.to_string().contains("kafka"));
+    }
+
+    #[test]
+    fn a_level_is_one_space() {
+        assert_eq!(indented(&json!({ "a": { "b": "  c" } })), "{\n \"a\": {\n  \"b\": \"  c\"\n }\n}\n");
     }
 }

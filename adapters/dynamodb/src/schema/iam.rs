@@ -1,7 +1,8 @@
 //! The policies of roles: what AWS lets a process do, said in AWS's words.
 //!
-//! They only allow. What a role has no statement for is refused, and a process of two roles is given two policies. No
-//! statement names more than one of our tables, indexes, topics or groups by a pattern, and none of a role allows a scan.
+//! They only allow. What a role has no statement for is refused, and a process of two roles is given the policies of both.
+//! What a role does to tables and what to the log are two policies, because each has a bound on its length. No statement
+//! names more than one of our tables, indexes, topics or groups by a pattern, and none of a role allows a scan.
 
 use std::collections::BTreeMap;
 
@@ -37,19 +38,18 @@ pub struct LogNames {
     pub groups: Vec<(ProcessRole, String)>,
 }
 
-/// The policy of a role, as JSON; `None` for one that needs nothing.
-pub fn iam(config: &Config, site: &Site, log: &LogNames, role: ProcessRole) -> Option<String> {
-    let place = Place {
-        partition: &site.partition,
-        region: &site.region,
-        account_id: &site.account_id,
-        table_prefix: &config.table_prefix,
-        msk_cluster: site.msk_cluster.as_deref().unwrap_or_default(),
-    };
-    let mut statements = table_statements(role, &place);
-    if site.msk_cluster.is_some() {
-        statements.extend(log_statements(role, log, &place));
-    }
+/// The policy of a role on tables, as JSON; `None` for one that needs nothing.
+pub fn iam(config: &Config, site: &Site, role: ProcessRole) -> Option<String> {
+    said(table_statements(role, &Place::of(config, site)))
+}
+
+/// The policy of a role on the log, as JSON; `None` for one that needs nothing, and without a cluster.
+pub fn log_iam(config: &Config, site: &Site, log: &LogNames, role: ProcessRole) -> Option<String> {
+    site.msk_cluster.as_ref()?;
+    said(log_statements(role, log, &Place::of(config, site)))
+}
+
+fn said(statements: Vec<Statement>) -> Option<String> {
     let statements: Vec<Value> = statements.into_iter().map(|statement| statement.json(Value::String)).collect();
     (!statements.is_empty()).then(|| format!("{:#}\n", document(statements)))
 }
@@ -71,13 +71,7 @@ const AUDITS: [&str; 7] = [
 /// The policy of whoever checks a fleet with `tidings verify`, as JSON. It is a person's, and no role's: it alone may scan,
 /// and it writes nothing.
 pub fn auditor_iam(config: &Config, site: &Site, log: &LogNames) -> String {
-    let place = Place {
-        partition: &site.partition,
-        region: &site.region,
-        account_id: &site.account_id,
-        table_prefix: &config.table_prefix,
-        msk_cluster: site.msk_cluster.as_deref().unwrap_or_default(),
-    };
+    let place = Place::of(config, site);
     let tables = Table::ALL.map(|table| place.table(table)).to_vec();
     let mut statements = vec![Statement { actions: AUDITS.to_vec(), resources: tables }];
     if site.msk_cluster.is_some() {
@@ -109,7 +103,17 @@ pub(super) struct Place<'a> {
     pub(super) msk_cluster: &'a str,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn of(config: &'a Config, site: &'a Site) -> Self {
+        Self {
+            partition: &site.partition,
+            region: &site.region,
+            account_id: &site.account_id,
+            table_prefix: &config.table_prefix,
+            msk_cluster: site.msk_cluster.as_deref().unwrap_or_default(),
+        }
+    }
+
     fn table(&self, table: Table) -> String {
         let Self { partition, region, account_id, table_prefix, .. } = self;
         format!("arn:{partition}:dynamodb:{region}:{account_id}:table/{table_prefix}{}", table.name())
@@ -220,9 +224,16 @@ pub(super) mod tests {
         }
     }
 
+    /// All that a role may do.
     fn policy(role: ProcessRole) -> Option<Value> {
-        let policy = iam(&Config::default(), &site(Some("events/0a1b-2c")), &log_names(), role);
-        policy.map(|policy| serde_json::from_str(&policy).unwrap())
+        let (config, site) = (Config::default(), site(Some("events/0a1b-2c")));
+        let policies = [iam(&config, &site, role), log_iam(&config, &site, &log_names(), role)];
+        let statements = policies.into_iter().flatten().flat_map(|policy| {
+            let policy: Value = serde_json::from_str(&policy).unwrap();
+            policy["Statement"].as_array().unwrap().clone()
+        });
+        let statements: Vec<Value> = statements.collect();
+        (!statements.is_empty()).then(|| document(statements))
     }
 
     /// The statements, one on each line, without what all ARNs have in common.
@@ -307,8 +318,9 @@ pub(super) mod tests {
     #[test]
     fn without_a_cluster_of_msk_nothing_is_said_of_the_log() {
         for role in ProcessRole::ALL {
-            let policy = iam(&Config::default(), &site(None), &log_names(), role).unwrap_or_default();
+            let policy = iam(&Config::default(), &site(None), role).unwrap_or_default();
             assert!(!policy.contains("kafka"), "{policy}");
+            assert_eq!(log_iam(&Config::default(), &site(None), &log_names(), role), None);
         }
     }
 
@@ -320,10 +332,12 @@ pub(super) mod tests {
             ..site(Some(&format!("{}/{}", "x".repeat(64), "x".repeat(38))))
         };
         for role in ProcessRole::ALL {
-            let policy = iam(&config, &site, &log_names(), role).unwrap_or_default();
-            assert!(!policy.contains(['*', '?']) && !policy.contains("Scan"), "{policy}");
-            let len = policy.split_whitespace().map(str::len).sum::<usize>();
-            assert!(len <= POLICY_LEN_MAX, "{role}: {len}");
+            for policy in [iam(&config, &site, role), log_iam(&config, &site, &log_names(), role)].into_iter().flatten()
+            {
+                assert!(!policy.contains(['*', '?']) && !policy.contains("Scan"), "{policy}");
+                let len = policy.split_whitespace().map(str::len).sum::<usize>();
+                assert!(len <= POLICY_LEN_MAX, "{role}: {len}");
+            }
         }
     }
 }

@@ -64,6 +64,9 @@ fn holds(table: Table) -> &'static str {
         Table::DeadLetters => "what could not be delivered, for 7 days",
         Table::Requests => "answers to REST requests with an idempotency key, for a day",
         Table::Contacts => "whom each user has listed as a contact",
+        Table::Blocks => "whom each user has blocked",
+        Table::Reports => "reports of users, for 90 days after they are resolved",
+        Table::Deletions => "accounts of which something is left to delete",
     }
 }
 
@@ -95,6 +98,9 @@ mod tests {
             dead_letters      shard, dead_letter_id       -                                             ttl   yes     what could not be delivered, for 7 days
             requests          user_id, request_key        -                                             ttl   no      answers to REST requests with an idempotency key, for a day
             contacts          user_id, contact_id         -                                             -     yes     whom each user has listed as a contact
+            blocks            user_id, blocked_id         -                                             -     yes     whom each user has blocked
+            reports           list, report_id             -                                             ttl   yes     reports of users, for 90 days after they are resolved
+            deletions         shard, user_id              -                                             -     yes     accounts of which something is left to delete
         "#]].assert_eq(&show());
     }
 }

@@ -4,10 +4,13 @@ use std::fmt::Debug;
 
 use domain::{
     Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member, Message,
-    MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Role, Sequence, Session,
-    SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks, WebPushSubscription,
+    MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason,
+    Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks,
+    WebPushSubscription,
 };
-use ports::{DeadLetter, DeadLetterId, Head, Position, Receipt, RequestKey, StoredResponse, Undelivered};
+use ports::{
+    DeadLetter, DeadLetterId, Deletion, Head, OwnMessages, Position, Receipt, RequestKey, StoredResponse, Undelivered,
+};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
@@ -48,6 +51,21 @@ fn message() -> Message {
         content_type: ContentType::Json,
         created_at: at(1_769_783_400_000),
         expires_at: Some(at(1_769_783_460_000)),
+    }
+}
+
+fn report() -> Report {
+    Report {
+        report_id: ReportId::from_bytes([1; 16]),
+        reporter_id: user_id(),
+        created_at: at(1_769_783_400_000),
+        reason: ReportReason::Abuse,
+        comment: Some("unkind".to_owned().try_into().unwrap()),
+        user_id: Some(user_id()),
+        chat_id: Some(chat_id()),
+        message_id: Some(message().message_id),
+        evidence: Some(message().into()),
+        resolution: Some(Resolution { resolved_at: at(9), note: "warned".to_owned().try_into().unwrap() }),
     }
 }
 
@@ -92,8 +110,10 @@ fn rows() -> Vec<Vec<u8>> {
             created_at: at(1),
             updated_at: at(2),
             last_seen_at: Some(at(1_000_000)),
+            deleted_at: Some(at(2_000_000)),
         }
         .encode(),
+        Deletion { user_id: user_id(), messages: OwnMessages::Erase, begun_at: at(3) }.encode(),
         Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id: user_id(),
@@ -129,6 +149,8 @@ fn rows() -> Vec<Vec<u8>> {
             from: Sequence(300),
         })
         .encode(),
+        BlockedBy(vec![user_id(), UserId::from_bytes([4; 16])]).encode(),
+        report().encode(),
         encode_event(&Event::message_persisted(message(), Some(ConnectionId::from_bytes([5; 16])))),
         event(EventBody::ChatCreated {
             chat_id: chat_id(),
@@ -168,6 +190,7 @@ proptest! {
         check::<Member>(&row)?;
         check::<Head>(&row)?;
         check::<Session>(&row)?;
+        check::<Deletion>(&row)?;
         check::<OneTimeCode>(&row)?;
         check::<Request>(&row)?;
         check::<SendKey>(&row)?;
@@ -176,6 +199,8 @@ proptest! {
         check::<PushDevice>(&row)?;
         check::<NoticeState>(&row)?;
         check::<DeadLetter>(&row)?;
+        check::<BlockedBy>(&row)?;
+        check::<Report>(&row)?;
         check::<UserId>(&row)?;
         check::<u64>(&row)?;
         check::<()>(&row)?;
@@ -241,6 +266,9 @@ proptest! {
             // Behind the last moment there is none that could be due.
             prop_assert!(at == Timestamp::MAX || keys::notice_due(at, notice)[..] == key);
         }
+        if let Ok(report_id) = keys::parse_report(&key) {
+            prop_assert!(key.ends_with(&report_id.to_bytes()));
+        }
         drop((keys::parse_membership(&key), keys::parse_contact(&key), keys::parse_direct(&key), keys::parse_expiry(&key)));
     }
 }
@@ -258,10 +286,12 @@ fn keys() -> Vec<Vec<u8>> {
         keys::send(chat_id(), user_id(), ClientMessageId::from_bytes([4; 16])).to_vec(),
         keys::request(request).to_vec(),
         keys::notice_due(at(9), notice).to_vec(),
+        keys::report_end(at(9), report().report_id).to_vec(),
         keys::expiry(at(9), Expiring::Message(place())).to_vec(),
         keys::expiry(at(9), Expiring::Session(SessionId::from_bytes([3; 16]))).to_vec(),
         keys::expiry(at(9), Expiring::Code([4; 32])).to_vec(),
         keys::expiry(at(9), Expiring::Request(request)).to_vec(),
         keys::expiry(at(9), Expiring::DeadLetter(DeadLetterId::from_bytes([5; 16]))).to_vec(),
+        keys::expiry(at(9), Expiring::SendKey([6; 48])).to_vec(),
     ]
 }

@@ -4,13 +4,16 @@ use domain::{
     CodeDigest, DeviceId, DisplayName, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility, Session, SessionId,
     SpentToken, Timestamp, TokenDigest, User, UserId,
 };
-use ports::{BoxError, StoredResponse};
+use ports::{BoxError, Deletion, OwnMessages, StoredResponse};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
 use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
 
 row_enum!(VisibilityRow for PresenceVisibility { Everyone, ContactsOnly, Nobody });
+
+/// Stands for last seen in the row of a deleted account that never was: the moment of deletion comes behind it.
+const NEVER: Millis = 0;
 
 #[derive(Serialize, Deserialize)]
 struct UserRow<'a> {
@@ -32,16 +35,27 @@ impl Stored for User {
             created_at: self.created_at.as_millis(),
             updated_at: self.updated_at.as_millis(),
         };
-        match self.last_seen_at {
-            None => to_bytes(&row),
-            Some(at) => to_bytes(&(row, at.as_millis())),
+        let last_seen_at = self.last_seen_at.map(Timestamp::as_millis);
+        match (last_seen_at, self.deleted_at) {
+            (None, None) => to_bytes(&row),
+            (Some(at), None) => to_bytes(&(row, at)),
+            (at, Some(deleted_at)) => to_bytes(&(row, at.unwrap_or(NEVER), deleted_at.as_millis())),
         }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        // The row of somebody who was never seen ends here, as all rows did before last seen was kept.
+        // The row of somebody who was never seen ends here, as all rows did before last seen was kept; that of somebody who
+        // was, behind that, as all rows did before accounts could be deleted.
         let (row, rest): (UserRow<'static>, _) = postcard::take_from_bytes(bytes)?;
-        let last_seen_at = if rest.is_empty() { None } else { Some(from_bytes(rest)?) };
+        let (last_seen_at, rest) = take_millis(rest)?;
+        let (deleted_at, rest) = take_millis(rest)?;
+        if !rest.is_empty() {
+            return Err(format!("{} bytes behind the row", rest.len()).into());
+        }
+        if deleted_at == Some(NEVER) || (last_seen_at == Some(NEVER) && deleted_at.is_none()) {
+            return Err("a moment that never was".into());
+        }
+        let last_seen_at = last_seen_at.filter(|at| *at != NEVER);
         Ok(Self {
             user_id: UserId::from_bytes(row.user_id),
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
@@ -50,8 +64,18 @@ impl Stored for User {
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             last_seen_at: last_seen_at.map(Timestamp::from_millis),
+            deleted_at: deleted_at.map(Timestamp::from_millis),
         })
     }
+}
+
+/// The next moment of a row that may have ended.
+fn take_millis(rest: &[u8]) -> Result<(Option<Millis>, &[u8]), BoxError> {
+    if rest.is_empty() {
+        return Ok((None, rest));
+    }
+    let (at, rest) = postcard::take_from_bytes(rest)?;
+    Ok((Some(at), rest))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -182,6 +206,34 @@ impl Stored for Request {
             reserved: Ulid::from_bytes(row.reserved),
             begun_at: Timestamp::from_millis(row.begun_at),
             response: row.response.map(|(status, body)| StoredResponse { status, body: body.into_owned() }),
+        })
+    }
+}
+
+row_enum!(OwnMessagesRow for OwnMessages { Keep, Erase });
+
+#[derive(Serialize, Deserialize)]
+struct DeletionRow {
+    user_id: IdBytes,
+    messages: OwnMessagesRow,
+    begun_at: Millis,
+}
+
+impl Stored for Deletion {
+    fn encode(&self) -> Vec<u8> {
+        to_bytes(&DeletionRow {
+            user_id: self.user_id.to_bytes(),
+            messages: self.messages.into(),
+            begun_at: self.begun_at.as_millis(),
+        })
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
+        let row: DeletionRow = from_bytes(bytes)?;
+        Ok(Self {
+            user_id: UserId::from_bytes(row.user_id),
+            messages: row.messages.into(),
+            begun_at: Timestamp::from_millis(row.begun_at),
         })
     }
 }

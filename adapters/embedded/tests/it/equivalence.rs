@@ -11,9 +11,9 @@ use domain::{
 };
 use memory::{ManualClock, MemoryStore, SequentialIds};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, EventLog, MessageReader, MessageWriter, NewDirectChat,
-    NewGroup, NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey, RequestStore,
-    SessionStore, Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
+    BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, EventLog, MessageReader, MessageWriter,
+    NewDirectChat, NewGroup, NewMessage, Notice, NoticeStore, PageBounds, Position, PushDeviceStore, RequestKey,
+    RequestStore, SessionStore, Settled, StoredResponse, SystemClock, UnreadQuery, WatermarkStore,
 };
 use proptest::prelude::*;
 use ulid::Ulid;
@@ -43,6 +43,8 @@ enum Operation {
     Unregister { user: u8, device: u8 },
     List { user: u8, contact: u8 },
     Unlist { user: u8, contact: u8 },
+    Block { user: u8, other: u8 },
+    Unblock { user: u8, other: u8 },
     Owe { user: u8, device: u8, from: u64, due_in: u64 },
     TakeDue { count: usize },
     Settle { user: u8, device: u8, from: u64, how: u8 },
@@ -72,6 +74,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (few(), few()).prop_map(|(user, device)| Unregister { user, device }),
         2 => (few(), few()).prop_map(|(user, contact)| List { user, contact }),
         1 => (few(), few()).prop_map(|(user, contact)| Unlist { user, contact }),
+        1 => (few(), few()).prop_map(|(user, other)| Block { user, other }),
+        1 => (few(), few()).prop_map(|(user, other)| Unblock { user, other }),
         2 => (few(), few(), 0u64..3, 0u64..4)
             .prop_map(|(user, device, from, due_in)| Owe { user, device, from, due_in }),
         2 => (0usize..3).prop_map(|count| TakeDue { count }),
@@ -123,7 +127,8 @@ where
         + RequestStore
         + PushDeviceStore
         + NoticeStore
-        + ContactStore,
+        + ContactStore
+        + BlockStore,
 {
     match operation.clone() {
         Operation::CreateGroup { chat: chat_id, owner, member } => {
@@ -232,6 +237,12 @@ where
         Operation::Unlist { user: user_id, contact } => {
             format!("{:?}", ContactStore::remove(store, user(user_id), user(contact)).await.unwrap())
         }
+        Operation::Block { user: user_id, other } => {
+            format!("{:?}", store.block(user(user_id), user(other)).await.unwrap())
+        }
+        Operation::Unblock { user: user_id, other } => {
+            format!("{:?}", store.unblock(user(user_id), user(other)).await.unwrap())
+        }
         Operation::Owe { user, device, from, due_in } => {
             let notice = notice(user, device, from, now + Duration::from_secs(due_in));
             format!("{:?}", store.owe(vec![notice]).await.unwrap())
@@ -284,7 +295,10 @@ where
 }
 
 /// Everything that can be read of users, in words.
-async fn read_users<S: SessionStore + PushDeviceStore + ContactStore>(store: &S, now: Timestamp) -> Vec<String> {
+async fn read_users<S>(store: &S, now: Timestamp) -> Vec<String>
+where
+    S: SessionStore + PushDeviceStore + ContactStore + BlockStore,
+{
     let mut read = vec![format!("{:?}", store.devices(&[user(2), user(0), user(1)]).await.unwrap())];
     for n in 0..3 {
         read.push(format!("{:?}", store.sessions(user(n), now).await.unwrap()));
@@ -292,6 +306,8 @@ async fn read_users<S: SessionStore + PushDeviceStore + ContactStore>(store: &S,
         read.push(format!("{:?}", store.contacts(user(n), Some(user(0)), 2).await.unwrap()));
         let pairs: Vec<_> = (0..3).map(|contact| (user(n), user(contact))).collect();
         read.push(format!("{:?}", store.listed(&pairs).await.unwrap()));
+        read.push(format!("{:?}", store.blocks(user(n), Some(user(0)), 2).await.unwrap()));
+        read.push(format!("{:?}", store.blocked(&pairs).await.unwrap()));
     }
     read
 }

@@ -46,13 +46,21 @@ impl ChatReader for MemoryStore {
 
 #[async_trait]
 impl ChatWriter for MemoryStore {
-    async fn create_direct(&self, chat: NewDirectChat) -> Result<CreatedChat, StoreError> {
+    async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError> {
         Ok(self.transaction(|state| {
             if let Some(existing) = state.direct_chats.get(&chat.pair).and_then(|chat_id| state.chat(*chat_id)) {
-                return CreatedChat::Existing(existing);
+                return Ok(CreatedChat::Existing(existing));
+            }
+            for other in chat.pair.users().into_iter().filter(|user_id| *user_id != chat.created_by) {
+                if state.has_blocked(chat.created_by, other) {
+                    return Err(ChatRefusal::Blocking);
+                }
+                if state.has_blocked(other, chat.created_by) {
+                    return Err(ChatRefusal::Blocked);
+                }
             }
             state.direct_chats.insert(chat.pair, chat.chat_id);
-            state.open(chat.opening(), chat.created_at)
+            Ok(state.open(chat.opening(), chat.created_at))
         }))
     }
 

@@ -2,7 +2,7 @@ use std::ops::Bound;
 
 use async_trait::async_trait;
 use domain::limits::UNREAD_EXACT_MAX;
-use domain::{ChatId, Content, ContentType, Event, Message, MessageId, Sequence, Timestamp, Ttl};
+use domain::{ChatId, Event, Message, MessageId, Sequence, Timestamp};
 use ports::{
     Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
     UnreadQuery,
@@ -10,13 +10,11 @@ use ports::{
 
 use super::{ChatState, MemoryStore, State};
 
-/// What is remembered of a send: what its sender was told, and what it said.
+/// What is remembered of a send: what its sender was told, and what a retry has in common with it.
 #[derive(Clone)]
 pub(super) struct CommittedSend {
     pub(super) receipt: Receipt,
-    content: Content,
-    content_type: ContentType,
-    ttl: Option<Ttl>,
+    pub(super) fingerprint: [u8; 16],
 }
 
 #[async_trait]
@@ -28,7 +26,7 @@ impl MessageWriter for MemoryStore {
 
 impl State {
     fn append(&mut self, send: NewMessage) -> Appended {
-        let Some(chat) = self.chats.get_mut(&send.chat_id) else {
+        let Some(chat) = self.chats.get(&send.chat_id) else {
             return Appended::Refused(SendRefusal::ChatNotFound);
         };
         if !chat.members.contains_key(&send.sender_id) {
@@ -37,6 +35,9 @@ impl State {
         let key = (send.sender_id, send.client_message_id);
         if let Some(committed) = chat.sends.get(&key) {
             return committed.outcome_of_retry(&send);
+        }
+        if let Some(refusal) = self.block_between(chat, send.sender_id) {
+            return Appended::Refused(refusal);
         }
         let Some(head) = &chat.head else {
             return Appended::Refused(SendRefusal::CounterMissing);
@@ -54,21 +55,20 @@ impl State {
         let message = send.clone().at(sequence, head.message_ttl);
         let receipt =
             Receipt { message_id: message.message_id, sequence: message.sequence, created_at: message.created_at };
-        let NewMessage { content, content_type, ttl, origin_connection_id, .. } = send;
         if sequence > head.sequence {
             chat.head = Some(Head::at(&message, head.message_ttl));
         }
         chat.messages.insert(message.sequence, message.clone());
-        chat.sends.insert(key, CommittedSend { receipt, content, content_type, ttl });
+        chat.sends.insert(key, CommittedSend { receipt, fingerprint: send.fingerprint() });
         self.places.insert(message.message_id, (message.chat_id, message.sequence));
-        self.record_event(Event::message_persisted(message, origin_connection_id));
+        self.record_event(Event::message_persisted(message, send.origin_connection_id));
         receipt
     }
 }
 
 impl CommittedSend {
     fn outcome_of_retry(&self, retry: &NewMessage) -> Appended {
-        let same = self.content == retry.content && self.content_type == retry.content_type && self.ttl == retry.ttl;
+        let same = self.fingerprint == retry.fingerprint();
         if same { Appended::Duplicate(self.receipt) } else { Appended::Refused(SendRefusal::KeyReused) }
     }
 }

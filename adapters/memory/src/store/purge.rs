@@ -7,7 +7,7 @@ use super::{ChatState, MemoryStore, State};
 
 impl MemoryStore {
     /// Deletes what has expired by `now`, as a store on a disk does by itself sooner or later: messages with their words
-    /// in the inbox and in the log, sessions, and dead letters.
+    /// in the inbox and in the log, sessions, dead letters and resolved reports.
     pub fn purge_expired(&self, now: Timestamp) {
         self.transaction(|state| {
             state.purge_messages(now);
@@ -16,6 +16,7 @@ impl MemoryStore {
                 state.end_session(session.session_id);
             }
             state.dead_letters.retain(|_, letter| now.since(letter.dead_at) < RETENTION);
+            state.reports.retain(|_, report| !report.is_over(now));
         });
     }
 }

@@ -14,7 +14,7 @@ impl UserReader for MemoryStore {
         Ok(self.transaction(|state| {
             let user = |phone_number: &PhoneNumber| {
                 let user_id = state.user_keys.get(&UserKey::Phone(phone_number.clone()))?;
-                state.users.get(user_id).cloned()
+                state.users.get(user_id).filter(|user| user.deleted_at.is_none()).cloned()
             };
             phone_numbers.iter().map(user).collect()
         }))
@@ -25,7 +25,8 @@ impl UserReader for MemoryStore {
 impl UserWriter for MemoryStore {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
         Ok(self.transaction(|state| {
-            if let Some(user) = state.user_keys.get(&key).and_then(|user_id| state.users.get(user_id)) {
+            let known = state.user_keys.get(&key).and_then(|user_id| state.users.get(user_id));
+            if let Some(user) = known.filter(|user| user.deleted_at.is_none()) {
                 return (user.clone(), false);
             }
             let phone_number = match &key {
@@ -40,6 +41,7 @@ impl UserWriter for MemoryStore {
                 created_at: new.created_at,
                 updated_at: new.created_at,
                 last_seen_at: None,
+                deleted_at: None,
             };
             state.user_keys.insert(key, user.user_id);
             state.users.insert(user.user_id, user.clone());

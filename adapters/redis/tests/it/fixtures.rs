@@ -232,5 +232,5 @@ pub(crate) fn peer(id: &str) -> Peer {
 }
 
 pub(crate) fn push(recipients: Vec<UserId>, frame: &str) -> Push {
-    Push { recipients, except: None, frame: frame.to_owned().into() }
+    Push { recipients, except: None, frame: frame.to_owned().into(), trace: None }
 }

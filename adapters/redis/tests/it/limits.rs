@@ -13,8 +13,9 @@ use crate::fixtures::{World, user};
 /// Takes by two users with quotas that may differ each time, so many milliseconds after the one before. Intervals are
 /// long, so that no bucket fills by Redis' clock while the test's stands still.
 fn takes() -> impl Strategy<Value = Vec<(usize, Quota, u64)>> {
-    let quota = (1u32..20, 200u64..2000, 1u32..10).prop_map(|(count, seconds, burst)| {
-        Quota::with_burst(count, Duration::from_secs(seconds), burst).expect("both are more than none")
+    let quota = (1u32..20, 200u64..2000, 1u32..10, 0u32..4).prop_map(|(count, seconds, burst, weight)| {
+        let quota = Quota::with_burst(count, Duration::from_secs(seconds), burst).expect("both are more than none");
+        quota.weighing(weight)
     });
     let wait_ms = prop_oneof![Just(0), 1u64..50_000, 50_000u64..5_000_000];
     proptest::collection::vec((0usize..2, quota, wait_ms), 1..60)

@@ -4,10 +4,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
-use ports::{Ingest, IngestError};
+use ports::{Ingest, IngestError, trace};
 use tokio::sync::watch;
 use tokio::{select, time};
 use tonic::{Request, Response, Status, Streaming};
+use tracing::{Instrument, debug_span};
 
 use crate::config::{DEADLINE, RETRY_AFTER};
 use crate::proto::send_reply::Kind;
@@ -93,13 +94,17 @@ impl SendStream {
     fn hand_over(&self, request: proto::SendRequest) {
         let number = request.number;
         let timeout = Duration::from_millis(request.timeout_ms).min(DEADLINE);
+        let span = debug_span!(
+            target: trace::TARGET, parent: None, "ingest", otel.kind = "server", traceparent = request.traceparent
+        );
         let outcome = match wire::read_send(request) {
             Ok(request) => {
-                let sent = time::timeout(timeout, self.ingest.send(request));
+                let sent = time::timeout(timeout, span.in_scope(|| self.ingest.send(request)));
                 async move {
                     let unknown = Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
                     wire::to_outcome(sent.await.unwrap_or(unknown))
                 }
+                .instrument(span)
                 .left_future()
             }
             Err(malformed) => {

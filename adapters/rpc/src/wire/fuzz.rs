@@ -40,12 +40,12 @@ fn requests() -> Vec<Vec<u8>> {
         origin_connection_id: Some(ConnectionId::from_bytes([5; 16])),
     };
     let sync = SyncRequest { user_id: user_id(), chat_id: chat_id(), after: Sequence(7), limit: 100 };
-    let push = Push { recipients: vec![user_id(); 3], except: None, frame: vec![b'x'; 30].into() };
+    let push = Push { recipients: vec![user_id(); 3], except: None, frame: vec![b'x'; 30].into(), trace: None };
     let look = Look { viewer: user_id(), user_id: user_id() };
     let typing = Signal::Typing { chat_id: chat_id(), user_id: user_id(), is_typing: true };
     let receipt = Signal::Receipt { chat_id: chat_id(), user_id: user_id(), watermarks: Watermarks::at(Sequence(3)) };
     vec![
-        to_send(7, Duration::from_secs(5), &send).encode_to_vec(),
+        to_send(7, Duration::from_secs(5), &send, None).encode_to_vec(),
         to_sync(&sync).encode_to_vec(),
         to_advance(user_id(), chat_id(), WatermarkKind::Read, Sequence(9)).encode_to_vec(),
         to_deliveries(&GatewayId("a".into()), &[push]).unwrap().remove(0).encode_to_vec(),
@@ -111,7 +111,7 @@ proptest! {
     #[test]
     fn a_damaged_request_is_refused_or_one_that_could_have_been_sent(bytes in damage::bytes(select(requests()))) {
         if let Some(Ok(send)) = as_one(&bytes).map(read_send) {
-            let again = read_send(to_send(1, Duration::from_secs(1), &send)).unwrap();
+            let again = read_send(to_send(1, Duration::from_secs(1), &send, None)).unwrap();
             prop_assert_eq!(format!("{again:?}"), format!("{send:?}"));
             prop_assert_eq!(again.content.as_str(), send.content.as_str());
         }

@@ -2,15 +2,20 @@ use std::time::Duration;
 
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId,
-    WatermarkKind, Watermarks,
+    ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, TraceContext,
+    Ttl, UserId, WatermarkKind, Watermarks,
 };
 use ports::{IngestError, Page, Receipt, SendRequest, Sent, SyncRequest};
 
 use super::{Malformed, read_id, read_optional_id};
 use crate::proto;
 
-pub(crate) fn to_send(number: u64, timeout: Duration, request: &SendRequest) -> proto::SendRequest {
+pub(crate) fn to_send(
+    number: u64,
+    timeout: Duration,
+    request: &SendRequest,
+    trace: Option<TraceContext>,
+) -> proto::SendRequest {
     proto::SendRequest {
         number,
         timeout_ms: millis(timeout),
@@ -21,6 +26,7 @@ pub(crate) fn to_send(number: u64, timeout: Duration, request: &SendRequest) -> 
         content_type: request.content_type.as_str().to_owned(),
         ttl_seconds: request.ttl.map(|ttl| ttl.as_duration().as_secs()),
         origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
+        traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
     }
 }
 
@@ -221,6 +227,8 @@ fn to_ingest_error(error: &IngestError) -> proto::IngestError {
         IngestError::ChatNotFound => Kind::ChatNotFound(Nothing {}),
         IngestError::NotAMember => Kind::NotAMember(Nothing {}),
         IngestError::IdempotencyKeyReused => Kind::IdempotencyKeyReused(Nothing {}),
+        IngestError::Blocked => Kind::Blocked(Nothing {}),
+        IngestError::Blocking => Kind::Blocking(Nothing {}),
         IngestError::CounterMissing => Kind::CounterMissing(Nothing {}),
         IngestError::Unreadable => Kind::Unreadable(Nothing {}),
         IngestError::AboveHead { head } => Kind::AboveHead(head.0),
@@ -236,6 +244,8 @@ fn read_ingest_error(error: proto::IngestError) -> Result<IngestError, Malformed
         Some(Kind::ChatNotFound(_)) => IngestError::ChatNotFound,
         Some(Kind::NotAMember(_)) => IngestError::NotAMember,
         Some(Kind::IdempotencyKeyReused(_)) => IngestError::IdempotencyKeyReused,
+        Some(Kind::Blocked(_)) => IngestError::Blocked,
+        Some(Kind::Blocking(_)) => IngestError::Blocking,
         Some(Kind::CounterMissing(_)) => IngestError::CounterMissing,
         Some(Kind::Unreadable(_)) => IngestError::Unreadable,
         Some(Kind::AboveHead(head)) => IngestError::AboveHead { head: Sequence(head) },
@@ -280,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_send_crosses_unchanged(request in send()) {
-            let bytes = to_send(7, Duration::from_secs(5), &request).encode_to_vec();
+            let bytes = to_send(7, Duration::from_secs(5), &request, None).encode_to_vec();
             let sent = proto::SendRequest::decode(&*bytes).unwrap();
             prop_assert_eq!((sent.number, sent.timeout_ms), (7, 5000));
             let read = read_send(sent).unwrap();

@@ -41,6 +41,7 @@ pub(crate) fn to_deliveries(gateway: &GatewayId, pushes: &[Push]) -> Result<Vec<
                 recipients: recipients.iter().flat_map(|user_id| user_id.to_bytes()).collect(),
                 except: push.except.map(|id| id.to_bytes().into()),
                 frame: push.frame.clone(),
+                traceparent: push.trace.map(|trace| trace.to_string()).unwrap_or_default(),
             });
         }
     }
@@ -58,6 +59,7 @@ pub(crate) fn read_pushes(pushes: Vec<proto::Push>) -> Result<Vec<Push>, Malform
             // Copied out once for all recipients: a frame that waits in a slow connection's mailbox would keep the whole
             // request, which no bound there knows of.
             frame: Bytes::copy_from_slice(&push.frame),
+            trace: push.traceparent.parse().ok(),
         })
     };
     pushes.into_iter().map(read).collect()
@@ -121,6 +123,7 @@ mod tests {
             recipients: (0..recipients).map(|n| UserId::from_bytes((n as u128).to_be_bytes())).collect(),
             except: None,
             frame: vec![b'x'; frame_bytes].into(),
+            trace: None,
         }
     }
 

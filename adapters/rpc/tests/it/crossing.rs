@@ -156,10 +156,12 @@ fn device() -> DeviceId {
 
 #[tokio::test]
 async fn every_error_of_the_durability_plane_crosses_unchanged() {
-    let errors: [fn() -> IngestError; 8] = [
+    let errors: [fn() -> IngestError; 10] = [
         || IngestError::ChatNotFound,
         || IngestError::NotAMember,
         || IngestError::IdempotencyKeyReused,
+        || IngestError::Blocked,
+        || IngestError::Blocking,
         || IngestError::CounterMissing,
         || IngestError::Unreadable,
         || IngestError::AboveHead { head: Sequence(u64::MAX) },
@@ -253,8 +255,13 @@ async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
     let gateway = GatewayId("a".into());
     let except = Some(ConnectionId::from_bytes([5; 16]));
     let pushes = vec![
-        Push { recipients: vec![user(), UserId::from_bytes([6; 16])], except, frame: Bytes::from_static(b"{}") },
-        Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"[]") },
+        Push {
+            recipients: vec![user(), UserId::from_bytes([6; 16])],
+            except,
+            frame: Bytes::from_static(b"{}"),
+            trace: None,
+        },
+        Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"[]"), trace: None },
     ];
     soon(delivery.deliver(&gateway, &pushes)).await.unwrap();
     soon(delivery.revoke(session(4))).await.unwrap();
@@ -274,7 +281,7 @@ async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
     world.list.add(ProcessRole::Gateway, &process.peer);
     let caller = Caller::start(&world).await;
     let delivery = RemoteDelivery::new(caller.directory.clone());
-    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
+    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}"), trace: None };
     assert!(soon(delivery.deliver(&GatewayId("old".into()), &[push])).await.is_err());
     assert_eq!(says.take(), [""; 0]);
 }
@@ -283,7 +290,7 @@ async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
 async fn an_error_of_a_store_elsewhere_is_one_here() {
     let broken = Says { store: Some(|| StoreError::unavailable("the disk is full")), ..Says::default() };
     let (_process, _says, caller) = meet(broken).await;
-    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}") };
+    let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}"), trace: None };
     let delivery = RemoteDelivery::new(caller.directory.clone());
     let typing = Signal::Typing { chat_id: chat(), user_id: user(), is_typing: true };
     let look = Look { viewer: user(), user_id: user() };

@@ -90,10 +90,10 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn elements(list: &Value) -> &[Value] {
+pub(super) fn elements(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn texts<'a, const N: usize>(body: &'a Value, names: [&str; N]) -> [&'a str; N] {
+pub(super) fn texts<'a, const N: usize>(body: &'a Value, names: [&str; N]) -> [&'a str; N] {
     names.map(|name| body[name].as_str().unwrap_or("-"))
 }

@@ -26,7 +26,10 @@ use profile::Profile;
 
 /// Chats in the terminal.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ChatArgs {
+    #[command(subcommand)]
+    admin: Option<crate::admin::chat::ChatCommand>,
     /// The server [default: the one that the profile is signed in at, or http://127.0.0.1:8080]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -45,6 +48,9 @@ pub(crate) struct ChatArgs {
 }
 
 pub(crate) async fn run(arguments: ChatArgs) -> anyhow::Result<ExitCode> {
+    if let Some(command) = arguments.admin {
+        return crate::admin::chat::run(command).await;
+    }
     let profile = Profile::open(&arguments.profile, arguments.server.as_deref())?;
     let client = client(&profile)?;
     let is_plain = arguments.tail || arguments.send.is_some();

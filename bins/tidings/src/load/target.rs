@@ -11,13 +11,15 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// Every limit of a server that would get in the way of a load.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 14] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
     "OTP_VERIFY",
+    "OTP_VERIFY_PER_IP",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",
+    "LOOKUP_NUMBERS",
     "CONNECTIONS_LIVE",
     "CONNECTIONS_NEW",
     "SEND_PER_CHAT",

@@ -1,15 +1,22 @@
 //! Commands that look after tables, topics and the log of a service, without asking a running one.
 
+pub(crate) mod backup;
 pub(crate) mod events;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod migrate;
 pub(crate) mod reconcile;
 pub(crate) mod recover_counter;
+pub(crate) mod restore;
 pub(crate) mod schema;
 pub(crate) mod verify;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use server::config::Config;
 
 use crate::serve::ConfigArgs;
@@ -32,6 +39,35 @@ impl ToolArgs {
     fn load(self) -> anyhow::Result<Config> {
         ConfigArgs::of(self.config, self.data_dir, None).load()
     }
+}
+
+/// A bar on the standard error, which draws itself on a terminal only.
+fn bar(template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    let bar = ProgressBar::no_length().with_style(style);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
+/// A bar of bytes that are read or written.
+fn bytes_bar() -> ProgressBar {
+    bar("{bar:30} {bytes}/{total_bytes} ({bytes_per_sec}, {elapsed}, {eta} left)")
+}
+
+/// A bar of what is done in stages, and how to move it.
+fn staged_bar(unit: &str) -> (ProgressBar, impl Fn(&str, u64, u64)) {
+    let bar = bar(&format!("{{bar:30}} {{pos}}/{{len}} {unit} ({{msg}}, {{elapsed}}, {{eta}} left)"));
+    let moving = bar.clone();
+    let draw = move |stage: &str, read, all| {
+        moving.set_length(all);
+        moving.set_position(read);
+        if moving.message() != stage {
+            moving.set_message(stage.to_owned());
+        }
+    };
+    (bar, draw)
 }
 
 /// 1 if something is left to see to.

@@ -1,13 +1,11 @@
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
 use server::tools::verify::{self, Findings, Manner, Progress, RATE, Report};
 
-use super::{ToolArgs, exit};
+use super::{ToolArgs, exit, staged_bar};
 use crate::admin::AdminArgs;
 
 /// Examples of each violation that are printed.
@@ -56,21 +54,7 @@ pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<ExitCode> {
 
 async fn look(arguments: VerifyArgs) -> anyhow::Result<Findings> {
     let VerifyArgs { admin, rate, checkpoint, resume, tool } = arguments;
-    // It draws itself on a terminal only.
-    let bar = ProgressBar::no_length().with_style(
-        ProgressStyle::with_template("{bar:30} {pos}/{len} rows ({msg}, {elapsed}, {eta} left)")
-            .expect("the template is valid"),
-    );
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    let draw = |stage: &str, read, all| {
-        bar.set_length(all);
-        bar.set_position(read);
-        if bar.message() != stage {
-            bar.set_message(stage.to_owned());
-        }
-    };
+    let (bar, draw) = staged_bar("rows");
     let findings = match admin {
         Some(address) => AdminArgs::of(tool, address).connect()?.verify(rate, draw).await?,
         None => {
@@ -83,7 +67,7 @@ async fn look(arguments: VerifyArgs) -> anyhow::Result<Findings> {
     Ok(findings)
 }
 
-fn print(report: &Report) {
+pub(super) fn print(report: &Report) {
     let width = report.invariants.iter().map(|line| line.name.len()).max().unwrap_or(0);
     println!("{:<width$} {:>12} {:>10}", "", "checked", "violated");
     for line in &report.invariants {

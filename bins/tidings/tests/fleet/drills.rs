@@ -18,8 +18,10 @@ use tokio::time::{sleep, timeout, timeout_at};
 use uuid::Uuid;
 
 use crate::audit::Audit;
+use crate::engine::SIZE;
 use crate::load::Load;
 use crate::process::PATIENCE;
+use crate::runbook::{Moment, follow, names};
 use crate::server::{CONSUMER_GONE_AFTER, Device, Socket, TestServer};
 use crate::world::{Manners, Refusals};
 
@@ -37,14 +39,17 @@ const MORE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// A fleet under load.
-struct Drill {
-    server: TestServer,
+pub(crate) struct Drill {
+    pub(crate) server: TestServer,
     load: Load,
 }
 
 impl Drill {
     async fn start(refusals: Refusals) -> Self {
-        let server = TestServer::start().await;
+        Self::of(TestServer::start().await, refusals).await
+    }
+
+    pub(crate) async fn of(server: TestServer, refusals: Refusals) -> Self {
         let manners = Manners { refusals, pause: PAUSE };
         let load = Load::start(&server.base_url(), manners, &mut StdRng::seed_from_u64(1)).await;
         let mut drill = Self { server, load };
@@ -54,7 +59,7 @@ impl Drill {
     }
 
     /// Waits until sends are acknowledged that are made from now on.
-    async fn acked(&mut self) {
+    pub(crate) async fn acked(&mut self) {
         let made = {
             let ledger = &self.load.state().ledger;
             ledger.acks() + ledger.unanswered()
@@ -67,7 +72,7 @@ impl Drill {
     }
 
     /// Ends the load, and looks at everything that it left behind.
-    async fn end(mut self, healed: Instant) {
+    pub(crate) async fn end(mut self, healed: Instant) {
         self.load.pause();
         self.load.settle().await;
         let mut audit = Audit::default();
@@ -105,6 +110,28 @@ impl Drill {
         }
         eprintln!("{repeated} events are in the log more than once");
     }
+}
+
+/// What an operator has at hand: the settings of a process, and the names that commands of runbooks use. `ADMIN` is the first
+/// process of a role.
+fn operator(server: &TestServer, role: ProcessRole) -> Vec<(String, String)> {
+    let process = server.fleet.process(role, 0);
+    let mut names = names(&server.base_url(), &process.admin_url(), &process.data_dir());
+    names.extend(server.fleet.base.environment(ProcessRole::Api));
+    let data_dir = process.data_dir().to_str().unwrap().to_owned();
+    for (name, value) in [
+        ("TIDINGS_LISTEN", "127.0.0.1:0"),
+        ("TIDINGS_ADMIN__LISTEN", "127.0.0.1:0"),
+        ("TIDINGS_DATA_DIR", &*data_dir),
+        ("TIDINGS_KAFKA__PARTITIONS", &SIZE.partitions.to_string()),
+        ("TIDINGS_KAFKA__REPLICATION", &SIZE.replication.to_string()),
+        ("FANOUT_ADMIN", server.fleet.process(ProcessRole::Fanout, 0).admin_url().trim_start_matches("http://")),
+        // Local servers cannot.
+        ("TIDINGS_DYNAMODB__POINT_IN_TIME_RECOVERY", "false"),
+    ] {
+        names.push((name.to_owned(), value.to_owned()));
+    }
+    names
 }
 
 /// Two people at different gateways, with sockets that only listen: whatever comes was pushed.
@@ -159,10 +186,12 @@ async fn while_kafka_is_away_sends_succeed_and_on_its_return_everything_is_publi
     let mut drill = Drill::start(Refusals::None).await;
     drill.server.fleet.base.engines.kafka.stop().await;
     drill.acked().await;
-    sleep(WHILE).await;
+    follow("kafka.md", Moment::Broken, operator(&drill.server, ProcessRole::Ingest)).await;
     drill.acked().await;
     drill.server.fleet.base.engines.kafka.start_again().await;
-    drill.end(Instant::now()).await;
+    let back = Instant::now();
+    follow("kafka.md", Moment::Over, operator(&drill.server, ProcessRole::Ingest)).await;
+    drill.end(back).await;
 }
 
 /// Wipes Redis.
@@ -219,6 +248,7 @@ async fn redis_unavailable_degrades_to_broadcast_routing_and_new_connections_go_
     let ack = witnesses.ann.send(&witnesses.chat_id, "hello").await;
     while next(&mut newcomer).await != ack["message_id"] {}
     drill.acked().await;
+    follow("redis.md", Moment::Broken, operator(&drill.server, ProcessRole::Api)).await;
 
     drill.server.fleet.base.engines.redis.start_again().await;
     let back = Instant::now();
@@ -237,6 +267,7 @@ async fn redis_unavailable_degrades_to_broadcast_routing_and_new_connections_go_
         "what is shared was believed again after {believed:?}, and pushes came {:?} later",
         witnesses.pushed().await
     );
+    follow("redis.md", Moment::Over, operator(&drill.server, ProcessRole::Api)).await;
     drill.end(back).await;
 }
 
@@ -281,6 +312,7 @@ async fn while_dynamodb_is_away_sends_are_told_to_wait_and_afterwards_none_is_do
     assert_eq!(refused["payload"]["code"], "SERVICE_UNAVAILABLE", "{refused}");
     assert!(refused["payload"]["details"]["retry_after_seconds"].as_u64().is_some_and(|seconds| seconds >= 1));
     assert!(took < DEADLINE + Duration::from_secs(1), "{took:?}");
+    follow("dynamodb.md", Moment::Broken, operator(&drill.server, ProcessRole::Ingest)).await;
 
     drill.server.fleet.base.engines.dynamo.start_again().await;
     let back = Instant::now();
@@ -291,6 +323,7 @@ async fn while_dynamodb_is_away_sends_are_told_to_wait_and_afterwards_none_is_do
     let again = socket.ask("send_message", sent).await;
     assert_eq!((&again["payload"]["sequence"], &again["payload"]["deduplicated"]), (&json!(1), &json!(true)));
     drill.acked().await;
+    follow("dynamodb.md", Moment::Over, operator(&drill.server, ProcessRole::Ingest)).await;
     drill.end(back).await;
 }
 
@@ -301,7 +334,7 @@ async fn when_an_ingest_process_is_killed_the_other_takes_its_chats() {
     let killed = Instant::now();
     drill.acked().await;
     eprintln!("sends were acknowledged {:?} after the death", killed.elapsed());
-    sleep(WHILE).await;
+    follow("partition.md", Moment::Broken, operator(&drill.server, ProcessRole::Gateway)).await;
     drill.server.fleet.process_mut(ProcessRole::Ingest, 0).restart().await;
     drill.acked().await;
     drill.end(killed).await;
@@ -327,11 +360,14 @@ async fn when_all_fanout_processes_are_killed_their_successors_skip_no_event() {
         drill.server.fleet.process_mut(ProcessRole::Fanout, n).kill().await;
     }
     drill.acked().await;
+    follow("pushes-late.md", Moment::Broken, operator(&drill.server, ProcessRole::Ingest)).await;
     sleep(CONSUMER_GONE_AFTER).await;
     for n in 0..2 {
         drill.server.fleet.process_mut(ProcessRole::Fanout, n).restart().await;
     }
-    drill.end(Instant::now()).await;
+    let back = Instant::now();
+    follow("pushes-late.md", Moment::Over, operator(&drill.server, ProcessRole::Ingest)).await;
+    drill.end(back).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -341,5 +377,6 @@ async fn when_a_gateway_is_killed_its_clients_go_on_at_the_other() {
     let killed = Instant::now();
     drill.acked().await;
     eprintln!("sends were acknowledged {:?} after the death", killed.elapsed());
+    follow("gateway-gone.md", Moment::Broken, operator(&drill.server, ProcessRole::Api)).await;
     drill.end(killed).await;
 }

@@ -8,7 +8,7 @@ use ports::ProcessRole;
 use tidings_kafka::topics::{self, Size};
 
 /// As few partitions as give both fanout processes some of each topic.
-const SIZE: Size = Size { partitions: 2, replication: 1 };
+pub(crate) const SIZE: Size = Size { partitions: 2, replication: 1 };
 /// The server takes any credentials; its clients do not go without.
 const KEY: &str = "local";
 

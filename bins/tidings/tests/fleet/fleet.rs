@@ -1,5 +1,6 @@
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -8,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::balancer::Balancer;
 use crate::engine::Engines;
-use crate::process::{PATIENCE, TestServer as Process};
+use crate::process::{PATIENCE, TestServer as Process, this_release};
 
 /// How many processes there are of each role.
 pub(crate) const SIZES: [(ProcessRole, usize); 4] =
@@ -33,9 +34,14 @@ pub(crate) struct Base {
 impl Fleet {
     /// A fleet whose processes know each other.
     pub(crate) async fn start(environment: Vec<(String, String)>) -> Self {
+        Self::start_program(this_release(), environment).await
+    }
+
+    /// A fleet of another release.
+    pub(crate) async fn start_program(program: PathBuf, environment: Vec<(String, String)>) -> Self {
         let base = Base { engines: Engines::start().await, secrets: secrets(), environment };
         let all = SIZES.into_iter().flat_map(|(role, count)| (0..count).map(move |n| (role, n)));
-        let start = async |(role, n)| (role, n, Process::start_in(base.environment(role)).await);
+        let start = async |(role, n)| (role, n, Process::start_program(program.clone(), base.environment(role)).await);
         let processes = join_all(all.map(start)).await;
         let addresses = |of: ProcessRole| -> Vec<SocketAddr> {
             processes.iter().filter(|(role, ..)| *role == of).map(|(.., process)| process.address()).collect()

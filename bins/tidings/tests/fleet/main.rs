@@ -19,6 +19,8 @@ mod gateways;
 mod histories;
 mod published;
 mod roles;
+mod traces;
+mod upgrade;
 mod verify;
 mod webhooks;
 
@@ -35,9 +37,19 @@ mod sender;
 #[path = "../crash/world.rs"]
 mod world;
 
+#[path = "../it/collector.rs"]
+mod collector;
 #[path = "../it/receiver.rs"]
 mod receiver;
+#[path = "../it/runbook.rs"]
+mod runbook;
+#[path = "../it/traced.rs"]
+mod traced;
 
+#[path = "../it/account.rs"]
+mod account;
+#[path = "../it/blocks.rs"]
+mod blocks;
 #[path = "../it/delivery.rs"]
 mod delivery;
 #[path = "../it/expiry.rs"]
@@ -60,6 +72,8 @@ mod revocation;
 mod routes;
 #[path = "../it/sdk.rs"]
 mod sdk;
+#[path = "../it/secrecy.rs"]
+mod secrecy;
 #[path = "../it/sends.rs"]
 mod sends;
 #[path = "../it/syncs.rs"]

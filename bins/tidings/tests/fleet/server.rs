@@ -33,6 +33,10 @@ pub(crate) struct TestServer {
 /// nothing for a long time.
 pub(crate) const CONSUMER_GONE_AFTER: Duration = Duration::from_secs(11);
 
+/// Limits that the release before this one does not have, and refuses to be told of.
+const NEW_LIMITS: [&str; 3] =
+    ["TIDINGS_LIMITS__EXPORTS", "TIDINGS_LIMITS__LOOKUP_NUMBERS", "TIDINGS_LIMITS__OTP_VERIFY_PER_IP"];
+
 impl TestServer {
     /// What `/readyz` of the api names.
     pub(crate) const STANDS_ON: &[&str] = &["dynamodb", "kafka", "redis"];
@@ -53,7 +57,17 @@ impl TestServer {
     }
 
     async fn start_in(environment: Vec<(String, String)>) -> Self {
-        let fleet = Fleet::start(environment).await;
+        Self::of(Fleet::start(environment).await)
+    }
+
+    /// A fleet of another release, without limits.
+    pub(crate) async fn start_program(program: PathBuf) -> Self {
+        let mut environment = unlimited(&[]);
+        environment.retain(|(name, _)| !NEW_LIMITS.contains(&&**name));
+        Self::of(Fleet::start_program(program, environment).await)
+    }
+
+    fn of(fleet: Fleet) -> Self {
         // Each call has its own connection, by which the balancer decides where it goes.
         let http = reqwest::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(0).build().unwrap();
         Self { fleet, killed_at: None, http, signed_up: AtomicU32::new(0) }

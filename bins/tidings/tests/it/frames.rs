@@ -166,7 +166,7 @@ async fn frames_and_fields_of_later_versions_are_ignored() {
     let answer = socket.next().await;
     assert_eq!((&answer["type"], &answer["request_id"]), (&json!("heartbeat_ack"), &json!("r1")));
     let metrics = server.metrics().await;
-    assert!(metrics.contains("tidings_gateway_frames_unknown_total 20"), "{metrics}");
+    assert!(metrics.contains(r#"tidings_gateway_commands_total{command="unknown"} 20"#), "{metrics}");
 }
 
 #[tokio::test]

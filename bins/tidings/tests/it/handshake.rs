@@ -62,9 +62,13 @@ async fn a_token_in_the_query_admits_and_reaches_no_log() {
     let query = format!("?ticket={ticket}&device_id={}", ann.device_id);
     let mut socket = Socket::open(ann.handshake_without_headers(&query)).await;
     assert_eq!(socket.next().await["payload"]["user_id"], ann.user_id);
+    let bob = server.sign_up("Bob").await;
+    let chat_id = ann.direct_chat(&bob).await;
+    socket.send_message(&chat_id, "nobody else's business").await;
     let log = server.log();
     assert!(log.contains("TRACE"), "everything is logged");
-    for secret in [&ann.access_token, &ticket, &ann.refresh_token, &ann.phone_number] {
+    let content = "nobody else's business".to_owned();
+    for secret in [&ann.access_token, &ticket, &ann.refresh_token, &ann.phone_number, &content] {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
 }

@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
@@ -28,25 +28,30 @@ pub(crate) use socket::{Closed, Socket, sequences};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every limit of the contract.
-const LIMITS: [&str; 12] = [
+const LIMITS: [&str; 15] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
     "OTP_VERIFY",
+    "OTP_VERIFY_PER_IP",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",
+    "LOOKUP_NUMBERS",
     "CONNECTIONS_LIVE",
     "CONNECTIONS_NEW",
     "SEND_PER_CHAT",
     "SEND_PER_USER",
     "SYNC",
     "TYPING",
+    "EXPORTS",
 ];
 
 /// A `tidings serve --dev` of its own, with its own data directory. It ends with the test, and what it logged is printed
 /// if the test fails.
 pub(crate) struct TestServer {
     directory: TempDir,
+    /// What is run: this release, unless another is named.
+    program: PathBuf,
     environment: Vec<(String, String)>,
     /// Port 0 at the first start, the port it got ever after.
     address: SocketAddr,
@@ -79,12 +84,18 @@ impl TestServer {
 
     /// A server in exactly this environment.
     pub(crate) async fn start_in(environment: Vec<(String, String)>) -> Self {
+        Self::start_program(this_release(), environment).await
+    }
+
+    /// The server of another release.
+    pub(crate) async fn start_program(program: PathBuf, environment: Vec<(String, String)>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let child = spawn(&directory, &environment, address);
+        let child = spawn(&program, &directory, &environment, address);
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
         let signed_up = AtomicU32::new(0);
-        let mut server = Self { directory, environment, address, child, log_len: 0, stdout: None, http, signed_up };
+        let mut server =
+            Self { directory, program, environment, address, child, log_len: 0, stdout: None, http, signed_up };
         server.ready().await;
         server
     }
@@ -108,7 +119,7 @@ impl TestServer {
         assert!(self.child.try_wait().unwrap().is_some(), "the process before has ended");
         self.stdout = None;
         self.log_len = self.log().len();
-        self.child = spawn(&self.directory, &self.environment, self.address);
+        self.child = spawn(&self.program, &self.directory, &self.environment, self.address);
     }
 
     /// Waits until the process says that it listens.
@@ -135,6 +146,11 @@ impl TestServer {
     pub(crate) fn set_env(&mut self, name: &str, value: &str) {
         self.environment.retain(|(set, _)| set != name);
         self.environment.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// Has another release run, from the next start on.
+    pub(crate) fn set_program(&mut self, program: PathBuf) {
+        self.program = program;
     }
 
     /// Asks the process to end, and waits for it. Tells how it ended and how long it took.
@@ -255,9 +271,14 @@ fn data_dir(directory: &TempDir) -> PathBuf {
     directory.path().join("data")
 }
 
-fn spawn(directory: &TempDir, environment: &[(String, String)], address: SocketAddr) -> Child {
+/// The binary that these tests are of.
+pub(crate) fn this_release() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_tidings"))
+}
+
+fn spawn(program: &Path, directory: &TempDir, environment: &[(String, String)], address: SocketAddr) -> Child {
     let log = File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    let mut command = Command::new(program);
     // Whatever the environment of the test says to a server is not meant for this one.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"TIDINGS_") {

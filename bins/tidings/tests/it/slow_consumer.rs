@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use crate::runbook::{Moment, follow, names};
 use crate::server::{Device, Socket, TestServer, sequences};
 
 /// More than a connection's queue and all buffers on the way to a client that does not read can hold.
@@ -35,6 +36,8 @@ async fn g9_a_slow_reader_is_told_then_cut_and_loses_nothing() {
     // The server cuts the connection 5 s after it has told so; then the client reads again.
     let cut = r#"tidings_gateway_closes_total{reason="slow_consumer"} 1"#;
     server.until(async || server.metrics().await.contains(cut)).await;
+    let names = names(&server.base_url(), &server.admin_url(), &server.data_dir());
+    follow("slow-consumers.md", Moment::Broken, names).await;
     let (frames, closed) = slow.rest().await;
     assert_eq!((closed.code, &*closed.reason), (4029, "slow_consumer"));
     assert_eq!(frames.iter().filter(|frame| is_warning(frame)).count(), 1, "it is told once");

@@ -7,6 +7,7 @@ use tempfile::NamedTempFile;
 use tokio::process::Command;
 
 use crate::receiver::Receiver;
+use crate::runbook::{Moment, follow, names};
 use crate::server::{Device, TestServer};
 
 pub(crate) const SECRET: &str = "a secret of both";
@@ -43,7 +44,12 @@ pub(crate) async fn heard(receiver: &mut Receiver, count: usize) -> Vec<Value> {
 pub(crate) async fn tidings(server: &TestServer, arguments: &[&str]) -> Output {
     let admin = server.admin_url();
     let listen = admin.strip_prefix("http://").unwrap();
-    Command::new(env!("CARGO_BIN_EXE_tidings"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    // Whatever the environment of the test says to a server is not meant for this one.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
+        command.env_remove(name);
+    }
+    command
         .args(arguments)
         .args(["--admin-listen", listen, "--data-dir"])
         .arg(server.data_dir())
@@ -94,6 +100,8 @@ async fn what_the_application_refuses_is_a_dead_letter_that_can_be_delivered_aga
     let shown = tidings(&server, &["dead-letters", "list"]).await;
     assert!(said(&shown).contains(id), "{shown:?}");
     assert!(!list().await.to_string().contains("poison"), "a dead letter holds no content");
+    let names = names(&server.base_url(), &server.admin_url(), &server.data_dir());
+    follow("webhook-failing.md", Moment::Broken, names.clone()).await;
 
     receiver.answer(&[400]);
     let refused = tidings(&server, &["dead-letters", "redeliver", id]).await;
@@ -105,6 +113,7 @@ async fn what_the_application_refuses_is_a_dead_letter_that_can_be_delivered_aga
     let again: Vec<_> = heard(&mut receiver, 2).await.iter().map(words).collect();
     assert_eq!(again, vec![json!([1, "poison"]); 2]);
     assert_eq!(said(&tidings(&server, &["dead-letters", "list"]).await), "everything was delivered\n");
+    follow("webhook-failing.md", Moment::Over, names).await;
 }
 
 fn said_anyway(output: &Output) -> String {

@@ -8,6 +8,7 @@
  *
  *   enospc         writes fail: there is no space
  *   eio-sync       fsync and fdatasync fail, and sync nothing
+ *   stall-sync     fsync and fdatasync wait until something else is said
  *   torn           a write leaves half of its bytes and fails
  *   kill-torn      a write leaves half of its bytes and the process dies
  *   kill-unsynced  the process dies instead of syncing
@@ -30,14 +31,15 @@
 
 _Static_assert(sizeof(long) == 8, "offsets are passed to system calls in one register");
 
-enum mode { OK, ENOSPC_WRITES, EIO_SYNCS, TORN, KILL_TORN, KILL_UNSYNCED, KILL_SYNCED };
+enum mode { OK, ENOSPC_WRITES, EIO_SYNCS, STALL_SYNCS, TORN, KILL_TORN, KILL_UNSYNCED, KILL_SYNCED };
 
 static const struct {
     const char *name;
     enum mode mode;
 } MODES[] = {
-    { "enospc", ENOSPC_WRITES },        { "eio-sync", EIO_SYNCS },       { "torn", TORN }, { "kill-torn", KILL_TORN },
-    { "kill-unsynced", KILL_UNSYNCED }, { "kill-synced", KILL_SYNCED },
+    { "enospc", ENOSPC_WRITES }, { "eio-sync", EIO_SYNCS },   { "stall-sync", STALL_SYNCS },
+    { "torn", TORN },            { "kill-torn", KILL_TORN },  { "kill-unsynced", KILL_UNSYNCED },
+    { "kill-synced", KILL_SYNCED },
 };
 
 /* Whether fd is a regular file below the directory. */
@@ -129,6 +131,12 @@ static int sync_file(int fd, long call)
     enum mode mode = mode_for(fd);
     if (mode == EIO_SYNCS)
         return fail(EIO);
+    if (mode == STALL_SYNCS)
+        note_hit();
+    while (mode == STALL_SYNCS) {
+        usleep(2000);
+        mode = mode_for(fd);
+    }
     if (mode == KILL_UNSYNCED)
         die();
     int synced = syscall(call, fd);

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     Enospc,
     /// Syncs fail.
     EioSync,
+    /// Syncs wait until the disk works again.
+    StallSync,
     /// A write leaves half of its bytes and fails.
     Torn,
     /// The process dies in the middle of a write.
@@ -31,6 +33,7 @@ impl Fault {
         match self {
             Self::Enospc => "enospc",
             Self::EioSync => "eio-sync",
+            Self::StallSync => "stall-sync",
             Self::Torn => "torn",
             Self::KillTorn => "kill-torn",
             Self::KillUnsynced => "kill-unsynced",
@@ -59,14 +62,16 @@ impl Shim {
 
     /// A server without limits on a disk that works until it is told not to.
     pub(crate) async fn start(&self) -> TestServer {
+        self.start_with(&[]).await
+    }
+
+    /// The same, in an environment with more in it.
+    pub(crate) async fn start_with(&self, more: &[(&str, &str)]) -> TestServer {
         let [library, control, hits] = ["faults.so", "control", "hits"].map(|name| self.path(name));
         let text = |path: &Path| path.to_str().expect("the path of a temporary directory is text").to_owned();
-        TestServer::start_with(&[
-            ("LD_PRELOAD", &text(&library)),
-            ("FAULTS_CONTROL", &text(&control)),
-            ("FAULTS_HITS", &text(&hits)),
-        ])
-        .await
+        let [library, control, hits] = [text(&library), text(&control), text(&hits)];
+        let ours = [("LD_PRELOAD", &*library), ("FAULTS_CONTROL", &*control), ("FAULTS_HITS", &*hits)];
+        TestServer::start_with(&[&ours[..], more].concat()).await
     }
 
     /// From now on the server's disk fails like this.

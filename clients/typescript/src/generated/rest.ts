@@ -117,7 +117,7 @@ export interface paths {
         /**
          * Signs in with a one-time code.
          * @description The first sign-in of a number makes its user, with `display_name`. A code is good once and dies after 5 wrong tries;
-         *     the number is then locked for 15 minutes.
+         *     the number is then locked for 15 minutes. Wrong codes from one address are limited over all numbers.
          */
         post: operations["verify_otp"];
         delete?: never;
@@ -141,6 +141,51 @@ export interface paths {
          */
         post: operations["ws_ticket"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whom the caller has blocked, by id.
+         * @description A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
+         */
+        get: operations["blocks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/blocks/{user_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Blocks a user. They cannot write to the caller, add them to a group, or see their presence.
+         * @description Nobody is told. In the direct chat of the two neither can send until the caller takes the block back; groups that both
+         *     are in stay as they are. Blocking somebody again changes nothing.
+         */
+        put: operations["block"];
+        post?: never;
+        /**
+         * Takes the block of a user back, whether they are blocked or not.
+         * @description What was refused meanwhile stays refused. They see the caller's presence again as `presence_visibility` allows.
+         */
+        delete: operations["unblock"];
         options?: never;
         head?: never;
         patch?: never;
@@ -498,6 +543,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reports a message, a user or a chat to the operators.
+         * @description One of `message_id`, `user_id` and `chat_id` is needed; of a message, its sender and chat are added. A message that the
+         *     caller can read is copied into the report, where operators can read it until 90 days after they are done with it; a
+         *     message that expires, until they are. Nobody else is told. Of each caller 20 reports of a day can be open.
+         */
+        post: operations["report"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sessions": {
         parameters: {
             query?: never;
@@ -553,7 +620,8 @@ export interface paths {
         put?: never;
         /**
          * Finds users by phone number: for each number, in order, its user or `null`.
-         * @description At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only.
+         * @description At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only. How many
+         *     a user looks up in a day is limited: who is registered is nobody's to list.
          */
         post: operations["lookup"];
         delete?: never;
@@ -576,7 +644,15 @@ export interface paths {
         get: operations["me"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Deletes the caller's account.
+         * @description All sessions end and their sockets close within a second. The phone number is free: who signs in with it is a new user.
+         *     Devices and contacts are forgotten. The rest follows within moments, whatever happens meanwhile: the caller leaves every
+         *     group, and where they were the owner the longest-standing admin is, or else the longest-standing member. A direct chat
+         *     stays with the other one. Others see `Deleted account` in the place of the caller's name. With `erase_messages` the
+         *     caller's messages expire at once, as `message_expired` tells everybody. There is no way back.
+         */
+        delete: operations["delete_me"];
         options?: never;
         head?: never;
         /**
@@ -584,6 +660,29 @@ export interface paths {
          * @description What is absent stays as it is. Whoever may not see the caller any more is told that they went offline.
          */
         patch: operations["update_me"];
+        trace?: never;
+    };
+    "/api/v1/users/me/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that is the caller's own, as one document.
+         * @description Profile, sessions, devices without what it takes to reach them, contacts, chats with the caller's place in each, and
+         *     every message that the caller sent there and that has not expired. What others wrote is theirs, and in the history of
+         *     each chat. It is written while it is read, however long it is; a document without `is_complete` at its end is a part. The
+         *     limit is `exports`.
+         */
+        get: operations["export_me"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/users/{user_id}": {
@@ -630,6 +729,13 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description An account that is being deleted. */
+        AccountDeletion: {
+            /** Format: date-time */
+            begun_at: string;
+            erase_messages: boolean;
+            user_id: components["schemas"]["UserId"];
+        };
         /** @description Body of POST `/chats/{chat_id}/members`. */
         AddMember: {
             /** @description `member` unless given. */
@@ -645,6 +751,10 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /** Format: int64 */
             target_sequence: number;
+        };
+        /** @description A page of the users whom a user has blocked, by id. */
+        Blocks: {
+            blocks: components["schemas"]["User"][];
         };
         /** @description Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` hands the group over. */
         ChangeRole: {
@@ -712,6 +822,16 @@ export interface components {
             type: components["schemas"]["ChatType"];
         };
         /** @description A success. */
+        Data_AccountDeletion: {
+            /** @description An account that is being deleted. */
+            data: {
+                /** Format: date-time */
+                begun_at: string;
+                erase_messages: boolean;
+                user_id: components["schemas"]["UserId"];
+            };
+        };
+        /** @description A success. */
         Data_Around: {
             /** @description The messages around one, oldest first. */
             data: {
@@ -729,6 +849,22 @@ export interface components {
             /** @description A chat with its members, as one of them sees it. */
             data: components["schemas"]["ChatSummary"] & {
                 members: components["schemas"]["Member"][];
+            };
+        };
+        /** @description A success. */
+        Data_Export: {
+            /** @description Everything that is a user's own. */
+            data: {
+                chats: components["schemas"]["ExportedChat"][];
+                /** @description Whom the user has listed. */
+                contacts: components["schemas"]["UserId"][];
+                /** Format: date-time */
+                exported_at: string;
+                /** @description Always `true`: a document that ends before this is a part. */
+                is_complete: boolean;
+                push_devices: components["schemas"]["ExportedDevice"][];
+                sessions: components["schemas"]["Session"][];
+                user: components["schemas"]["Me"];
             };
         };
         /** @description A success. */
@@ -857,6 +993,15 @@ export interface components {
             };
         };
         /** @description A success. */
+        Data_Reported: {
+            /** @description A report that operators will see. */
+            data: {
+                /** Format: date-time */
+                created_at: string;
+                report_id: components["schemas"]["ReportId"];
+            };
+        };
+        /** @description A success. */
         Data_Revoked: {
             /** @description How many sessions ended. */
             data: {
@@ -938,6 +1083,13 @@ export interface components {
                 ticket: string;
             };
         };
+        /** @description Body of DELETE `/users/me`. */
+        DeleteMe: {
+            /** @description The caller's own `user_id`, so that nobody deletes an account by a slip. */
+            confirm: components["schemas"]["UserId"];
+            /** @description Whether the caller's messages are erased too. Otherwise they stay, under a name that says that the account is gone. */
+            erase_messages?: boolean;
+        };
         /** @description An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure. */
         ErrorBody: {
             /** @description Which one. */
@@ -952,6 +1104,48 @@ export interface components {
          * @enum {string}
          */
         ErrorCode: "INVALID_MESSAGE" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_A_MEMBER" | "NOT_FOUND" | "CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "ALREADY_A_MEMBER" | "CHAT_FULL" | "INVALID_OPERATION" | "METHOD_NOT_ALLOWED" | "MESSAGE_TOO_LARGE" | "INVALID_CONTENT_TYPE" | "INVALID_SEQUENCE" | "RATE_LIMITED" | "SLOW_CONSUMER" | "SERVER_BUSY" | "SERVICE_UNAVAILABLE" | "COUNTER_MISSING" | "INTERNAL_ERROR";
+        /** @description Everything that is a user's own. */
+        Export: {
+            chats: components["schemas"]["ExportedChat"][];
+            /** @description Whom the user has listed. */
+            contacts: components["schemas"]["UserId"][];
+            /** Format: date-time */
+            exported_at: string;
+            /** @description Always `true`: a document that ends before this is a part. */
+            is_complete: boolean;
+            push_devices: components["schemas"]["ExportedDevice"][];
+            sessions: components["schemas"]["Session"][];
+            user: components["schemas"]["Me"];
+        };
+        /** @description A user's place in a chat, and what they wrote there. */
+        ExportedChat: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: int64 */
+            delivered_sequence: number;
+            /** Format: date-time */
+            joined_at: string;
+            /** @description The user's own messages, oldest first. Last, so that they can be written one by one. */
+            messages: components["schemas"]["Message"][];
+            /**
+             * Format: date-time
+             * @description `null` unless the user has muted the chat.
+             */
+            muted_until: string | null;
+            /** @description `null` for direct chats. */
+            name: string | null;
+            /** Format: int64 */
+            read_sequence: number;
+            role: components["schemas"]["Role"];
+            type: components["schemas"]["ChatType"];
+        };
+        /** @description A device that is told of messages, without what it takes to reach it. */
+        ExportedDevice: {
+            /** Format: uuid */
+            device_id: string;
+            provider: components["schemas"]["PushProvider"];
+            /** Format: date-time */
+            registered_at: string;
+        };
         /** @description A failure. */
         Failure: {
             /** @description What went wrong. */
@@ -961,6 +1155,15 @@ export interface components {
         FailureBody: components["schemas"]["ErrorBody"] & {
             /** @description The `X-Request-ID` of the answer, for a report to the operator. */
             request_id: string;
+        };
+        /** @description Body of POST `/reports`: what is reported, and why. */
+        FileReport: {
+            chat_id?: components["schemas"]["ChatId"] | null;
+            /** @description For the operators; 1 to 1000 characters. */
+            comment?: string | null;
+            message_id?: components["schemas"]["MessageId"] | null;
+            reason: components["schemas"]["ReportReason"];
+            user_id?: components["schemas"]["UserId"] | null;
         };
         /** @description A page of a chat's messages. */
         History: {
@@ -1097,6 +1300,15 @@ export interface components {
             retry_after_seconds: number;
         };
         /** @description A success that may go on. */
+        Paged_Blocks: {
+            /** @description A page of the users whom a user has blocked, by id. */
+            data: {
+                blocks: components["schemas"]["User"][];
+            };
+            /** @description The way to the next one. */
+            pagination: components["schemas"]["Pagination"];
+        };
+        /** @description A success that may go on. */
         Paged_Contacts: {
             /** @description A page of a user's contacts, by id. */
             data: {
@@ -1199,6 +1411,19 @@ export interface components {
             /** Format: uuid */
             device_id: string;
             refresh_token: string;
+        };
+        /** @description The id of a report. */
+        ReportId: string;
+        /**
+         * @description Why somebody or something is reported.
+         * @enum {string}
+         */
+        ReportReason: "spam" | "abuse" | "illegal" | "other";
+        /** @description A report that operators will see. */
+        Reported: {
+            /** Format: date-time */
+            created_at: string;
+            report_id: components["schemas"]["ReportId"];
         };
         /** @description Body of POST `/auth/request-otp`. */
         RequestOtp: {
@@ -1352,6 +1577,16 @@ export interface components {
         };
     };
     responses: {
+        /** @description `FORBIDDEN`: The caller's role does not allow it. */
+        Forbidden: {
+            headers: {
+                "X-Request-ID": components["headers"]["X-Request-ID"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
         /** @description `FORBIDDEN`: The caller's role does not allow it. `NOT_A_MEMBER`: The caller is not a member of the chat. */
         ForbiddenOrNotAMember: {
             headers: {
@@ -1501,16 +1736,6 @@ export interface components {
         };
         /** @description `VALIDATION_ERROR`: The request cannot be taken; `details.field_errors` says why. */
         ValidationError: {
-            headers: {
-                "X-Request-ID": components["headers"]["X-Request-ID"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Failure"];
-            };
-        };
-        /** @description `VALIDATION_ERROR`: The request cannot be taken; `details.field_errors` says why. `CHAT_FULL`: The group has as many members as it can. */
-        ValidationErrorOrChatFull: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
                 [name: string]: unknown;
@@ -1770,6 +1995,110 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    blocks: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Users in the page: 100 unless given, 100 at the most.
+                 * @example 100
+                 */
+                limit?: number | null;
+                /** @description The `next_cursor` of the page before. */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Paged_Blocks"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    block: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The user.
+                 * @example user_01K9D31E8ZR6V2M9QK3PFS0B0B
+                 */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user is blocked */
+            204: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    unblock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The user.
+                 * @example user_01K9D31E8ZR6V2M9QK3PFS0B0B
+                 */
+                user_id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user is not blocked */
+            204: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     inbox: {
         parameters: {
             query?: {
@@ -1854,8 +2183,9 @@ export interface operations {
                     "application/json": components["schemas"]["Data_ChatDetails"];
                 };
             };
-            400: components["responses"]["ValidationErrorOrChatFull"];
+            400: components["responses"]["ValidationErrorOrChatFullOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             409: components["responses"]["IdempotencyKeyReused"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
@@ -2207,9 +2537,9 @@ export interface operations {
                     "application/json": components["schemas"]["Data_SendMessageAck"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["IdempotencyKeyReused"];
             413: components["responses"]["MessageTooLarge"];
@@ -2681,6 +3011,50 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    report: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The client's name for the request; a repetition within 24 h gets the first answer.
+                 * @example 5f2c8e17-9a4b-4d60-8c3f-7e1b6d0a9f42
+                 */
+                "Idempotency-Key"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FileReport"];
+            };
+        };
+        responses: {
+            /** @description The report is filed */
+            201: {
+                headers: {
+                    "X-Idempotent-Replay": components["headers"]["X-Idempotent-Replay"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_Reported"];
+                };
+            };
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["NotAMember"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["IdempotencyKeyReused"];
+            413: components["responses"]["MessageTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     sessions: {
         parameters: {
             query?: never;
@@ -2840,6 +3214,41 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    delete_me: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeleteMe"];
+            };
+        };
+        responses: {
+            /** @description The account is gone, and the rest is going */
+            202: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_AccountDeletion"];
+                };
+            };
+            400: components["responses"]["ValidationError"];
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["MessageTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     update_me: {
         parameters: {
             query?: never;
@@ -2870,6 +3279,35 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    export_me: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_Export"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];

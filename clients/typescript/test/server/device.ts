@@ -56,15 +56,15 @@ export class Device {
   }
 
   /** The process dies and starts anew on the same storage. */
-  restart(): void {
+  async restart(): Promise<void> {
     const wasBlocked = this.proxy.isBlocked;
     this.proxy.block();
-    const dead = this.client;
+    // A dead one that lives on would connect again, and take the place of its successor.
+    await this.client.close();
     this.isHolding = false;
     this.held = undefined;
     this.connection = "untold";
     this.client = this.open();
-    void dead.close();
     if (!wasBlocked) {
       this.proxy.unblock();
     }

@@ -7,7 +7,7 @@ use tidings_auth::{AuthError, Config, Limits, VerifyOtp};
 use crate::world::{IP, MINUTE, PHONE, World, device, start};
 
 fn give_back<'a>(phone: &'a str, otp: &'a str) -> VerifyOtp<'a> {
-    VerifyOtp { phone, otp, device_id: device(1), display_name: None }
+    VerifyOtp { phone, otp, ip: IP, device_id: device(1), display_name: None }
 }
 
 /// A code of six digits that is not `code`.
@@ -145,8 +145,38 @@ async fn an_address_over_its_limit_takes_nothing_from_a_phone() {
 }
 
 #[tokio::test]
+async fn wrong_codes_from_one_address_are_limited_over_all_phones() {
+    let limits = Limits { otp_verify_per_ip: domain::Quota::per(3, 15 * MINUTE), ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() });
+    for phone in ["+15550100001", "+15550100002", "+15550100003"] {
+        let wrong = world.auth.verify_otp(give_back(phone, "000000")).await.unwrap_err();
+        assert!(matches!(wrong, AuthError::WrongCode), "{wrong:?}");
+    }
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let otp = world.phones.last_code();
+    let over = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap_err();
+    let AuthError::RateLimited { limit: "otp_verify_per_ip", decision } = over else { panic!("{over:?}") };
+    assert_eq!(decision.retry_after, 5 * MINUTE);
+    let elsewhere = VerifyOtp { ip: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), ..give_back(PHONE, &otp) };
+    assert!(world.auth.verify_otp(elsewhere).await.unwrap().is_new_user, "the code is as good as before");
+}
+
+#[tokio::test]
+async fn right_codes_from_one_address_are_not_limited() {
+    let limits =
+        Limits { otp_verify_per_ip: domain::Quota::per(1, 15 * MINUTE), otp_request_per_ip: None, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() });
+    for phone in ["+15550100001", "+15550100002", "+15550100003"] {
+        world.auth.request_otp(phone, IP).await.unwrap();
+        let otp = world.phones.last_code();
+        assert!(world.auth.verify_otp(give_back(phone, &otp)).await.unwrap().is_new_user);
+    }
+}
+
+#[tokio::test]
 async fn limits_that_are_off_do_not_count() {
-    let limits = Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+    let limits =
+        Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
     let world = World::with(Config { limits, ..Config::default() });
     for _ in 0..30 {
         assert_eq!(world.auth.request_otp(PHONE, IP).await.unwrap().retry_after(), Duration::ZERO);

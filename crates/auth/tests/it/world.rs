@@ -72,7 +72,7 @@ impl World {
     pub(crate) async fn sign_in(&self, phone: &str, device_id: DeviceId) -> SignedIn {
         self.auth.request_otp(phone, IP).await.unwrap();
         let otp = self.phones.last_code();
-        self.auth.verify_otp(VerifyOtp { phone, otp: &otp, device_id, display_name: None }).await.unwrap()
+        self.auth.verify_otp(VerifyOtp { phone, otp: &otp, ip: IP, device_id, display_name: None }).await.unwrap()
     }
 
     pub(crate) async fn display_name(&self, user_id: UserId) -> String {

@@ -23,6 +23,9 @@ pub(crate) enum Cursor {
     /// Contacts behind one of them.
     #[serde(rename = "contacts_1")]
     Contacts { after: UserId },
+    /// Blocked users behind one of them.
+    #[serde(rename = "blocks_1")]
+    Blocks { after: UserId },
 }
 
 /// The list that a cursor is of. A cursor is sealed for its list, so that one that was changed, made up or taken from
@@ -32,6 +35,7 @@ pub(crate) enum List {
     Inbox(UserId),
     History(ChatId),
     Contacts(UserId),
+    Blocks(UserId),
 }
 
 /// Bytes of the seal: too many to guess one over the network.
@@ -61,7 +65,7 @@ impl Cursor {
 fn seal(api: &Api, list: List, text: &str) -> [u8; SEAL_BYTES] {
     let list = match list {
         // The name inside tells the lists of a user apart.
-        List::Inbox(user_id) | List::Contacts(user_id) => user_id.to_string(),
+        List::Inbox(user_id) | List::Contacts(user_id) | List::Blocks(user_id) => user_id.to_string(),
         List::History(chat_id) => chat_id.to_string(),
     };
     // Ids have no space, so no list and text read like another list and text.

@@ -1,16 +1,19 @@
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::limits::REQUEST_ID_CHARS_MAX;
-use domain::{Decision, Timestamp};
-use metrics::counter;
+use domain::{Decision, Timestamp, TraceContext};
+use metrics::{counter, histogram};
+use ports::trace::TARGET;
 use protocol::ErrorCode;
 use protocol::rest::{Failure, FailureBody};
 use tracing::Instrument;
+use tracing::field::{self, Empty};
 
 use super::ApiError;
 use super::error::{Failed, whole_seconds};
@@ -22,10 +25,22 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) async fn envelope(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
     let request_id = request_id(request.headers()).unwrap_or_else(|| api.ids.ulid().to_string());
     // The route as it is registered: the path itself has ids in it and a query may have secrets.
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let span = tracing::info_span!("request", request_id, method = %request.method(), route);
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let shown = route.as_ref().map_or("", MatchedPath::as_str);
+    let inbound = request.headers().get(TraceContext::HEADER).and_then(|header| header.to_str().ok()?.parse().ok());
+    let span = tracing::info_span!(
+        target: TARGET, "request", otel.kind = "server", request_id, method = %request.method(), route = shown,
+        traceparent = inbound.map(field::display::<TraceContext>), status = Empty, error = Empty,
+    );
+    let method = method(request.method());
+    let begun = Instant::now();
 
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = next.run(request).instrument(span.clone()).await;
+    measure(method, route, response.status(), begun);
+    span.record("status", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("error", response.status().as_str());
+    }
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         write_failure(&mut response, error, request_id.clone());
     }
@@ -37,6 +52,34 @@ pub(crate) async fn envelope(State(api): State<Arc<Api>>, request: Request, next
     // Answers are for one user, and some of them are tokens.
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Counts a request by its route, of which there are as many as were registered.
+fn measure(method: &'static str, route: Option<MatchedPath>, status: StatusCode, begun: Instant) {
+    let route: Arc<str> = route.as_ref().map_or("none", MatchedPath::as_str).into();
+    let status = match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    };
+    histogram!("tidings_api_request_seconds", "route" => route.clone()).record(begun.elapsed());
+    counter!("tidings_api_requests_total", "method" => method, "route" => route, "status" => status).increment(1);
+}
+
+/// A method as it is counted. Clients may name others, as many as they like.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
 }
 
 /// The id the client gave, if it can be taken over: it comes back in a header and stands in our logs.

@@ -94,6 +94,8 @@ impl From<IngestError> for ApiError {
             IngestError::ChatNotFound => Self::new(ErrorCode::NotFound, error),
             IngestError::NotAMember => Self::new(ErrorCode::NotAMember, error),
             IngestError::IdempotencyKeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error),
+            IngestError::Blocked => Self::new(ErrorCode::Forbidden, error),
+            IngestError::Blocking => Self::new(ErrorCode::InvalidOperation, error),
             IngestError::CounterMissing => Self::new(ErrorCode::CounterMissing, error),
             IngestError::Unreadable => Self::new(ErrorCode::InternalError, error),
             IngestError::AboveHead { head } => Self::above_head(head),
@@ -108,10 +110,12 @@ impl From<ChatRefusal> for ApiError {
         let code = match refusal {
             ChatRefusal::ChatNotFound | ChatRefusal::TargetNotAMember => ErrorCode::NotFound,
             ChatRefusal::NotAMember => ErrorCode::NotAMember,
-            ChatRefusal::Forbidden => ErrorCode::Forbidden,
+            ChatRefusal::Forbidden | ChatRefusal::Blocked => ErrorCode::Forbidden,
             ChatRefusal::AlreadyAMember => ErrorCode::AlreadyAMember,
             ChatRefusal::ChatFull => ErrorCode::ChatFull,
-            ChatRefusal::DirectIsImmutable | ChatRefusal::OwnerMustHandOver => ErrorCode::InvalidOperation,
+            ChatRefusal::DirectIsImmutable | ChatRefusal::OwnerMustHandOver | ChatRefusal::Blocking => {
+                ErrorCode::InvalidOperation
+            }
             ChatRefusal::OwnerIsNotAdded => return Self::field("role", refusal),
         };
         Self::new(code, refusal)

@@ -13,8 +13,8 @@ use crate::Api;
 
 /// Counts the requests of each user, reads and writes apart. The answer says what is left.
 ///
-/// A send is no such write: it has limits of its own, the same over REST as over a socket, and they are its route's. A
-/// question about presence is a read, though its users are in a body.
+/// A send is no such write: it has limits of its own, the same over REST as over a socket, and they are its route's. So has
+/// an export, which is no such read. A question about presence is a read, though its users are in a body.
 pub(crate) async fn limit_requests(
     State(api): State<Arc<Api>>,
     Caller(caller): Caller,
@@ -22,7 +22,7 @@ pub(crate) async fn limit_requests(
     next: Next,
 ) -> Result<Response, ApiError> {
     let decision = match kind(&request) {
-        Kind::Send => None,
+        Kind::LimitedByItsRoute => None,
         Kind::Read => take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?,
         Kind::Write => take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?,
     };
@@ -31,7 +31,7 @@ pub(crate) async fn limit_requests(
 
 /// What a request is to the limits.
 enum Kind {
-    Send,
+    LimitedByItsRoute,
     Read,
     Write,
 }
@@ -39,8 +39,9 @@ enum Kind {
 fn kind(request: &Request) -> Kind {
     let path = request.extensions().get().map_or("", MatchedPath::as_str);
     match *request.method() {
+        Method::GET if path.ends_with("/me/export") => Kind::LimitedByItsRoute,
         Method::GET | Method::HEAD => Kind::Read,
-        Method::POST if path.ends_with("/messages") => Kind::Send,
+        Method::POST if path.ends_with("/messages") => Kind::LimitedByItsRoute,
         Method::POST if path.ends_with("/presence/query") => Kind::Read,
         _ => Kind::Write,
     }

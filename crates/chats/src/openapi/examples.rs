@@ -4,6 +4,7 @@
 
 mod conversation;
 mod people;
+mod safety;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ impl Told {
 
 /// Puts the story into the document.
 pub(super) fn add_to(document: &mut Value) {
-    let told: Vec<_> = people::told().into_iter().chain(conversation::told()).collect();
+    let told: Vec<_> = people::told().into_iter().chain(conversation::told()).chain(safety::told()).collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for operation in paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
         if let Some(told) = told.iter().find(|told| operation["operationId"] == told.operation_id) {

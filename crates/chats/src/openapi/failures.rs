@@ -50,15 +50,18 @@ fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
     match operation_id {
         "request_otp" => &[RateLimited],
         "verify_otp" | "refresh" => &[Unauthorized, RateLimited],
-        "me" | "update_me" => &[NotFound],
-        "create_chat" => &[ChatFull],
+        "create_chat" => &[Forbidden, ChatFull, InvalidOperation],
+        "me" | "update_me" | "delete_me" | "export_me" => &[NotFound],
         "update_chat" | "change_role" | "remove_member" => &[Forbidden, InvalidOperation],
         "add_member" => &[Forbidden, AlreadyAMember, ChatFull, InvalidOperation],
-        "leave_chat" | "add_contact" | "register_push" => &[InvalidOperation],
+        "leave_chat" | "add_contact" | "register_push" | "block" => &[InvalidOperation],
+        "report" => &[NotFound, NotAMember, InvalidOperation],
         "message" => &[NotAMember],
         "around" | "receipts" => &[InvalidSequence],
         "mark_read" => &[InvalidSequence, ServerBusy, CounterMissing],
-        "send_message" => &[IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
+        "send_message" => {
+            &[Forbidden, InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing]
+        }
         _ => &[],
     }
 }

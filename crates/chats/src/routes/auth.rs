@@ -36,7 +36,7 @@ pub(crate) async fn request_otp(
 /// Signs in with a one-time code.
 ///
 /// The first sign-in of a number makes its user, with `display_name`. A code is good once and dies after 5 wrong tries;
-/// the number is then locked for 15 minutes.
+/// the number is then locked for 15 minutes. Wrong codes from one address are limited over all numbers.
 #[utoipa::path(
     post,
     path = "/auth/verify-otp",
@@ -48,12 +48,14 @@ pub(crate) async fn request_otp(
 )]
 pub(crate) async fn verify_otp(
     State(api): App,
+    ConnectInfo(address): ConnectInfo<SocketAddr>,
     Json(body): Json<rest::VerifyOtp>,
 ) -> Result<(StatusCode, Json<Data<rest::SignedIn>>), ApiError> {
     let display_name = body.display_name.map(DisplayName::try_from).transpose();
     let verify = VerifyOtp {
         phone: &body.phone_number.0,
         otp: &body.otp.0,
+        ip: address.ip(),
         device_id: body.device_id,
         display_name: display_name.map_err(|error| ApiError::field("display_name", error))?,
     };

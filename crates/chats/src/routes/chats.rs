@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::limits::{GROUP_MEMBERS_MAX, TTL_MAX};
-use domain::{ChatCommand, ChatName, ChatType, ChatUpdate, DirectPair, Ttl, UserId};
+use domain::{ChatCommand, ChatName, ChatType, ChatUpdate, DirectPair, Ttl, User, UserId};
 use ports::{CreatedChat, NewDirectChat, NewGroup};
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 
+use super::blocks::refuse_blocked;
 use super::{App, ChatPath};
 use crate::Api;
 use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
@@ -115,6 +116,11 @@ impl Opening {
     }
 }
 
+/// Whether there is nobody to open a chat with, or nobody any more.
+fn is_gone(user: &Option<User>) -> bool {
+    user.as_ref().is_none_or(|user| user.deleted_at.is_some())
+}
+
 async fn open(
     api: &Api,
     created_by: UserId,
@@ -123,16 +129,17 @@ async fn open(
 ) -> Result<(StatusCode, rest::ChatDetails), ApiError> {
     let others = opening.others(created_by);
     let users = api.users.users(&others).await?;
-    if let Some((unknown, _)) = others.iter().zip(&users).find(|(_, user)| user.is_none()) {
+    if let Some((unknown, _)) = others.iter().zip(&users).find(|(_, user)| is_gone(user)) {
         return Err(ApiError::field("member_ids", format!("there is no user `{unknown}`")));
     }
     let chat_id = reserved.ulid.into();
     let created_at = api.now();
     let created = match opening {
         Opening::Direct { pair } => {
-            api.chat_writer.create_direct(NewDirectChat { chat_id, pair, created_by, created_at }).await?
+            api.chat_writer.create_direct(NewDirectChat { chat_id, pair, created_by, created_at }).await??
         }
         Opening::Group { name, others } => {
+            refuse_blocked(api, created_by, &others).await?;
             let group = NewGroup { chat_id, name, created_by, members: others, created_at };
             api.chat_writer.create_group(group).await?
         }

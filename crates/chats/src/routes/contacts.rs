@@ -45,7 +45,8 @@ pub(crate) async fn contacts(
     let last = contact_ids.last().filter(|_| has_more);
     let next = last.map(|last| Cursor::Contacts { after: *last }.encode(&api, list));
     let users = api.users.users(&contact_ids).await?;
-    let contacts = users.iter().flatten().map(Into::into).collect();
+    // Who has listed somebody whose account is gone has a row that leads to nobody.
+    let contacts = users.iter().flatten().filter(|user| user.deleted_at.is_none()).map(Into::into).collect();
     Ok(Json(Paged { data: rest::Contacts { contacts }, pagination: Pagination::new(next) }))
 }
 
@@ -67,7 +68,7 @@ pub(crate) async fn add_contact(
     if user_id == caller.user_id {
         return Err(ApiError::new(ErrorCode::InvalidOperation, "nobody is a contact of their own"));
     }
-    let user = api.user(user_id).await?.ok_or_else(no_such_user)?;
+    let user = api.living_user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_listed(&api, caller.user_id, user_id).await? {
         let doubting = api.presence.doubting([caller.user_id, user_id]);
         api.contacts.add(caller.user_id, user_id).await?;

@@ -136,7 +136,7 @@ impl HistoryQuery {
             (None, None, Some(cursor)) => match Cursor::decode(api, List::History(chat_id), cursor)? {
                 Cursor::Older { before } => Ok(Start::Before(before)),
                 Cursor::Newer { after } => Ok(Start::After(after)),
-                Cursor::Inbox { .. } | Cursor::Contacts { .. } => Err(Cursor::unknown()),
+                Cursor::Inbox { .. } | Cursor::Contacts { .. } | Cursor::Blocks { .. } => Err(Cursor::unknown()),
             },
             _ => Err(ApiError::field("cursor", "only one of `before`, `after` and `cursor` can be given")),
         }

@@ -7,6 +7,7 @@ use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
 use protocol::rest::{self, Data};
 use tracing::warn;
 
+use super::blocks::refuse_blocked;
 use super::{App, ChatPath, MemberPath};
 use crate::Api;
 use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
@@ -50,9 +51,10 @@ async fn add_once(
 ) -> Result<(StatusCode, rest::Member), ApiError> {
     api.membership(chat_id, actor).await?;
     let rest::AddMember { user_id, role } = *body;
-    if api.user(user_id).await?.is_none() {
+    if api.living_user(user_id).await?.is_none() {
         return Err(ApiError::field("user_id", format!("there is no user `{user_id}`")));
     }
+    refuse_blocked(api, actor, &[user_id]).await?;
     let command = ChatCommand::AddMember { user_id, role };
     match api.chat_writer.apply(chat_id, actor, command, api.now()).await? {
         Ok(_) => forget_members(api, chat_id).await,

@@ -1,6 +1,8 @@
 //! The routes, one file for each family.
 
+pub(crate) mod account;
 pub(crate) mod auth;
+pub(crate) mod blocks;
 pub(crate) mod chats;
 pub(crate) mod contacts;
 pub(crate) mod devices;
@@ -10,6 +12,7 @@ pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod presence;
 pub(crate) mod receipts;
+pub(crate) mod reports;
 pub(crate) mod service;
 pub(crate) mod sessions;
 pub(crate) mod users;

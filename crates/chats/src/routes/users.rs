@@ -2,12 +2,13 @@ use auth::parse_phone;
 use axum::extract::State;
 use domain::DisplayName;
 use domain::limits::LOOKUP_NUMBERS_MAX;
+use ports::LimitKey;
 use presence::Doubting;
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 
 use super::{App, UserPath};
-use crate::http::{ApiError, Caller, Json, Path};
+use crate::http::{ApiError, Caller, Json, Path, take};
 
 /// The caller.
 ///
@@ -60,10 +61,12 @@ pub(crate) async fn user(
 
 /// Finds users by phone number: for each number, in order, its user or `null`.
 ///
-/// At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only.
+/// At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only. How many
+/// a user looks up in a day is limited: who is registered is nobody's to list.
 #[utoipa::path(post, path = "/users/lookup", tag = "users", responses((status = 200, body = Data<rest::LookupResults>)))]
 pub(crate) async fn lookup(
     State(api): App,
+    Caller(caller): Caller,
     Json(body): Json<rest::Lookup>,
 ) -> Result<Json<Data<rest::LookupResults>>, ApiError> {
     let asked = body.phone_numbers.len();
@@ -74,6 +77,10 @@ pub(crate) async fn lookup(
         parse_phone(&text.0).map_err(|error| ApiError::field(format!("phone_numbers[{index}]"), error))
     });
     let numbers: Vec<_> = numbers.collect::<Result<_, _>>()?;
+    if !numbers.is_empty() {
+        let quota = api.limits.lookup_numbers.map(|quota| quota.weighing(asked as u32));
+        take(&api, "lookup_numbers", LimitKey::LookupNumbers(caller.user_id), quota).await?;
+    }
     let users = api.users.by_phone(&numbers).await?;
     let results = users.iter().map(|user| user.as_ref().map(Into::into)).collect();
     Ok(Json(Data { data: rest::LookupResults { results } }))

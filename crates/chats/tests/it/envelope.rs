@@ -44,7 +44,7 @@ async fn unknown_routes_and_wrong_methods_are_failures_in_the_envelope() {
         assert_eq!(answer.failure(), (404, "NOT_FOUND"), "{path}");
     }
     for (method, path, allow) in [
-        ("PUT", "/api/v1/users/me", "GET,HEAD,PATCH"),
+        ("PUT", "/api/v1/users/me", "GET,HEAD,PATCH,DELETE"),
         ("DELETE", "/api/v1/auth/refresh", "POST"),
         ("POST", "/api/v1", "GET,HEAD"),
         ("POST", "/openapi.json", "GET,HEAD"),

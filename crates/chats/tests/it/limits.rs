@@ -54,6 +54,28 @@ async fn a_question_about_presence_is_a_read() {
 }
 
 #[tokio::test]
+async fn a_user_looks_up_so_many_numbers_in_a_day() {
+    // A day that is as short as a token is good.
+    const DAY: Duration = MINUTE.saturating_mul(40);
+    let world = World::with(Limits { lookup_numbers: Quota::per(4, DAY), ..NO_LIMITS }, NO_AUTH_LIMITS);
+    let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
+    let lookup = async |person, count| {
+        world.post(person, "/users/lookup", json!({ "phone_numbers": vec![&bob.phone_number; count] })).await
+    };
+    assert_eq!(lookup(&ann, 3).await.status, 200);
+    let over = lookup(&ann, 2).await;
+    assert_eq!(over.failure(), (429, "RATE_LIMITED"));
+    assert_eq!(over.header("retry-after"), Some("600"), "a quarter of it brings the one that is missing");
+    assert_eq!(over.body["error"]["details"], json!({ "limit": "lookup_numbers", "retry_after_seconds": 600 }));
+    assert_eq!(lookup(&ann, 0).await.status, 200, "who asks for nobody learns nothing");
+    assert_eq!(lookup(&ann, 1).await.status, 200, "what was refused has taken nothing");
+    assert_eq!(lookup(&ann, 1).await.failure(), (429, "RATE_LIMITED"));
+    assert_eq!(lookup(&bob, 4).await.status, 200, "each user has their own");
+    world.clock.advance(DAY / 4);
+    assert_eq!(lookup(&ann, 1).await.status, 200);
+}
+
+#[tokio::test]
 async fn sends_are_counted_per_chat_and_per_user() {
     let limits = Limits {
         send_per_chat: Quota::with_burst(1, Duration::from_secs(1), 2),
@@ -84,6 +106,7 @@ async fn codes_are_limited_by_phone_and_by_address() {
     let auth_limits = auth::Limits {
         otp_request_per_phone: Quota::per(1, MINUTE),
         otp_request_per_ip: Quota::per(3, MINUTE),
+        otp_verify_per_ip: None,
         refresh: None,
     };
     let world = World::with(NO_LIMITS, auth_limits);

@@ -19,14 +19,21 @@ use ports::{
 use presence::{Doubts, Presence};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidings_chats::{Api, Limits};
+use tidings_chats::{Accounts, Api, Limits};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-pub(crate) const NO_LIMITS: Limits =
-    Limits { rest_read: None, rest_write: None, send_per_chat: None, send_per_user: None };
+pub(crate) const NO_LIMITS: Limits = Limits {
+    rest_read: None,
+    rest_write: None,
+    lookup_numbers: None,
+    send_per_chat: None,
+    send_per_user: None,
+    exports: None,
+};
 pub(crate) const NO_AUTH_LIMITS: auth::Limits =
-    auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+    auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
 pub(crate) const CODE: &str = "000000";
 /// An id of the right form that nobody has.
 pub(crate) const NOBODY: &str = "user_7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
@@ -108,21 +115,46 @@ impl World {
             users: store.clone(),
             last_seen: store.clone(),
             contacts: store.clone(),
+            blocks: store.clone(),
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
             doubts: Doubts::default(),
         };
+        let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
+        let members = Arc::new(MemoryMemberCache::new(clock.clone()));
+        let accounts = Arc::new(Accounts {
+            auth: auth.clone(),
+            store: store.clone(),
+            expirer: store.clone(),
+            users: store.clone(),
+            chats: store.clone(),
+            chat_writer: store.clone(),
+            members: members.clone(),
+            messages: store.clone(),
+            watermarks: store.clone(),
+            contacts: store.clone(),
+            blocks: store.clone(),
+            reports: store.clone(),
+            push_devices: store.clone(),
+            clock: clock.clone(),
+            begun: Notify::new(),
+        });
+        let deleting = accounts.clone();
+        tasks.spawn(async move { deleting.run().await });
         let api = Api {
-            auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
+            auth,
             ingest: Arc::new(Ingester::start(ingest::Config::default(), ingest_ports, &mut tasks)),
             messages: store.clone(),
             chats: store.clone(),
             chat_writer: store.clone(),
-            members: Arc::new(MemoryMemberCache::new(clock.clone())),
+            members,
             users: store.clone(),
             user_writer: store.clone(),
             contacts: store.clone(),
+            blocks: store.clone(),
+            reports: store.clone(),
+            accounts,
             presence: Arc::new(presence),
             watermarks: store.clone(),
             push_devices: store.clone(),

@@ -51,7 +51,7 @@ async fn c8_while_redis_is_away_pushes_go_directly_to_every_gateway_last_known()
 #[tokio::test(start_paused = true)]
 async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone() {
     let mut outage = Outage::new(&["a", "b"]).await;
-    let push = Push { recipients: vec![outage.world.user()], except: None, frame: "frame".into() };
+    let push = Push { recipients: vec![outage.world.user()], except: None, frame: "frame".into(), trace: None };
     outage.redis.begin();
     let gateway = GatewayId("b".into());
     outage.world.fanout.delivery.deliver(&gateway, std::slice::from_ref(&push)).await.unwrap();

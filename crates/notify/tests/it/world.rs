@@ -80,7 +80,7 @@ impl World {
             created_by: one,
             created_at: self.clock.now(),
         };
-        self.store.create_direct(chat).await.unwrap().chat().chat_id
+        self.store.create_direct(chat).await.unwrap().unwrap().chat().chat_id
     }
 
     pub(crate) async fn apply(&self, chat_id: ChatId, actor: UserId, command: ChatCommand) {

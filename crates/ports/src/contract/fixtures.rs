@@ -2,15 +2,17 @@ use std::future::Future;
 use std::time::Duration;
 
 use domain::{
-    ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ClientMessageId, ContentType, Message, MessageId, Sequence,
-    Timestamp, Ttl, UserId,
+    ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ClientMessageId, ContentType, DirectPair, Message,
+    MessageId, Sequence, Timestamp, Ttl, UserId,
 };
 use futures_util::future::join_all;
 use ulid::Ulid;
 use uuid::Uuid;
 
 use super::Stores;
-use crate::{Appended, Clock, Head, Ids, NewGroup, NewMessage, Page, PageBounds, RandomIds, Receipt, SystemClock};
+use crate::{
+    Appended, Clock, Head, Ids, NewDirectChat, NewGroup, NewMessage, Page, PageBounds, RandomIds, Receipt, SystemClock,
+};
 
 /// Why a contract expects an `Ok`: outages are for fault tests, here the engine is well.
 pub(super) const WORKS: &str = "a store under contract answers";
@@ -62,6 +64,12 @@ pub(super) fn retry_of(message: &NewMessage) -> NewMessage {
 pub(super) fn new_group(owner: UserId, members: &[UserId]) -> NewGroup {
     let members = members.to_vec();
     NewGroup { chat_id: fresh(), name: chat_name("group"), created_by: owner, members, created_at: now() }
+}
+
+/// The direct chat of a pair, as one of them asks for it.
+pub(super) fn direct_chat(created_by: UserId, other: UserId) -> NewDirectChat {
+    let pair = DirectPair::new(created_by, other).expect("the two are different");
+    NewDirectChat { chat_id: fresh(), pair, created_by, created_at: now() }
 }
 
 /// A name of a chat.

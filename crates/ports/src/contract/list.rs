@@ -11,6 +11,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(chats: $stores);
         $crate::contract_tests!(users: $stores);
         $crate::contract_tests!(contacts: $stores);
+        $crate::contract_tests!(blocks: $stores);
+        $crate::contract_tests!(reports: $stores);
         $crate::contract_tests!(last_seen: $stores);
         $crate::contract_tests!(sessions: $stores);
         $crate::contract_tests!(codes: $stores);
@@ -20,6 +22,8 @@ macro_rules! contract_tests {
         $crate::contract_tests!(push_devices: $stores);
         $crate::contract_tests!(notices: $stores);
         $crate::contract_tests!(dead_letters: $stores);
+        $crate::contract_tests!(accounts: $stores);
+        $crate::contract_tests!(expiry: $stores);
     };
     (messages: $stores:expr) => {
         $crate::contract_tests!(@ messages, $stores, [
@@ -109,6 +113,33 @@ macro_rules! contract_tests {
             a_contact_is_listed_by_one_side,
             contacts_are_by_id_page_by_page,
             contacts_are_looked_up_in_the_order_asked,
+        ]);
+    };
+    (blocks: $stores:expr) => {
+        $crate::contract_tests!(@ blocks, $stores, [
+            a_block_holds_until_it_is_taken_back,
+            a_block_is_of_one_side,
+            blocks_are_by_id_page_by_page,
+            blocks_are_looked_up_in_the_order_asked,
+            g4_neither_writes_to_the_other_while_one_has_blocked,
+            g2_a_send_from_before_the_block_is_answered_as_before,
+            two_blocks_are_lifted_one_by_one,
+            no_chat_is_opened_over_a_block,
+            of_a_block_and_an_opening_at_once_one_sees_the_other,
+            a_mute_lifts_no_block,
+            who_goes_leaves_no_block,
+        ]);
+    };
+    (reports: $stores:expr) => {
+        $crate::contract_tests!(@ reports, $stores, [
+            a_report_is_there_as_it_was_filed,
+            a_report_is_filed_once_for_its_id,
+            reports_are_oldest_first_page_by_page,
+            a_report_is_resolved_once,
+            what_was_to_expire_is_gone_with_the_resolution,
+            a_resolved_report_is_gone_after_its_time,
+            a_user_has_so_many_open_reports_of_a_day,
+            who_goes_takes_their_reports_along,
         ]);
     };
     (last_seen: $stores:expr) => {
@@ -229,6 +260,35 @@ macro_rules! contract_tests {
             dead_letters_are_listed_oldest_first_page_by_page,
             a_forgotten_dead_letter_is_gone,
             a_dead_letter_is_kept_for_seven_days,
+        ]);
+    };
+    (accounts: $stores:expr) => {
+        $crate::contract_tests!(@ accounts, $stores, [
+            a_deletion_begins_with_a_tombstone,
+            the_key_of_a_deleted_account_is_free,
+            a_deletion_is_listed_until_it_ends,
+            a_deletion_that_begins_again_is_the_same,
+            nobody_is_deleted,
+        ]);
+    };
+    (expiry: $stores:expr) => {
+        $crate::contract_tests!(@ expiry, $stores, [
+            g11_what_was_made_to_end_is_in_no_read,
+            the_messages_of_one_sender_end_alone,
+            a_lifetime_counts_from_when_a_message_was_sent,
+            g2_a_key_outlives_what_was_made_to_end,
+            many_messages_end_step_by_step,
+            a_chat_that_does_not_exist_has_nothing_to_end,
+        ]);
+    };
+    (transfer: $movables:expr) => {
+        $crate::contract_tests!(@ transfer, $movables, [
+            everything_comes_into_another_store_as_it_was,
+            whoever_was_in_one_store_goes_on_in_another,
+            what_has_moved_is_not_published_again,
+            what_is_over_stays_behind,
+            a_store_that_holds_something_takes_no_import,
+            an_unfinished_import_is_marked_and_begun_again,
         ]);
     };
     (tickets: $tickets:expr) => {

@@ -42,7 +42,7 @@ impl Peopled {
         store.create_group(opened).await.expect(WORKS);
         let pair = DirectPair::new(owner, member).expect("they are two");
         let opened = NewDirectChat { chat_id: direct, pair, created_by: owner, created_at: now };
-        store.create_direct(opened).await.expect(WORKS);
+        store.create_direct(opened).await.expect(WORKS).expect("nobody has blocked anybody");
 
         let senders = [owner, owner, owner, member, member];
         let sends: Vec<_> = senders.into_iter().map(|sender| send(group, sender, now)).collect();

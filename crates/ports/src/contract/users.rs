@@ -18,6 +18,7 @@ pub async fn a_key_finds_the_user_it_made(stores: Stores) {
         created_at: new.created_at,
         updated_at: new.created_at,
         last_seen_at: None,
+        deleted_at: None,
     };
     assert_eq!((user, created), (expected.clone(), true));
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use domain::{PresenceView, PresenceVisibility, UserId};
-use ports::{ContactStore, Look, Presences};
+use ports::{BlockStore, ContactStore, Look, Presences};
 use tokio::time;
 
 use crate::world::{Away, BACK_WITHIN, TIER_1, World};
@@ -14,9 +14,11 @@ enum Viewer {
     OneSided,
     Stranger,
     Oneself,
+    /// A contact whom the user has blocked.
+    Blocked,
 }
 
-const VIEWERS: [Viewer; 4] = [Viewer::Contact, Viewer::OneSided, Viewer::Stranger, Viewer::Oneself];
+const VIEWERS: [Viewer; 5] = [Viewer::Contact, Viewer::OneSided, Viewer::Stranger, Viewer::Oneself, Viewer::Blocked];
 
 /// The matrix: under each setting, what each kind of viewer sees on asking, is pushed unasked, and learns of last seen.
 #[tokio::test(start_paused = true)]
@@ -72,6 +74,10 @@ async fn meet(world: &World, user: UserId, viewer: Viewer) -> UserId {
     match viewer {
         Viewer::Contact => world.befriend(viewer_id, user).await,
         Viewer::OneSided => world.store.add(viewer_id, user).await.unwrap(),
+        Viewer::Blocked => {
+            world.befriend(viewer_id, user).await;
+            assert!(world.store.block(user, viewer_id).await.unwrap());
+        }
         Viewer::Stranger | Viewer::Oneself => {}
     }
     viewer_id

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use domain::{PresenceVisibility, UserId};
-use ports::{ContactStore, GatewayId, PresenceNews, StoreError, Watchers};
+use ports::{BlockStore, ContactStore, GatewayId, PresenceNews, StoreError, Watchers};
 use tokio::time;
 
 use crate::world::{TIER_1, World, run, status};
@@ -89,6 +89,32 @@ async fn contacts_who_share_no_chat_are_told_if_they_watch() {
     world.befriend(user, viewer).await;
     world.presence().contacts_changed(user, viewer, true).await;
     assert_eq!(told(&world), [(viewer, "online", vec![]), (user, "online", vec![])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_blocked_sees_the_user_go_and_who_is_unblocked_sees_them_come() {
+    let (world, user, viewer) = watched(PresenceVisibility::Everyone).await;
+    assert!(world.store.block(user, viewer).await.unwrap());
+    world.presence().block_changed(user, viewer, true).await;
+    assert_eq!(told(&world), [(user, "offline", vec![viewer])]);
+    // Of what else changes meanwhile, the blocked one learns nothing.
+    world.befriend(user, viewer).await;
+    world.set_visibility(user, PresenceVisibility::ContactsOnly).await;
+    world.presence().contacts_changed(user, viewer, true).await;
+    assert!(told(&world).iter().all(|(of, _, recipients)| *of != user || recipients.is_empty()));
+
+    world.store.unblock(user, viewer).await.unwrap();
+    world.presence().block_changed(user, viewer, false).await;
+    assert_eq!(told(&world), [(user, "online", vec![viewer])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whom_the_setting_did_not_admit_learns_nothing_from_a_block() {
+    let (world, user, viewer) = watched(PresenceVisibility::ContactsOnly).await;
+    for is_blocked in [true, false] {
+        world.presence().block_changed(user, viewer, is_blocked).await;
+        assert!(told(&world).iter().all(|(_, _, recipients)| recipients.is_empty()));
+    }
 }
 
 /// Gateways that cannot be told anything until they can.

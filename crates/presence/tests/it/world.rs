@@ -179,6 +179,7 @@ impl World {
             users,
             last_seen: self.store.clone(),
             contacts: self.store.clone(),
+            blocks: self.store.clone(),
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),

@@ -46,6 +46,11 @@ pub(super) fn refusals() -> Value {
         (400, "invalid_request", "The device id is missing or no uuid, or this is no WebSocket handshake."),
         (401, "invalid_token", "The token or ticket is missing, wrong, expired or of another device."),
         (401, "token_revoked", "The session has ended."),
+        (
+            403,
+            "forbidden_origin",
+            "The page that connects is neither ours nor of an origin that the operator has named.",
+        ),
         (429, "rate_limited", "Too many connections; `Retry-After` says when to come back."),
         (503, "service_unavailable", "The server takes no connection now."),
     ];

@@ -3,18 +3,23 @@
 //! A success is [`Data`] or [`Paged`], a failure is [`Failure`]. The server writes what the client SDK reads, so every
 //! body serializes both ways.
 
+mod account;
 mod auth;
+mod blocks;
 mod chats;
 mod devices;
 mod messages;
+mod reports;
 mod sensitive;
 mod service;
 mod users;
 
+pub use account::{AccountDeletion, DeleteMe, Export, ExportedChat, ExportedDevice};
 pub use auth::{
     OtpRequested, RefreshTokens, RequestOtp, Revoked, Session, Sessions, SignedIn, Tokens, TokensRefreshed, VerifyOtp,
     WsTicket,
 };
+pub use blocks::Blocks;
 pub use chats::{
     AddMember, ChangeRole, ChatDetails, ChatSummary, CreateChat, Inbox, LastMessage, Member, Mute, Muted, MyMembership,
     UpdateChat,
@@ -23,6 +28,7 @@ pub use devices::{PushKeys, PushProvider, PushRegistration};
 pub use messages::{
     Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
 };
+pub use reports::{FileReport, Reported};
 pub use sensitive::Sensitive;
 pub use service::{Service, ServiceLimits};
 pub use users::{Contacts, Lookup, LookupResults, Me, PresenceQuery, UpdateMe, User};

@@ -4,16 +4,14 @@ mod sample;
 mod scrape;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Query, State};
 use domain::Timestamp;
+use metrics::gauge;
 use metrics_exporter_prometheus::PrometheusHandle;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use ports::{Clock, EventLog, SystemClock};
 use protocol::ErrorCode;
 use serde::Deserialize;
@@ -25,6 +23,7 @@ use self::sample::{Machine, Sample};
 use self::scrape::Scrape;
 use super::Admin;
 use super::error::AdminError;
+use super::metrics::{cpu_time, resident_bytes};
 
 const INTERVAL: Duration = Duration::from_secs(2);
 /// Half an hour of samples. The oldest makes room for the newest.
@@ -67,7 +66,10 @@ impl Pulse {
         let mut lags = BTreeMap::new();
         for (group, log) in &self.consumers {
             match log.lag(group).await {
-                Ok(lag) => drop(lags.insert((*group).to_owned(), lag as f64)),
+                Ok(lag) => {
+                    gauge!("tidings_log_lag_events", "group" => *group).set(lag as f64);
+                    lags.insert((*group).to_owned(), lag as f64);
+                }
                 Err(failure) => warn!(error = &failure as &dyn std::error::Error, group, "a lag is unknown"),
             }
         }
@@ -113,21 +115,6 @@ pub(super) async fn pulse(
     Ok(Json(json!({ "interval_ms": INTERVAL.as_millis() as u64, "samples": samples })))
 }
 
-/// The memory of this process that is in RAM, where the system says so. It is no file on a disk that is read here.
-fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib << 10)
-}
-
-/// How long this process has computed, over all its threads.
-fn cpu_time() -> Option<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Some(Duration::from_micros(u64::try_from(micros).ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,11 +135,5 @@ mod tests {
         assert_eq!(times(0), (6..=905).collect::<Vec<_>>());
         assert_eq!(times(903), [904, 905]);
         assert_eq!(times(905), [0_u64; 0]);
-    }
-
-    #[test]
-    fn this_process_has_memory_and_has_computed() {
-        assert!(resident_bytes().unwrap() > 1 << 20);
-        assert!(cpu_time().is_some());
     }
 }

@@ -1,22 +1,26 @@
 use std::sync::Arc;
 
 use auth::Auth;
+use chats::Accounts;
 use domain::{ChatId, Sequence, Timestamp, UserId};
 use ports::{
-    ChatReader, Clock, MessageReader, Outbox, PushDeviceStore, SessionStore, StoreError, Transitions, UserReader,
-    WatermarkStore,
+    ChatReader, Clock, MessageReader, Outbox, PushDeviceStore, ReportStore, SessionStore, StoreError, Transitions,
+    UserReader, UserWriter, WatermarkStore,
 };
 
-/// What operators can look into, where the role `api` is.
+/// What operators can look into and change, where the role `api` is.
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) auth: Auth,
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) user_writer: Arc<dyn UserWriter>,
     pub(crate) users: Arc<dyn UserReader>,
     pub(crate) sessions: Arc<dyn SessionStore>,
     pub(crate) chats: Arc<dyn ChatReader>,
     pub(crate) messages: Arc<dyn MessageReader>,
     pub(crate) watermarks: Arc<dyn WatermarkStore>,
     pub(crate) push_devices: Arc<dyn PushDeviceStore>,
+    pub(crate) reports: Arc<dyn ReportStore>,
     pub(crate) transitions: Arc<dyn Transitions>,
     /// What is not in the log yet; absent where the log is part of the commit.
     pub(crate) outbox: Option<Arc<dyn Outbox>>,

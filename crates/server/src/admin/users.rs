@@ -2,7 +2,7 @@ use auth::Revoke;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::{ChatId, Member, SessionId, User, UserId};
-use ports::{Principal, UnreadQuery};
+use ports::{OwnMessages, Principal, UnreadQuery};
 use protocol::ErrorCode;
 use serde_json::{Value, json};
 
@@ -22,6 +22,10 @@ pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> 
     let connections = admin.routes.routes(user_id).await?;
     let devices = records.push_devices.devices(&[user_id]).await?;
     let (chats, has_more) = chats(records, user_id).await?;
+    let deletion = records.accounts.store.deletion(user_id).await?.map(|deletion| {
+        let erases = deletion.messages == OwnMessages::Erase;
+        json!({ "begun_at": deletion.begun_at, "erase_messages": erases })
+    });
     let session = |session: &domain::Session| {
         json!({
             "session_id": session.session_id,
@@ -38,6 +42,9 @@ pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> 
         "display_name": user.display_name.as_str(),
         "created_at": user.created_at,
         "last_seen_at": user.last_seen_at,
+        "deleted_at": user.deleted_at,
+        // While something is left to delete.
+        "deletion": deletion,
         "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
         "connections": routes::bodies(&connections),
         "chats": chats,
@@ -73,7 +80,7 @@ async fn revoke(admin: &Admin, user_id: UserId, which: Revoke) -> Result<Json<Va
     Ok(Json(json!({ "revoked_count": revoked })))
 }
 
-async fn known(records: &Records, user_id: UserId) -> Result<User, AdminError> {
+pub(super) async fn known(records: &Records, user_id: UserId) -> Result<User, AdminError> {
     let user = records.users.users(&[user_id]).await?.pop().flatten();
     user.ok_or_else(|| AdminError::new(ErrorCode::NotFound, format!("there is no user `{user_id}`")))
 }

@@ -11,7 +11,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
+use crate::health::Drain;
+
 use super::{Admin, AdminToken, AuditTrail, Node, Pulse, router};
+use crate::telemetry::LogLevel;
 
 /// What operators can ask and have done.
 pub(super) struct World {
@@ -34,12 +37,15 @@ impl World {
             pulse: Arc::new(Pulse::new(vec![])),
             routes,
             hub: None,
+            drain: Arc::new(Drain::of(None, [])),
             records: None,
             outward: None,
             auditable: None,
+            backups: None,
         };
         more(&mut admin);
-        let app = router(admin, PrometheusBuilder::new().build_recorder().handle());
+        let level = LogLevel::new("info", false, |_| Ok(()));
+        let app = router(admin, PrometheusBuilder::new().build_recorder().handle(), level);
         Self { token, app, _directory: directory }
     }
 

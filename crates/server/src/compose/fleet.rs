@@ -17,8 +17,8 @@ use keyfile::MasterSecret;
 use memory::MemoryLimits;
 use notify::VapidKeys;
 use ports::{
-    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, Ingest, Peer, Peers, Presences, ProcessRole, RandomIds,
-    RateLimiter, Signals, SystemClock,
+    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, Peer, Peers, Presences,
+    ProcessRole, RandomIds, RateLimiter, Signals, SystemClock,
 };
 use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, Services};
 use tidings_kafka::{KafkaLog, KafkaProducer};
@@ -35,10 +35,11 @@ use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gat
 use crate::admin::{self, Admin, AdminToken, AuditTrail, Node, Pulse};
 use crate::config::Config;
 use crate::engines;
-use crate::health::{self, Probe, Readiness};
+use crate::health::{self, Drain, Left, Liveness, Probe, Requests, Standing};
 use crate::later_receipts::LaterReceipts;
 use crate::outage_limits::OutageLimits;
 use crate::run::bind;
+use crate::tools::transfer;
 
 /// How often a process says that it is there; a third of how long it is believed.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
@@ -64,6 +65,8 @@ struct Commons {
     probes: Vec<(&'static str, Probe)>,
     /// The logs that this process consumes.
     logs: Vec<Arc<KafkaLog>>,
+    /// What it has to do before it may be removed.
+    left: Vec<Left>,
 }
 
 pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
@@ -79,6 +82,13 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     let mut lanes = JoinSet::new();
 
     let store = if roles == [ProcessRole::Gateway] { None } else { Some(open_store(config, &mut commons).await) };
+    if let Some(store) = &store {
+        match store.is_unfinished().await {
+            Ok(is_unfinished) => transfer::ensure_finished(is_unfinished)?,
+            // A process starts without its engines, and is not ready before they are there.
+            Err(failure) => warn!(error = &failure as &dyn std::error::Error, "cannot tell whether the store is whole"),
+        }
+    }
     let producer = if has(ProcessRole::Ingest) || has(ProcessRole::Api) {
         Some(open_producer(config, &mut commons)?)
     } else {
@@ -133,12 +143,19 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let Commons { me, clock, peers, routes, mut background, probes, logs, .. } = commons;
-    let readiness = Readiness::of(probes, hub.clone());
-    let draining = readiness.draining.clone();
-    app = app.merge(health::router(readiness));
+    let Commons { me, clock, peers, routes, mut background, probes, logs, mut left, .. } = commons;
+    let requests = Requests::default();
+    left.push(requests.left());
+    let drain = Arc::new(Drain::of(hub.clone(), left));
+    let liveness = Liveness::new("the process", config.stuck_after());
+    let beating = liveness.clone();
+    // Whatever a process of a fleet waits for has a deadline. That its tasks run at all is what is left to know.
+    background.spawn(async move { beating.keep_beating(tokio::task::yield_now).await });
+    let standing = Standing { dependencies: probes.into(), drain: drain.clone(), liveness: liveness.clone() };
+    background.spawn(health::measure(standing.clone()));
+    app = app.merge(health::router(standing));
     if let Some(api) = api {
-        let pages = web::public(web::Site { admin: config.admin.listen, dev: config.dev });
+        let pages = web::public(config.site());
         app = chats::router(api, app).merge(pages);
     }
     let node = Node {
@@ -155,21 +172,24 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         pulse: Arc::new(Pulse::new(vec![])),
         routes,
         hub: hub.clone(),
+        drain: drain.clone(),
         records,
         outward,
         auditable: None,
+        backups: None,
     };
     let mut listeners = JoinSet::new();
     listeners.spawn(serve_calls(listener, services, security, stopped));
-    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced));
+    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced, drain.clone()));
     let membership = Membership { peers, me, roles, announcing, relay, logs };
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
     Ok(Service {
-        app,
+        app: requests.counted(app),
         admin,
         hub,
         keys: ring,
-        draining,
+        drain,
+        liveness,
         listeners,
         lanes,
         background,
@@ -195,7 +215,20 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     let me = Peer { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
     let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
-    Ok(Commons { me, clock, ids, redis, peers, directory, routes, limiter, background, probes, logs: vec![] })
+    Ok(Commons {
+        me,
+        clock,
+        ids,
+        redis,
+        peers,
+        directory,
+        routes,
+        limiter,
+        background,
+        probes,
+        logs: vec![],
+        left: vec![],
+    })
 }
 
 /// The way to the gateways, also while Redis is away.
@@ -219,6 +252,8 @@ async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> 
     let store = Arc::new(DynamoStore::new(client, &settings, commons.clock.clone(), commons.ids.clone()));
     let health = store.clone();
     commons.probes.push(("dynamodb", Arc::new(move || health.health())));
+    let unpublished = store.clone();
+    commons.left.push(("unpublished", Arc::new(move || unpublished.waiting_for_relay())));
     store
 }
 
@@ -249,7 +284,12 @@ fn ingest(
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),
     };
-    Arc::new(Ingester::start(ingest::Config { lanes: LANES, ..config.ingest() }, ports, lanes))
+    let ingester = Arc::new(Ingester::start(ingest::Config { lanes: LANES, ..config.ingest() }, ports, lanes));
+    let sends = Arc::downgrade(&ingester);
+    // The lanes end when nobody can send any more, so whoever only counts what waits in them must not keep them.
+    let waiting = move || sends.upgrade().map_or(0, |ingester| ingester.waiting());
+    commons.left.push(("sends", Arc::new(waiting)));
+    ingester
 }
 
 /// The delivery plane. Of the store it can read chats and their members, and of the log it can read all.
@@ -386,10 +426,25 @@ async fn serve_calls(
     }
 }
 
-/// Says that a process is there, for ever.
-async fn announce(peers: Arc<dyn Peers>, me: Peer, roles: Vec<ProcessRole>, gateway: Option<Arc<Gateway>>) {
+/// Says that a process is there, for ever. While an operator drains it the others call it no more, but for its gateway: the
+/// clients that are still there are pushed what comes.
+async fn announce(
+    peers: Arc<dyn Peers>,
+    me: Peer,
+    roles: Vec<ProcessRole>,
+    gateway: Option<Arc<Gateway>>,
+    drain: Arc<Drain>,
+) {
     loop {
-        match (peers.announce(&me, &roles).await, &gateway) {
+        let (leaving, staying): (Vec<_>, Vec<_>) =
+            roles.iter().partition(|role| drain.is_asked() && **role != ProcessRole::Gateway);
+        let announced = async {
+            if !leaving.is_empty() {
+                peers.leave(&me, &leaving).await?;
+            }
+            peers.announce(&me, &staying).await
+        };
+        match (announced.await, &gateway) {
             (Ok(()), Some(gateway)) => gateway.handle_announced().await,
             (Ok(()), None) => {}
             (Err(failure), _) => {
@@ -468,5 +523,38 @@ impl RunningRelay {
         if tokio::time::timeout(Self::PATIENCE, self.task.join_next()).await.is_err() {
             warn!("the last events are left to other relays");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memory::MemoryPeers;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_others_call_a_process_no_more_that_an_operator_drains_but_for_its_gateway() {
+        let peers: Arc<dyn Peers> = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
+        let me = Peer { id: "me".into(), address: "10.0.0.1:7400".into() };
+        let drain = Arc::new(Drain::of(None, []));
+        let announcing = announce(peers.clone(), me.clone(), ProcessRole::ALL.to_vec(), None, drain.clone());
+        let announcing = tokio::spawn(announcing);
+        let known = async || {
+            // At least one announcement later, whichever of two that fall together comes first.
+            tokio::time::sleep(2 * ANNOUNCE_INTERVAL).await;
+            let mut known = vec![];
+            for role in ProcessRole::ALL {
+                if peers.peers(role).await.unwrap() == [me.clone()] {
+                    known.push(role);
+                }
+            }
+            known
+        };
+        assert_eq!(known().await, ProcessRole::ALL);
+        drain.begin();
+        assert_eq!(known().await, [ProcessRole::Gateway]);
+        drain.end();
+        assert_eq!(known().await, ProcessRole::ALL);
+        announcing.abort();
     }
 }

@@ -8,6 +8,7 @@ use ports::{
     Watchers,
 };
 use presence::{Doubts, Presence};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Stores, otp_sender};
@@ -89,14 +90,37 @@ pub(super) fn rest(
     )
     .context("no HTTP client can be made for the keys of [auth.external]")?;
 
+    let accounts = Arc::new(chats::Accounts {
+        auth: auth.clone(),
+        store: stores.accounts,
+        expirer: stores.expirer,
+        users: stores.users.clone(),
+        chats: stores.chats.clone(),
+        chat_writer: stores.chat_writer.clone(),
+        members: members.clone(),
+        messages: stores.messages.clone(),
+        watermarks: stores.watermarks.clone(),
+        contacts: stores.contacts.clone(),
+        blocks: stores.blocks.clone(),
+        reports: stores.reports.clone(),
+        push_devices: stores.push_devices.clone(),
+        clock: clock.clone(),
+        begun: Notify::new(),
+    });
+    let deleting = accounts.clone();
+    background.spawn(async move { deleting.run().await });
+
     let records = Records {
         auth: auth.clone(),
+        accounts: accounts.clone(),
+        user_writer: stores.user_writer.clone(),
         users: stores.users.clone(),
         sessions: stores.sessions,
         chats: stores.chats.clone(),
         messages: stores.messages.clone(),
         watermarks: stores.watermarks.clone(),
         push_devices: stores.push_devices.clone(),
+        reports: stores.reports.clone(),
         transitions: transitions.clone(),
         outbox,
         clock: clock.clone(),
@@ -134,6 +158,7 @@ pub(super) fn rest(
         users: stores.users.clone(),
         last_seen: stores.last_seen,
         contacts: stores.contacts.clone(),
+        blocks: stores.blocks.clone(),
         chats: stores.chats.clone(),
         messages: stores.messages.clone(),
         clock: clock.clone(),
@@ -153,6 +178,9 @@ pub(super) fn rest(
         user_writer: stores.user_writer,
         watermarks: stores.watermarks,
         contacts: stores.contacts,
+        blocks: stores.blocks,
+        reports: stores.reports,
+        accounts,
         presence: presence.clone(),
         push_devices: stores.push_devices,
         notifier: providers,
@@ -164,8 +192,10 @@ pub(super) fn rest(
         limits: chats::Limits {
             rest_read: config.limits.rest_read(),
             rest_write: config.limits.rest_write(),
+            lookup_numbers: config.limits.lookup_numbers(),
             send_per_chat: config.limits.send_per_chat(),
             send_per_user: config.limits.send_per_user(),
+            exports: config.limits.exports(),
         },
     };
     Ok(Rest { api, auth, presence, outward, records })

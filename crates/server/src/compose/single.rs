@@ -7,21 +7,23 @@ use gateway::{Gateway, Hub};
 use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
 use notify::{EventWebhook, Notifications, VapidKeys};
-use ports::{Clock, EventLog, GatewayId, Ids, Ingest, ProcessRole, RandomIds, SystemClock};
+use ports::{Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, SystemClock};
 use presence::Presence;
 use tokio::task::JoinSet;
 
 use super::rest::{Keys, Rest, RestPorts, rest};
 use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{Admin, AdminToken, AuditTrail, Auditable, Node, Pulse};
+use crate::admin::{Admin, AdminToken, AuditTrail, Auditable, Backups, Node, Pulse};
 use crate::config::Config;
-use crate::health::{self, Readiness};
+use crate::health::{self, Drain, Liveness, Requests, Standing};
+use crate::tools::transfer;
 
 /// Wires all planes for one machine: embedded store and log, everything else in this process.
 pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let Opened { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
+    transfer::ensure_finished(store.is_unfinished().await?)?;
     let ring = keys.ring.clone();
     let store_ports = Arc::new(store.clone());
     let auditable = Auditable::new(store_ports.clone(), store_ports.clone());
@@ -41,7 +43,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         receipts: Receipts::default(),
     });
     spawn_fanout(&fanout, store_ports.clone(), &mut background);
-    let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(
+    let ingester = Arc::new(Ingester::start(
         config.ingest(),
         ingest::Ports {
             writer: store_ports.clone(),
@@ -54,6 +56,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         },
         &mut lanes,
     ));
+    let ingest: Arc<dyn Ingest> = ingester.clone();
     let Rest { api, auth, presence, outward, records } = rest(
         config,
         keys,
@@ -96,6 +99,19 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     if outward.webhook.is_some() {
         consumers.push((EventWebhook::GROUP, store_ports));
     }
+    let requests = Requests::default();
+    let sends = Arc::downgrade(&ingester);
+    drop(ingester);
+    // The lanes end when nobody can send any more, so whoever only counts what waits in them must not keep them.
+    let waiting = move || sends.upgrade().map_or(0, |ingester| ingester.waiting());
+    let drain = Arc::new(Drain::of(Some(hub.clone()), [requests.left(), ("sends", Arc::new(waiting))]));
+    let liveness = Liveness::new("the committer", config.stuck_after());
+    let (beating, beaten) = (liveness.clone(), store.clone());
+    let beat = move || {
+        let store = beaten.clone();
+        async move { store.beat().await }
+    };
+    background.spawn(async move { beating.keep_beating(beat).await });
     let node =
         Node { id: gateway_id.0.clone(), roles: ProcessRole::ALL.to_vec(), started_at: SystemClock.now(), fleet: None };
     let admin = Admin {
@@ -105,23 +121,27 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         pulse: Arc::new(Pulse::new(consumers)),
         routes,
         hub: Some(hub.clone()),
+        drain: drain.clone(),
         records: Some(records),
         outward: Some(outward),
         auditable: Some(auditable),
+        backups: Some(Backups::new(store.clone(), &config.data_dir)),
     };
 
     let health = store.clone();
-    let readiness = Readiness::of([("store", Arc::new(move || health.health()) as health::Probe)], Some(hub.clone()));
-    let draining = readiness.draining.clone();
+    let dependencies = [("store", Arc::new(move || health.health()) as health::Probe)].into();
+    let standing = Standing { dependencies, drain: drain.clone(), liveness: liveness.clone() };
+    background.spawn(health::measure(standing.clone()));
     // Beside the API and not inside it: its answers are for one user and never kept, pages are for all and checked by tag.
-    let pages = web::public(web::Site { admin: config.admin.listen, dev: config.dev });
-    let app = chats::router(api, gateway::router(gateway).merge(health::router(readiness))).merge(pages);
+    let pages = web::public(config.site());
+    let app = chats::router(api, gateway::router(gateway).merge(health::router(standing))).merge(pages);
     Ok(Service {
-        app,
+        app: requests.counted(app),
         admin,
         hub: Some(hub),
         keys: Some(ring),
-        draining,
+        drain,
+        liveness,
         listeners: JoinSet::new(),
         lanes,
         background,

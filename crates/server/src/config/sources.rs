@@ -80,6 +80,9 @@ fn merge(into: &mut Table, from: Table, known: &Table, all: &Table, origin: &str
                 let Some(Value::Table(into)) = into.get_mut(&name) else { unreachable!("it has the shape of `known`") };
                 merge(into, value, known, all, origin, &key)?;
             }
+            (Value::Float(_), Value::Integer(whole)) => {
+                into.insert(name, Value::Float(whole as f64));
+            }
             (known, value) if known.same_type(&value) => {
                 into.insert(name, value);
             }
@@ -103,6 +106,7 @@ fn set(into: &mut Table, all: &Table, key: &str, text: &str, origin: &str) -> Re
     let known = known.get(name).ok_or_else(|| unknown(all, origin, key))?;
     let value = match known {
         Value::Integer(_) => text.parse().ok().map(Value::Integer),
+        Value::Float(_) => text.parse().ok().map(Value::Float),
         Value::Boolean(_) => text.parse().ok().map(Value::Boolean),
         Value::String(_) => Some(Value::String(text.to_owned())),
         _ => None,
@@ -137,6 +141,7 @@ fn list(table: &Table, at: &str, keys: &mut Vec<String>) {
 fn wrong_type(origin: &str, key: &str, value: &str, known: &Value) -> ConfigError {
     let expected = match known {
         Value::Integer(_) => "a whole number",
+        Value::Float(_) => "a number",
         Value::Boolean(_) => "true or false",
         Value::Table(_) => "a table of keys",
         _ => "a text",
@@ -211,6 +216,10 @@ mod tests {
             from_file("[limits]\nsync = \"many\""),
             expect![[r#"sets `limits.sync` to `"many"`, but it takes a whole number"#]],
         );
+        refused(
+            from_environment("TIDINGS_TELEMETRY__TRACE_RATIO", "all"),
+            expect!["sets `telemetry.trace_ratio` to `all`, but it takes a number"],
+        );
         refused(from_environment("TIDINGS_DEV", "maybe"), expect!["sets `dev` to `maybe`, but it takes true or false"]);
         refused(
             from_environment("TIDINGS_LIMITS__SYNC", "-1"),
@@ -239,6 +248,24 @@ mod tests {
             expect![[
                 r#"`allowed_origins` is not usable: `https://b.example/` is no origin, such as https://app.example or http://localhost:3000"#
             ]],
+        );
+        refused(
+            from_environment("TIDINGS_TRUSTED_PROXIES", "10.0.0.0/8, balancer"),
+            expect!["`trusted_proxies` is not usable: `balancer` is no network, such as 10.0.0.0/8 or fd00::/8"],
+        );
+        for (table, key) in [("tls", "TIDINGS_TLS__CERT_FILE"), ("admin", "TIDINGS_ADMIN__KEY_FILE")] {
+            let refused = from_environment(key, "file.pem").unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("`{table}` is not usable: a certificate needs its key")), "{refused}");
+        }
+        refused(
+            from_file("[telemetry]\ntrace_ratio = 2"),
+            expect!["`telemetry.trace_ratio` is not usable: 2 is no share; it is from 0 to 1"],
+        );
+        refused(
+            from_environment("TIDINGS_TELEMETRY__OTLP_ENDPOINT", "collector:4318"),
+            expect![
+                "`telemetry.otlp_endpoint` is not usable: `collector:4318` is no URL, such as http://localhost:4318"
+            ],
         );
         refused(
             from_environment("TIDINGS_AUTH__OTP__SENDER", "fixed"),

@@ -5,11 +5,13 @@ use domain::Quota;
 use ports::ProcessRole;
 
 use super::{Auth, Config, ConfigError, Engine, External, Limits, OtpSender};
+use crate::forwarded::TrustedProxies;
 use crate::outward::event_kinds;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const QUARTER: Duration = Duration::from_secs(15 * 60);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
     /// Refuses settings that contradict each other.
@@ -27,6 +29,24 @@ impl Config {
         if let Some(origin) = self.origins().find(|origin| *origin != "*" && !is_origin(origin)) {
             let message = format!("`{origin}` is no origin, such as https://app.example or http://localhost:3000");
             return invalid("allowed_origins", message);
+        }
+        self.trusted_proxies()?;
+        let pairs =
+            [("tls", &self.tls.cert_file, &self.tls.key_file), ("admin", &self.admin.cert_file, &self.admin.key_file)];
+        if let Some((table, ..)) = pairs.into_iter().find(|(_, cert, key)| cert.is_empty() != key.is_empty()) {
+            return invalid(table, "a certificate needs its key: set cert_file and key_file, or neither".into());
+        }
+        let (ratio, endpoint) = (self.telemetry.trace_ratio, &self.telemetry.otlp_endpoint);
+        if !(0.0..=1.0).contains(&ratio) {
+            return invalid("telemetry.trace_ratio", format!("{ratio} is no share; it is from 0 to 1"));
+        }
+        let is_url = |text: &str| {
+            let uri = text.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
+            uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")))
+        };
+        if !endpoint.is_empty() && !is_url(endpoint) {
+            let message = format!("`{endpoint}` is no URL, such as http://localhost:4318");
+            return invalid("telemetry.otlp_endpoint", message);
         }
         match self.otp_sender() {
             OtpSender::Fixed if !self.dev => {
@@ -64,11 +84,13 @@ impl Config {
         }
         event_kinds(&self.webhook.events)?;
         let zero = [
+            ("http_connections_max", self.http_connections_max as u64),
             ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
             ("auth.refresh_token_ttl_seconds", self.auth.refresh_token_ttl_seconds),
             ("auth.code_ttl_seconds", self.auth.code_ttl_seconds),
             ("auth.key_rotation_days", self.auth.key_rotation_days),
             ("notify.silence_seconds", self.notify.silence_seconds),
+            ("health.stuck_after_ms", self.health.stuck_after_ms),
             ("gateway.heartbeat_interval_ms", self.gateway.heartbeat_interval_ms),
             ("gateway.unhealthy_after_ms", self.gateway.unhealthy_after_ms),
             ("gateway.idle_timeout_ms", self.gateway.idle_timeout_ms),
@@ -116,6 +138,16 @@ impl Config {
         }
     }
 
+    /// What the pages are told about this server.
+    pub(crate) fn site(&self) -> web::Site {
+        web::Site { admin: self.admin.listen, admin_tls: !self.admin.cert_file.is_empty(), dev: self.dev }
+    }
+
+    /// The networks of `trusted_proxies`.
+    pub(crate) fn trusted_proxies(&self) -> Result<TrustedProxies, ConfigError> {
+        self.trusted_proxies.parse().map_err(|message| ConfigError::Invalid { key: "trusted_proxies".into(), message })
+    }
+
     /// The origins of `allowed_origins`, one by one.
     pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
         self.allowed_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
@@ -156,6 +188,7 @@ impl Config {
                 idle_timeout: millis(self.gateway.idle_timeout_ms),
                 ..protocol::Timing::default()
             },
+            origins: self.origins().collect(),
             limits: gateway::Limits {
                 connections_live: (self.limits.connections_live > 0).then_some(self.limits.connections_live as usize),
                 connections_new: Quota::per(self.limits.connections_new, MINUTE),
@@ -171,6 +204,11 @@ impl Config {
     /// How long the routes of a gateway outlive its last beat.
     pub(crate) fn expiry(&self) -> Duration {
         Duration::from_millis(self.gateway.expiry_ms)
+    }
+
+    /// How long nothing may be answered before a restart is asked for.
+    pub(crate) fn stuck_after(&self) -> Duration {
+        Duration::from_millis(self.health.stuck_after_ms)
     }
 
     pub(crate) fn ingest(&self) -> ingest::Config {
@@ -217,10 +255,19 @@ impl Limits {
         Quota::per(self.rest_write, MINUTE)
     }
 
+    pub(crate) fn lookup_numbers(&self) -> Option<Quota> {
+        Quota::per(self.lookup_numbers, DAY)
+    }
+
+    pub(crate) fn exports(&self) -> Option<Quota> {
+        Quota::per(self.exports, DAY)
+    }
+
     fn auth(&self) -> auth::Limits {
         auth::Limits {
             otp_request_per_phone: Quota::per(self.otp_request_per_phone, QUARTER),
             otp_request_per_ip: Quota::per(self.otp_request_per_ip, QUARTER),
+            otp_verify_per_ip: Quota::per(self.otp_verify_per_ip, QUARTER),
             refresh: Quota::per(self.refresh, MINUTE),
         }
     }

@@ -61,9 +61,11 @@ pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
         }
         Format::Cloudformation => Ok(schema::cloudformation(&tables, &log_names(&kafka))),
         Format::Iam(which) => {
-            let shown = policies(config, which)?.into_iter().map(|(role, policy)| match policy {
+            let policies = policies(config, which)?;
+            let is_alone = policies.len() == 1;
+            let shown = policies.into_iter().map(|(role, policy)| match policy {
                 // One alone can be pasted as it is.
-                Some(policy) if which.role.is_some() => policy,
+                Some(policy) if is_alone => policy,
                 Some(policy) => format!("# {role}\n{policy}"),
                 None => format!("# {role} needs no policy: it has no table and no topic\n"),
             });
@@ -170,7 +172,7 @@ pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> anyhow::Result<St
     Ok(policies(config, &which)?.into_iter().filter_map(|(_, policy)| policy).collect())
 }
 
-/// The policies that are asked for, each with its role.
+/// The policies that are asked for, each with its role; that on the log is called `ROLE-log`.
 fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Option<String>)>> {
     let region = &config.dynamodb.region;
     let site = Site {
@@ -192,8 +194,12 @@ fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Op
             vec![found.with_context(unknown)?]
         }
     };
-    let policy = |role: ProcessRole| (role.name().to_owned(), schema::iam(&tables, &site, &log, role));
-    Ok(roles.into_iter().map(policy).collect())
+    let policies = |role: ProcessRole| {
+        let of_log = schema::log_iam(&tables, &site, &log, role);
+        let of_log = of_log.map(|policy| (format!("{}-log", role.name()), Some(policy)));
+        std::iter::once((role.name().to_owned(), schema::iam(&tables, &site, role))).chain(of_log)
+    };
+    Ok(roles.into_iter().flat_map(policies).collect())
 }
 
 fn table_json(definition: &Definition) -> Value {

@@ -75,7 +75,7 @@ async fn rows<P: Fn(Progress) + Send + Sync>(
 }
 
 /// Opens a store that nobody serves from, and leaves it as it is.
-fn open(config: &Config) -> anyhow::Result<EmbeddedStore> {
+pub(super) fn open(config: &Config) -> anyhow::Result<EmbeddedStore> {
     let directory = &config.data_dir;
     // A look must not make a store where there is none.
     ensure!(directory.exists(), "there is no data directory `{}`; name it with --data-dir", directory.display());

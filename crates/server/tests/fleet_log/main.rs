@@ -44,6 +44,8 @@ async fn stores() -> Stores {
         user_writer: store.clone(),
         user_reader: store.clone(),
         contacts: store.clone(),
+        blocks: store.clone(),
+        reports: store.clone(),
         last_seen: store.clone(),
         sessions: store.clone(),
         codes: store.clone(),
@@ -53,6 +55,8 @@ async fn stores() -> Stores {
         push_devices: store.clone(),
         notices: store.clone(),
         dead_letters: store.clone(),
+        accounts: store.clone(),
+        expirer: store.clone(),
         sabotage: Arc::new(Engines { store, _relays: relays, _dynamo: dynamo, _kafka: kafka }),
     }
 }

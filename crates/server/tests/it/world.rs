@@ -12,10 +12,10 @@ use domain::{PushDevice, PushTarget, SessionId, Timestamp};
 use ingest::Ingester;
 use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
 use ports::{
-    ChatReader, ChatWriter, Clock, CodeStore, ContactStore, Delivery, GatewayId, Ids, Ingest, LastSeenStore,
-    MessageReader, MessageWriter, Notification, Notifier, NotifyError, PresenceNews, Push, PushDeviceStore, RandomIds,
-    RequestStore, SessionStore, Signal, Signals, StoreError, UnusableTarget, UserReader, UserWriter, Watchers,
-    WatermarkStore,
+    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, Delivery, GatewayId, Ids, Ingest,
+    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, Notification, Notifier, NotifyError, PresenceNews,
+    Push, PushDeviceStore, RandomIds, ReportStore, RequestStore, SessionStore, Signal, Signals, StoreError,
+    UnusableTarget, UserReader, UserWriter, Watchers, WatermarkStore,
 };
 use presence::{Doubts, Presence};
 use serde_json::{Value, json};
@@ -38,6 +38,10 @@ pub(crate) trait Store:
     + PushDeviceStore
     + ContactStore
     + LastSeenStore
+    + BlockStore
+    + ReportStore
+    + AccountStore
+    + MessageExpirer
     + 'static
 {
 }
@@ -66,7 +70,12 @@ impl World {
         let directory = TempDir::new().unwrap();
         let ids: Arc<dyn Ids> = Arc::new(RandomIds);
         let limiter = Arc::new(MemoryLimits::new(clock.clone()));
-        let auth_limits = auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, refresh: None };
+        let auth_limits = auth::Limits {
+            otp_request_per_phone: None,
+            otp_request_per_ip: None,
+            otp_verify_per_ip: None,
+            refresh: None,
+        };
         let auth_config =
             auth::Config { limits: auth_limits, fixed_code: Some("000000".to_owned()), ..auth::Config::default() };
         let keys = Arc::new(KeyRing::open(directory.path(), &auth_config, clock.now()).unwrap());
@@ -100,22 +109,45 @@ impl World {
             users: store.clone(),
             last_seen: store.clone(),
             contacts: store.clone(),
+            blocks: store.clone(),
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
             doubts: Doubts::default(),
         };
+        let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
+        let members = Arc::new(MemoryMemberCache::new(clock.clone()));
+        let accounts = chats::Accounts {
+            auth: auth.clone(),
+            store: store.clone(),
+            expirer: store.clone(),
+            users: store.clone(),
+            chats: store.clone(),
+            chat_writer: store.clone(),
+            members: members.clone(),
+            messages: store.clone(),
+            watermarks: store.clone(),
+            contacts: store.clone(),
+            blocks: store.clone(),
+            reports: store.clone(),
+            push_devices: store.clone(),
+            clock: clock.clone(),
+            begun: tokio::sync::Notify::new(),
+        };
         let api = chats::Api {
-            auth: Auth::new(auth_ports, keys, auth_config).unwrap(),
+            auth,
             ingest: ingest.clone(),
             messages: store.clone(),
             chats: store.clone(),
             chat_writer: store.clone(),
-            members: Arc::new(MemoryMemberCache::new(clock.clone())),
+            members,
             users: store.clone(),
             user_writer: store.clone(),
             watermarks: store.clone(),
             contacts: store.clone(),
+            blocks: store.clone(),
+            reports: store.clone(),
+            accounts: Arc::new(accounts),
             presence: Arc::new(presence),
             push_devices: store.clone(),
             notifier: Arc::new(Nobody),
@@ -124,7 +156,14 @@ impl World {
             limiter,
             clock,
             ids,
-            limits: chats::Limits { rest_read: None, rest_write: None, send_per_chat: None, send_per_user: None },
+            limits: chats::Limits {
+                rest_read: None,
+                rest_write: None,
+                lookup_numbers: None,
+                send_per_chat: None,
+                send_per_user: None,
+                exports: None,
+            },
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4711));
         let app = chats::router(api, Router::new()).layer(MockConnectInfo(address));

@@ -171,10 +171,13 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     let answered = bob.send(&direct_chat, story::SECOND_CONTENT).await;
     play.scene.cast(&json!(story::second_message()), answered["message_id"].as_str().unwrap());
     bob.post(&format!("/chats/{direct_chat}/read"), json!({ "last_read_sequence": 2 })).await.data(200);
-    for operation_id in ["inbox", "chat", "history", "around", "message", "mark_read", "receipts"] {
+    for operation_id in ["inbox", "chat", "history", "around", "message", "mark_read", "receipts", "export_me"] {
         play.ada(operation_id, "example").await;
     }
 
+    for operation_id in ["report", "block", "blocks", "unblock"] {
+        play.ada(operation_id, "example").await;
+    }
     for operation_id in ["update_chat", "add_member", "change_role", "remove_member"] {
         play.ada(operation_id, "example").await;
     }
@@ -190,6 +193,8 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     play.server.sign_in(story::ADA_PHONE, "").await;
     play.ada("revoke_sessions", "example").await;
     play.ada("logout", "example").await;
+    let at_last = play.server.sign_in(story::ADA_PHONE, "").await;
+    play.play("delete_me", "example", &at_last.access_token).await;
 
     assert_eq!(play.played, documented(&play.document), "every example is played");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const SECRETS: [&str; 7] =
     ["access_token", "refresh_token", "ticket", "kid", "x", "web_push_public_key", "next_cursor"];
 /// What ids begin with.
-const PREFIXES: [&str; 6] = ["user_", "chat_", "msg_", "sess_", "conn_", "evt_"];
+const PREFIXES: [&str; 7] = ["user_", "chat_", "msg_", "sess_", "conn_", "evt_", "rep_"];
 
 /// What stands on the real server for the ids and secrets of the documents.
 #[derive(Default)]

@@ -1,20 +1,20 @@
 use std::borrow::Cow;
 
-use domain::{ChatType, ContentType, Role, Sequence, Timestamp, UserId};
+use domain::{ChatType, ContentType, PresenceVisibility, Role, Sequence, Timestamp, UserId};
 use protocol::frame::{MessageBody, SendMessageAck};
 use protocol::rest::{
-    AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, History, Inbox, LastMessage, MarkRead,
-    MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute, Muted, MyMembership, Paged, Pagination,
-    Receipts, SendMessage, UpdateChat,
+    AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, Export, ExportedChat, History, Inbox,
+    LastMessage, MarkRead, MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute, Muted, MyMembership,
+    Paged, Pagination, Receipts, SendMessage, Session, UpdateChat,
 };
 use protocol::story;
 
 use super::Told;
-use super::people::bob;
+use super::people::{ada, bob, laptop, session};
 
 /// What Ada does with Bob: their direct chat, and their group.
 pub(super) fn told() -> Vec<Told> {
-    [chats(), members(), messages(), receipts()].into_iter().flatten().collect()
+    [chats(), members(), messages(), receipts(), account()].into_iter().flatten().collect()
 }
 
 fn chats() -> Vec<Told> {
@@ -120,6 +120,30 @@ fn receipts() -> Vec<Told> {
         in_chat("mark_read").case("example", MarkRead { last_read_sequence: Sequence(2) }, 200, Data { data: read }),
         in_chat("receipts").with("sequence", 2).answered(Data { data: receipts }),
     ]
+}
+
+fn account() -> Vec<Told> {
+    let chat = |chat: ChatSummary, sequence, messages| ExportedChat {
+        chat_id: chat.chat_id,
+        chat_type: chat.chat_type,
+        name: chat.name,
+        role: chat.my_membership.role,
+        joined_at: story::morning(),
+        muted_until: None,
+        delivered_sequence: sequence,
+        read_sequence: sequence,
+        messages,
+    };
+    let export = Export {
+        exported_at: story::now(),
+        user: ada(PresenceVisibility::Everyone),
+        sessions: vec![Session { is_current: false, ..session() }, laptop()],
+        push_devices: vec![],
+        contacts: vec![],
+        chats: vec![chat(conversing(), Sequence(2), vec![first().message]), chat(group(), Sequence::ZERO, vec![])],
+        is_complete: true,
+    };
+    vec![Told::of("export_me").answered(Data { data: export })]
 }
 
 /// The direct chat before anybody has said anything.

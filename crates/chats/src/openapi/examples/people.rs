@@ -1,9 +1,9 @@
 use domain::PresenceVisibility;
 use protocol::frame::{Presence, PresenceSnapshot, PresenceStatus};
 use protocol::rest::{
-    Contacts, Data, Lookup, LookupResults, Me, OtpRequested, Paged, Pagination, PresenceQuery, PushKeys, PushProvider,
-    PushRegistration, RefreshTokens, RequestOtp, Revoked, Session, Sessions, SignedIn, Tokens, TokensRefreshed,
-    UpdateMe, User, VerifyOtp, WsTicket,
+    AccountDeletion, Contacts, Data, DeleteMe, Lookup, LookupResults, Me, OtpRequested, Paged, Pagination,
+    PresenceQuery, PushKeys, PushProvider, PushRegistration, RefreshTokens, RequestOtp, Revoked, Session, Sessions,
+    SignedIn, Tokens, TokensRefreshed, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use protocol::story;
 use serde_json::json;
@@ -87,6 +87,8 @@ fn signing_in() -> Vec<Told> {
 
 fn users() -> Vec<Told> {
     let everyone = UpdateMe { display_name: None, presence_visibility: Some(PresenceVisibility::Everyone) };
+    let deleted =
+        Data { data: AccountDeletion { user_id: story::ada(), begun_at: story::now(), erase_messages: true } };
     let numbers = vec![story::BOB_PHONE.into(), "+14155550199".into()];
     let online = Presence { user_id: story::bob(), status: PresenceStatus::Online, last_seen: None };
     let query = PresenceQuery { user_ids: vec![story::bob()] };
@@ -94,6 +96,7 @@ fn users() -> Vec<Told> {
     vec![
         Told::of("me").answered(Data { data: ada(PresenceVisibility::ContactsOnly) }),
         Told::of("update_me").case("example", everyone, 200, Data { data: ada(PresenceVisibility::Everyone) }),
+        Told::of("delete_me").case("example", DeleteMe { confirm: story::ada(), erase_messages: true }, 202, deleted),
         Told::of("user").with("user_id", story::bob()).answered(Data { data: bob() }),
         Told::of("lookup").case(
             "example",
@@ -145,7 +148,7 @@ pub(super) fn bob() -> User {
     User { user_id: story::bob(), display_name: "Bob".to_owned(), created_at: story::morning() }
 }
 
-fn ada(presence_visibility: PresenceVisibility) -> Me {
+pub(super) fn ada(presence_visibility: PresenceVisibility) -> Me {
     Me {
         user: User { user_id: story::ada(), display_name: "Ada".to_owned(), created_at: story::morning() },
         phone_number: Some(story::ADA_PHONE.into()),
@@ -154,7 +157,7 @@ fn ada(presence_visibility: PresenceVisibility) -> Me {
     }
 }
 
-fn session() -> Session {
+pub(super) fn session() -> Session {
     Session {
         session_id: story::session(),
         device_id: story::device(),
@@ -165,7 +168,7 @@ fn session() -> Session {
     }
 }
 
-fn laptop() -> Session {
+pub(super) fn laptop() -> Session {
     Session { session_id: story::other_session(), device_id: story::other_device(), is_current: false, ..session() }
 }
 

@@ -63,6 +63,9 @@ impl Sample {
                 *errors.entry(code).or_default() += rate;
             }
         }
+        // Every counter is there from the start.
+        let mut violations = now.by("tidings_invariant_violations_total", "name");
+        violations.retain(|_, count| *count > 0.0);
         Self {
             at,
             sends_per_second: rate(SENDS),
@@ -76,10 +79,10 @@ impl Sample {
             // Whoever takes sends out of the queue may be counted before whoever has put them in.
             ingest_queue: now.value("tidings_ingest_queue_sends").map(|waiting| waiting.max(0.0)),
             mailbox_fullest: now.value("tidings_gateway_mailbox_messages_max"),
-            lag_events: now.by("tidings_kafka_lag_events", "group"),
+            lag_events: now.by("tidings_log_lag_events", "group"),
             errors_per_second: errors,
             missed_per_second: rate("tidings_gateway_pushes_missed_total"),
-            violations: now.by("tidings_invariant_violations_total", "name"),
+            violations,
             memory_bytes: machine.memory_bytes,
             cpu_cores: machine.cpu_cores,
         }
@@ -153,7 +156,7 @@ mod tests {
     #[test]
     fn standings_are_those_of_the_second_moment_and_absent_where_there_are_none() {
         let now = "tidings_gateway_connections 3\ntidings_ingest_queue_sends -1\n\
-                   tidings_kafka_lag_events{group=\"fanout\"} 9\ntidings_invariant_violations_total{name=\"no_zero_sequence\"} 2";
+                   tidings_log_lag_events{group=\"fanout\"} 9\ntidings_invariant_violations_total{name=\"no_zero_sequence\"} 2";
         let sample = sample("tidings_invariant_violations_total{name=\"no_zero_sequence\"} 2", now);
         assert_eq!((sample.connections, sample.ingest_queue, sample.mailbox_fullest), (Some(3.0), Some(0.0), None));
         assert_eq!(sample.lag_events, [("fanout".to_owned(), 9.0)].into());

@@ -1,0 +1,344 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, ErrorKind, Read};
+
+use domain::Timestamp;
+use serde::de::DeserializeOwned;
+
+use super::parts::{self, HEAD_BYTES, Kind, SUM_BYTES, Sum};
+use super::{
+    BLOCK_BYTES_MAX, Contents, EndRow, FILE_BYTES_MAX, FILE_VERSION, Header, HeaderRow, MAGIC, PAYLOAD_BYTES_MAX,
+};
+
+/// Why a backup is refused, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file could not be read.
+    #[error("the backup cannot be read at byte {at}")]
+    Io {
+        /// How far it was read.
+        at: u64,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// It was something else from the start.
+    #[error("it is no backup of tidings: a backup begins with `tidings backup`")]
+    NotABackup,
+    /// A later program wrote it.
+    #[error(
+        "it is a backup of version {found}, this program reads up to version {FILE_VERSION}; restore it with the \
+         tidings that took it"
+    )]
+    Newer {
+        /// The version of the file.
+        found: u8,
+    },
+    /// Its end is missing.
+    #[error("it ends at byte {at}, within {part}: the rest is missing; look for a whole copy or an earlier backup")]
+    CutOff {
+        /// How long it is.
+        at: u64,
+        /// What it ends in.
+        part: String,
+    },
+    /// Something in it is not as it was written.
+    #[error("{part}, at byte {at}, is damaged: {what}; look for an undamaged copy or an earlier backup")]
+    Damaged {
+        /// What is damaged.
+        part: String,
+        /// Where it begins.
+        at: u64,
+        /// What was expected of it.
+        what: String,
+    },
+}
+
+/// A part of a backup, once its sum was found right.
+#[derive(Debug)]
+pub enum Part {
+    /// A file that goes with the store.
+    File {
+        /// Its name.
+        name: String,
+        /// All of it. It may be a secret.
+        bytes: Secret,
+    },
+    /// Rows of one table, above all that came before.
+    Rows {
+        /// The table.
+        table: String,
+        /// Its rows, in the order of their keys.
+        rows: Rows,
+    },
+}
+
+/// Bytes that no log shows.
+pub struct Secret(pub Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({} bytes)", self.0.len())
+    }
+}
+
+/// Rows that were found whole.
+pub struct Rows {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl Rows {
+    /// Key and row of the next one.
+    pub fn take(&mut self) -> Option<(&[u8], &[u8])> {
+        let (key, row, behind) = parts::split_row(&self.bytes[self.taken..])?;
+        self.taken = self.bytes.len() - behind.len();
+        Some((key, row))
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows({} bytes)", self.bytes.len())
+    }
+}
+
+/// Takes a backup apart. Nothing is handed out before its sum was found right, and memory is taken for what is there, not
+/// for what a length says.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: R,
+    /// Bytes read so far.
+    at: u64,
+    number: u32,
+    sum: Sum,
+    header: Header,
+    tables: BTreeMap<String, u64>,
+    files: Vec<String>,
+    /// The table and the key of the last row.
+    last: Option<(String, Vec<u8>)>,
+    is_done: bool,
+}
+
+/// What a part is called when it is damaged.
+struct Place {
+    part: String,
+    at: u64,
+}
+
+impl Place {
+    fn damaged(&self, what: impl Into<String>) -> ReadError {
+        ReadError::Damaged { part: self.part.clone(), at: self.at, what: what.into() }
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the beginning of a backup.
+    pub fn open(mut from: R) -> Result<Self, ReadError> {
+        let beginning = read_up_to(&mut from, MAGIC.len() + 1, 0)?;
+        let magic = &beginning[..beginning.len().min(MAGIC.len())];
+        // A file of another kind may be shorter than our beginning.
+        if magic.is_empty() || !MAGIC.starts_with(magic) {
+            return Err(ReadError::NotABackup);
+        }
+        let Some(version) = beginning.get(MAGIC.len()).copied() else {
+            return Err(ReadError::CutOff { at: beginning.len() as u64, part: "its beginning".to_owned() });
+        };
+        if version > FILE_VERSION {
+            return Err(ReadError::Newer { found: version });
+        }
+        let place = Place { part: "the beginning".to_owned(), at: 0 };
+        if version != FILE_VERSION {
+            return Err(place.damaged(format!("there is no version {version}")));
+        }
+        let nothing = Header { store_format: 0, version: String::new(), taken_at: Timestamp::MAX, log_end: 0 };
+        let mut reader = Self {
+            from,
+            at: beginning.len() as u64,
+            number: 0,
+            sum: parts::first_sum(),
+            header: nothing,
+            tables: BTreeMap::new(),
+            files: vec![],
+            last: None,
+            is_done: false,
+        };
+        let (kind, payload, place) = reader.part()?;
+        if kind != Kind::Header {
+            return Err(place.damaged("the first part is the header"));
+        }
+        let HeaderRow { store_format, version, taken_at, log_end } = decode(&payload, &place)?;
+        reader.header = Header { store_format, version, taken_at: Timestamp::from_millis(taken_at), log_end };
+        Ok(reader)
+    }
+
+    /// What the backup says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The next part; `None` behind the last one, when everything was as it should be.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would go on after a failure")]
+    pub fn next(&mut self) -> Result<Option<Part>, ReadError> {
+        if self.is_done {
+            return Ok(None);
+        }
+        let (kind, payload, place) = self.part()?;
+        match kind {
+            Kind::Header => Err(place.damaged("there is one header, and it comes first")),
+            Kind::File => self.file(&payload, &place).map(Some),
+            Kind::Rows => self.rows(&payload, &place).map(Some),
+            Kind::End => {
+                let end: EndRow = decode(&payload, &place)?;
+                if end != (EndRow { tables: self.tables.clone(), files: self.files.clone() }) {
+                    return Err(place.damaged("it counts other rows or files than there are"));
+                }
+                let behind = Place { part: "what is behind the end".to_owned(), at: self.at };
+                if !read_up_to(&mut self.from, 1, self.at)?.is_empty() {
+                    return Err(behind.damaged("nothing was expected there"));
+                }
+                self.is_done = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// What was in the backup, once [`next`](Self::next) has returned `None`.
+    pub fn into_contents(self) -> Contents {
+        Contents { header: self.header, tables: self.tables, files: self.files, bytes: self.at }
+    }
+
+    fn file(&mut self, payload: &[u8], place: &Place) -> Result<Part, ReadError> {
+        let (name, bytes) = parts::split_name(payload).ok_or_else(|| place.damaged("a file has a name"))?;
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(place.damaged(format!("the file `{}` has {} bytes", name.escape_debug(), bytes.len())));
+        }
+        self.files.push(name.to_owned());
+        Ok(Part::File { name: name.to_owned(), bytes: Secret(bytes.to_owned()) })
+    }
+
+    fn rows(&mut self, payload: &[u8], place: &Place) -> Result<Part, ReadError> {
+        let (table, packed) = parts::split_name(payload).ok_or_else(|| place.damaged("rows have a table"))?;
+        let rows = unpack(packed).map_err(|what| place.damaged(what))?;
+        // What does not go on with the table before begins another, and none twice.
+        let before = self.last.take().filter(|(name, _)| name == table).map(|(_, key)| key);
+        if before.is_none() && self.tables.contains_key(table) {
+            return Err(place.damaged(format!("the table `{}` has ended before", table.escape_debug())));
+        }
+        let (mut last, mut count, mut rest) = (before.as_deref(), 0, &rows[..]);
+        while !rest.is_empty() {
+            let (key, _, behind) = parts::split_row(rest).ok_or_else(|| place.damaged("a row has no end"))?;
+            if last.is_some_and(|last| key <= last) {
+                return Err(place.damaged("rows are in the order of their keys"));
+            }
+            last = Some(key);
+            count += 1;
+            rest = behind;
+        }
+        let last = last.filter(|_| count > 0).ok_or_else(|| place.damaged("a block has rows"))?;
+        *self.tables.entry(table.to_owned()).or_default() += count;
+        self.last = Some((table.to_owned(), last.to_owned()));
+        Ok(Part::Rows { table: table.to_owned(), rows: Rows { bytes: rows, taken: 0 } })
+    }
+
+    /// Reads a part and holds it against its sum.
+    fn part(&mut self) -> Result<(Kind, Vec<u8>, Place), ReadError> {
+        let (at, number) = (self.at, self.number);
+        let mut place = Place { part: self.called(None), at };
+        let head = self.exactly(HEAD_BYTES, &place)?;
+        let head: [u8; HEAD_BYTES] = head.try_into().expect("as many bytes were read");
+        let [kind, n0, n1, n2, n3, l0, l1, l2, l3] = head;
+        let found = u32::from_be_bytes([n0, n1, n2, n3]);
+        let kind = Kind::of(kind).ok_or_else(|| place.damaged(format!("there are no parts of kind {kind}")))?;
+        if found != number {
+            return Err(place.damaged(format!("part {number} was expected, and this says it is part {found}")));
+        }
+        let len = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
+        if len > PAYLOAD_BYTES_MAX {
+            return Err(
+                place.damaged(format!("it says it has {len} bytes, and none has more than {PAYLOAD_BYTES_MAX}"))
+            );
+        }
+        let payload = self.exactly(len, &place)?;
+        let sum = self.exactly(SUM_BYTES, &place)?;
+        if kind == Kind::Rows {
+            place.part = self.called(parts::split_name(&payload).map(|(table, _)| table));
+        }
+        let expected = parts::next_sum(&self.sum, &head, &payload);
+        if sum != expected {
+            return Err(place.damaged(format!(
+                "its checksum is {} and should be {}",
+                beginning_of(&sum),
+                beginning_of(&expected)
+            )));
+        }
+        (self.sum, self.number) = (expected, number.wrapping_add(1));
+        Ok((kind, payload, place))
+    }
+
+    /// What the next part is called: by the table that it names, or by the one before it.
+    fn called(&self, table: Option<&str>) -> String {
+        let number = self.number;
+        match (table, &self.last) {
+            (Some(table), _) => format!("part {number}, rows of `{}`", table.escape_debug()),
+            (None, Some((table, _))) => format!("part {number}, after rows of `{table}`"),
+            (None, None) if number == 0 => "the header".to_owned(),
+            (None, None) => format!("part {number}"),
+        }
+    }
+
+    fn exactly(&mut self, len: usize, place: &Place) -> Result<Vec<u8>, ReadError> {
+        let bytes = read_up_to(&mut self.from, len, self.at)?;
+        self.at += bytes.len() as u64;
+        if bytes.len() < len {
+            return Err(ReadError::CutOff { at: self.at, part: place.part.clone() });
+        }
+        Ok(bytes)
+    }
+}
+
+/// So many bytes, or fewer where the input ends. Memory is taken as they come.
+fn read_up_to(from: &mut impl Read, len: usize, at: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = vec![];
+    let mut from = from.take(len as u64);
+    loop {
+        match from.read_to_end(&mut bytes) {
+            Ok(_) => return Ok(bytes),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(source) => return Err(ReadError::Io { at: at + bytes.len() as u64, source }),
+        }
+    }
+}
+
+/// The rows of a block, which says before them how long they are.
+fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
+    let (len, packed) = packed.split_first_chunk().ok_or("a block says how long it is")?;
+    let len = u32::from_be_bytes(*len) as usize;
+    if len > BLOCK_BYTES_MAX {
+        return Err(format!("its rows say they have {len} bytes, and no block has more than {BLOCK_BYTES_MAX}"));
+    }
+    let mut rows = vec![0; len];
+    match lz4_flex::block::decompress_into(packed, &mut rows) {
+        Ok(unpacked) if unpacked == len => Ok(rows),
+        Ok(unpacked) => Err(format!("its rows have {unpacked} bytes instead of {len}")),
+        Err(error) => Err(format!("its rows cannot be unpacked: {error}")),
+    }
+}
+
+fn decode<T: DeserializeOwned>(payload: &[u8], place: &Place) -> Result<T, ReadError> {
+    match postcard::take_from_bytes(payload) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(place.damaged(format!("{} bytes are behind it", rest.len()))),
+        Err(error) => Err(place.damaged(error.to_string())),
+    }
+}
+
+/// As much of a sum as tells it from another.
+fn beginning_of(sum: &[u8]) -> String {
+    sum.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,270 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use ports::contract::Peopled;
+use ports::{Clock, RandomIds, SystemClock};
+
+use super::*;
+use crate::directory::FORMAT_VERSION;
+use crate::restore::{RestoreError, restore};
+use crate::tables::{Table, Tables};
+use crate::{Config, EmbeddedStore};
+
+const VERSION: &str = "1.2.3";
+
+fn open(directory: &Path) -> EmbeddedStore {
+    let config = Config { forgets: false, ..Config::default() };
+    EmbeddedStore::open(directory, config, Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+}
+
+/// All that is left of a backup.
+async fn rest_of(mut backup: Backup) -> Vec<u8> {
+    let mut bytes = vec![];
+    while let Some((rest, piece)) = backup.next().await.unwrap() {
+        bytes.extend(piece);
+        backup = rest;
+    }
+    bytes
+}
+
+/// A backup of a store in which everything has been used, with a file beside it.
+pub(super) async fn peopled() -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    Peopled::make(&store, SystemClock.now()).await;
+    let mut backup = store.backup(VERSION).await.unwrap();
+    backup.add_file("keys.json", b"secret".to_vec());
+    let bytes = rest_of(backup).await;
+    store.close().await;
+    bytes
+}
+
+type TableRows = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Every row of every table.
+fn rows(tables: &Tables) -> Vec<(Table, TableRows)> {
+    let view = tables.view();
+    let rows = |table| {
+        let rows = view.range::<&[u8]>(table, ..).map(|row| row.unwrap());
+        rows.map(|(key, row)| (key.to_vec(), row.to_vec())).collect()
+    };
+    Table::ALL.into_iter().map(|table| (table, rows(table))).collect()
+}
+
+#[tokio::test]
+async fn a_store_comes_back_as_it_was() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(directory.path());
+    Peopled::make(&store, SystemClock.now()).await;
+    let before = SystemClock.now();
+    let mut backup = store.backup(VERSION).await.unwrap();
+    backup.add_file("keys.json", b"secret".to_vec());
+    backup.add_file("vapid.json", b"other".to_vec());
+    let bytes = rest_of(backup).await;
+    let log_end = *store.link().log_end.borrow();
+    let restored = restore(&bytes[..], other.path(), &["keys.json", "vapid.json"], |_| {}).unwrap();
+    assert_eq!(restored.header.store_format, FORMAT_VERSION);
+    assert_eq!((restored.header.version.as_str(), restored.header.log_end), (VERSION, log_end));
+    assert!((before..=SystemClock.now()).contains(&restored.header.taken_at));
+    assert_eq!(
+        (restored.files.as_slice(), restored.bytes),
+        (&["keys.json", "vapid.json"].map(str::to_owned)[..], bytes.len() as u64)
+    );
+    assert_eq!(std::fs::read(other.path().join("vapid.json")).unwrap(), b"other");
+
+    let expected = rows(&store.tables().await.unwrap());
+    let filled = expected.iter().filter(|(_, rows)| !rows.is_empty());
+    let counts: BTreeMap<_, _> = filled.map(|(table, rows)| (table.name().to_owned(), rows.len() as u64)).collect();
+    assert!(counts.len() > 12, "{counts:?}");
+    assert_eq!(restored.tables, counts);
+    store.close().await;
+    let copy = open(other.path());
+    assert_eq!(rows(&copy.tables().await.unwrap()), expected);
+    copy.close().await;
+}
+
+#[tokio::test]
+async fn what_is_committed_after_its_moment_is_not_in_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let put = async |key: &'static [u8], row: u64| {
+        let put = store.write(move |tx| {
+            tx.put(Table::Meta, key, &row);
+            Ok(())
+        });
+        put.await.unwrap();
+    };
+    put(b"kept", 1).await;
+    put(b"changed", 1).await;
+    let backup = store.backup(VERSION).await.unwrap();
+    put(b"changed", 2).await;
+    put(b"new", 1).await;
+    let bytes = rest_of(backup).await;
+    store.close().await;
+    let other = tempfile::tempdir().unwrap();
+    restore(&bytes[..], other.path(), &[], |_| {}).unwrap();
+    let copy = open(other.path());
+    let found = async |key: &[u8]| copy.tables().await.unwrap().get::<u64>(Table::Meta, key).unwrap();
+    assert_eq!([found(b"kept").await, found(b"changed").await, found(b"new").await], [Some(1), Some(1), None]);
+    copy.close().await;
+}
+
+#[tokio::test]
+async fn a_table_of_many_blocks_comes_back_in_order() {
+    let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(directory.path());
+    let fill = store.write(|tx| {
+        for n in 0..1000u64 {
+            tx.put_new(Table::Codes, &n.to_be_bytes(), vec![n as u8; 1000]);
+        }
+        Ok(())
+    });
+    fill.await.unwrap();
+    let bytes = rest_of(store.backup(VERSION).await.unwrap()).await;
+    store.close().await;
+    let mut reader = Reader::open(&bytes[..]).unwrap();
+    let mut parts = 0;
+    while reader.next().unwrap().is_some() {
+        parts += 1;
+    }
+    assert_eq!(parts, 1000 * 1016 / BLOCK_BYTES + 1);
+    assert!(bytes.len() < 100_000, "{} bytes are not compressed", bytes.len());
+    let restored = restore(&bytes[..], other.path(), &[], |_| {}).unwrap();
+    assert_eq!(restored.tables, BTreeMap::from([("codes".to_owned(), 1000)]));
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_does_not_wait_for_its_backup() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    Peopled::make(&store, SystemClock.now()).await;
+    let backup = store.backup(VERSION).await.unwrap();
+    let (mut backup, _) = backup.next().await.unwrap().unwrap();
+    store.close().await;
+    let failure = backup.next_piece().unwrap_err();
+    assert_eq!(
+        std::error::Error::source(&failure).unwrap().to_string(),
+        "the database was closed or reopened meanwhile"
+    );
+    assert!(backup.next_piece().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn every_damaged_byte_is_refused() {
+    let bytes = peopled().await;
+    check(&bytes[..], |_| {}).unwrap();
+    let mut damaged = bytes.clone();
+    for at in 0..bytes.len() {
+        for bit in [0, 7] {
+            damaged[at] ^= 1 << bit;
+            assert!(check(&damaged[..], |_| {}).is_err(), "byte {at} of {}", bytes.len());
+            damaged[at] = bytes[at];
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_backup_that_is_cut_off_says_where() {
+    let bytes = peopled().await;
+    for len in 1..bytes.len() {
+        match check(&bytes[..len], |_| {}) {
+            Err(ReadError::CutOff { at, .. }) => assert_eq!(at, len as u64),
+            other => panic!("{len} bytes: {other:?}"),
+        }
+    }
+    assert!(matches!(check(&[][..], |_| {}), Err(ReadError::NotABackup)));
+}
+
+#[tokio::test]
+async fn a_refusal_names_what_is_damaged() {
+    let bytes = peopled().await;
+    let refusal = |bytes: &[u8]| check(bytes, |_| {}).unwrap_err().to_string();
+    let damaged = |at: usize, byte: u8| {
+        let mut bytes = bytes.clone();
+        bytes[at] = byte;
+        refusal(&bytes)
+    };
+    assert_eq!(refusal(b"PK\x03\x04"), "it is no backup of tidings: a backup begins with `tidings backup`");
+    assert_eq!(
+        damaged(15, 2),
+        "it is a backup of version 2, this program reads up to version 1; restore it with the tidings that took it"
+    );
+    // Header, file, and the first block of rows: where each begins follows from the length in its head.
+    let len = |at: usize| u32::from_be_bytes(bytes[at + 5..at + 9].try_into().unwrap()) as usize;
+    let file = 16 + 9 + len(16) + 32;
+    let block = file + 9 + len(file) + 32;
+    let said = damaged(block + 20, bytes[block + 20] ^ 1);
+    let expected = format!("part 2, rows of `chats`, at byte {block}, is damaged: its checksum is ");
+    assert!(said.starts_with(&expected), "{said}");
+    let without_file = [&bytes[..file], &bytes[block..]].concat();
+    let expected = format!("part 1, at byte {file}, is damaged: part 1 was expected, and this says it is part 2");
+    assert!(refusal(&without_file).starts_with(&expected), "{}", refusal(&without_file));
+    let longer = [&bytes[..], b"!"].concat();
+    let expected = format!("what is behind the end, at byte {}, is damaged", bytes.len());
+    assert!(refusal(&longer).starts_with(&expected), "{}", refusal(&longer));
+}
+
+/// A backup that is right in form.
+fn forged(parts: &[(parts::Kind, Vec<u8>)]) -> Vec<u8> {
+    let mut chain = parts::Chain::begin();
+    let parts = parts.iter().flat_map(|(kind, payload)| chain.part(*kind, payload));
+    parts::beginning().into_iter().chain(parts).collect()
+}
+
+fn header(store_format: u32) -> (parts::Kind, Vec<u8>) {
+    let row = HeaderRow { store_format, version: VERSION.to_owned(), taken_at: 7, log_end: 0 };
+    (parts::Kind::Header, parts::encode(&row))
+}
+
+fn block(table: &str, keys: &[&[u8]]) -> (parts::Kind, Vec<u8>) {
+    let mut rows = vec![];
+    for key in keys {
+        parts::push_row(&mut rows, &(*key).into(), &b"row"[..].into());
+    }
+    let packed = [&(rows.len() as u32).to_be_bytes()[..], &lz4_flex::block::compress(&rows)].concat();
+    (parts::Kind::Rows, parts::named(table, &packed))
+}
+
+#[test]
+fn what_is_right_in_form_and_wrong_in_what_it_says_is_refused() {
+    let refused = |parts: &[_], what: &str| {
+        let failure = check(&forged(parts)[..], |_| {}).unwrap_err().to_string();
+        assert!(failure.contains(what), "{failure}");
+    };
+    refused(&[block("meta", &[b"a"])], "the first part is the header");
+    refused(&[header(2), header(2)], "there is one header, and it comes first");
+    refused(&[header(2), block("meta", &[])], "a block has rows");
+    refused(&[header(2), block("meta", &[b"b", b"a"])], "rows are in the order of their keys");
+    refused(&[header(2), block("meta", &[b"b"]), block("meta", &[b"b"])], "rows are in the order of their keys");
+    let again = [header(2), block("meta", &[b"a"]), block("users", &[b"a"]), block("meta", &[b"b"])];
+    refused(&again, "the table `meta` has ended before");
+    let bomb = (parts::Kind::Rows, parts::named("meta", &[0xff; 8]));
+    refused(&[header(2), bomb], "its rows say they have 4294967295 bytes, and no block has more than 16777216");
+    let end = EndRow { tables: BTreeMap::from([("meta".to_owned(), 2)]), files: vec![] };
+    let end = (parts::Kind::End, parts::encode(&end));
+    refused(&[header(2), block("meta", &[b"a"]), end], "it counts other rows or files than there are");
+}
+
+#[test]
+fn what_a_later_program_put_into_a_backup_is_not_restored() {
+    let refused = |parts: &[_], what: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let failure = restore(&forged(parts)[..], directory.path(), &["keys.json"], |_| {}).unwrap_err().to_string();
+        assert_eq!(failure, format!("{what}; restore it with the tidings that took it"));
+    };
+    let formats = "its rows have format 3, this version of tidings reads formats 1 to 2";
+    refused(&[header(FORMAT_VERSION + 1)], formats);
+    let unknown = "which this version of tidings does not know";
+    refused(&[header(2), block("planets", &[b"a"])], &format!("it has a table `planets`, {unknown}"));
+    let file = (parts::Kind::File, parts::named("../passwd", b"x"));
+    refused(&[header(2), file], &format!("it has a file `../passwd`, {unknown}"));
+}
+
+#[test]
+fn a_directory_that_holds_something_is_not_restored_into() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("thesis.txt"), "words").unwrap();
+    let failure = restore(&forged(&[header(2)])[..], directory.path(), &[], |_| {}).unwrap_err();
+    assert!(matches!(failure, RestoreError::Open(_)), "{failure}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}

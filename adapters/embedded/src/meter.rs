@@ -1,0 +1,42 @@
+//! How the store is, as metrics: what no commit and no read tells by itself.
+
+use std::time::Duration;
+
+use domain::Timestamp;
+use metrics::gauge;
+use ports::StoreError;
+use tracing::warn;
+
+use crate::committer::Link;
+use crate::error::unreadable;
+use crate::keys;
+use crate::log::LOG_START;
+use crate::records::LogRecord;
+use crate::tables::{Table, Tables};
+
+/// Tells it, unless the database is just being reopened.
+pub(crate) fn tell(link: &Link, now: Timestamp) {
+    gauge!("tidings_store_queue_jobs").set((link.commands.max_capacity() - link.commands.capacity()) as f64);
+    let Some(tables) = link.tables.borrow().clone() else { return };
+    gauge!("tidings_store_rows").set(tables.rows() as f64);
+    gauge!("tidings_store_disk_bytes").set(Table::ALL.map(|table| tables.disk_space(table)).iter().sum::<u64>() as f64);
+    match tables.free_space() {
+        Ok(bytes) => gauge!("tidings_store_free_bytes").set(bytes as f64),
+        Err(error) => warn!(error = &error as &dyn std::error::Error, "the disk does not tell what it has left"),
+    }
+    // Whoever reads the log says what of it cannot be read.
+    if let Ok((start, age)) = oldest(&tables, now) {
+        gauge!("tidings_store_log_events").set(link.log_end.borrow().saturating_sub(start) as f64);
+        gauge!("tidings_store_log_age_seconds").set(age);
+    }
+}
+
+/// The offset of the oldest event, and its age.
+fn oldest(tables: &Tables, now: Timestamp) -> Result<(u64, Duration), StoreError> {
+    let start: u64 = tables.get(Table::Meta, LOG_START)?.unwrap_or(0);
+    let Some(row) = tables.view().range(Table::Log, keys::offset(start)..).next() else {
+        return Ok((start, Duration::ZERO));
+    };
+    let record = LogRecord::decode(&row?.1).map_err(|error| unreadable(Table::Log, error))?;
+    Ok((start, now.since(record.time())))
+}

@@ -1,0 +1,45 @@
+use async_trait::async_trait;
+use domain::{ChatId, Sequence, Timestamp};
+use ports::{Expiry, MessageExpirer, Shortened, StoreError};
+
+use super::{ChatState, MemoryStore};
+
+/// Messages that one step looks at, at the most.
+const STEP_LEN_MAX: usize = 500;
+
+#[async_trait]
+impl MessageExpirer for MemoryStore {
+    async fn expire(
+        &self,
+        chat_id: ChatId,
+        from: Sequence,
+        which: Expiry,
+        now: Timestamp,
+    ) -> Result<Shortened, StoreError> {
+        Ok(self.transaction(|state| match state.chats.get_mut(&chat_id) {
+            Some(chat) => chat.shorten(from, which, now),
+            None => Shortened { messages: 0, next: None },
+        }))
+    }
+}
+
+impl ChatState {
+    fn shorten(&mut self, from: Sequence, which: Expiry, now: Timestamp) -> Shortened {
+        let mut shortened = Shortened { messages: 0, next: None };
+        for (looked_at, (sequence, message)) in self.messages.range_mut(from..).enumerate() {
+            if looked_at == STEP_LEN_MAX {
+                shortened.next = Some(*sequence);
+                break;
+            }
+            let Some(end) = which.end_of(message, now) else { continue };
+            message.expires_at = Some(end);
+            shortened.messages += 1;
+            if let Some(head) = self.head.as_mut().filter(|head| head.sequence == *sequence)
+                && let Some(last) = &mut head.last_message
+            {
+                last.expires_at = Some(end);
+            }
+        }
+        shortened
+    }
+}

@@ -1,0 +1,119 @@
+use std::process::ExitCode;
+
+use clap::{Subcommand, ValueEnum};
+use domain::ReportId;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{Admin, AdminArgs};
+
+#[derive(Subcommand)]
+pub(crate) enum ReportCommand {
+    /// Lists what users have reported, oldest first.
+    List {
+        /// Those that wait for an operator, or those that one is done with.
+        #[arg(long, value_enum, default_value_t = State::Open)]
+        state: State,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Shows a report with the message that was reported. That you have looked is written into the audit trail.
+    Show {
+        id: ReportId,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Ends a report, with a note on what came of it.
+    ///
+    /// A message that was to expire is deleted from the report at once. The rest is forgotten 90 days later.
+    Resolve {
+        id: ReportId,
+        /// What came of it, for whoever looks later.
+        #[arg(long, value_name = "TEXT")]
+        note: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum State {
+    Open,
+    Resolved,
+}
+
+pub(crate) async fn run(command: ReportCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        ReportCommand::List { state, admin } => list(admin.connect()?, state).await,
+        ReportCommand::Show { id, admin } => {
+            let admin = admin.connect()?;
+            let report = admin.call(Method::GET, &format!("/reports/{id}"), None).await?;
+            admin.print(&report, || show(&report))
+        }
+        ReportCommand::Resolve { id, note, admin } => {
+            let admin = admin.connect()?;
+            let path = format!("/reports/{id}/resolve");
+            let report = admin.call(Method::POST, &path, Some(&json!({ "note": note }))).await?;
+            admin.print(&report, || println!("`{id}` is resolved"))
+        }
+    }
+}
+
+async fn list(admin: Admin, state: State) -> anyhow::Result<ExitCode> {
+    let state = match state {
+        State::Open => "open",
+        State::Resolved => "resolved",
+    };
+    let mut reports = vec![];
+    let mut path = format!("/reports?state={state}");
+    loop {
+        let mut page = admin.call(Method::GET, &path, None).await?;
+        if let Value::Array(found) = page["reports"].take() {
+            reports.extend(found);
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/reports?state={state}&after={next}");
+    }
+    let reports = Value::Array(reports);
+    admin.print(&reports, || {
+        for report in reports.as_array().into_iter().flatten() {
+            let [id, at, reason, by] =
+                ["report_id", "created_at", "reason", "reporter_id"].map(|key| text(report, key));
+            println!("{id}  {at}  {reason:<7}  {}  by {by}", subject(report));
+        }
+        if reports.as_array().is_none_or(Vec::is_empty) {
+            println!("no report is {state}");
+        }
+    })
+}
+
+/// What a report is about, as narrowly as it says.
+fn subject(report: &Value) -> &str {
+    let named = ["message_id", "user_id", "chat_id"].into_iter().find_map(|key| report[key].as_str());
+    named.unwrap_or("-")
+}
+
+fn show(report: &Value) {
+    for key in ["report_id", "state", "created_at", "reason", "reporter_id", "user_id", "chat_id", "message_id"] {
+        println!("{key:<12} {}", text(report, key));
+    }
+    for key in ["comment", "resolved_at", "note"] {
+        if let Some(value) = report[key].as_str() {
+            println!("{key:<12} {}", printable(value));
+        }
+    }
+    let evidence = &report["evidence"];
+    if let Some(content) = evidence["content"].as_str() {
+        println!("sent_at      {}", text(evidence, "sent_at"));
+        println!("content      {}", printable(content));
+    }
+}
+
+/// What somebody wrote, without what a terminal would obey.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+fn text<'a>(report: &'a Value, key: &str) -> &'a str {
+    report[key].as_str().unwrap_or("-")
+}

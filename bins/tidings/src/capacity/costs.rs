@@ -1,0 +1,171 @@
+//! What things cost, in one table: each figure with where it comes from and how it was found.
+//!
+//! The founding documents reckon with figures of their own, which are in [`founding`](super::founding). Where ours were
+//! measured they are used instead; what nobody has measured yet is marked as assumed.
+
+use serde::Serialize;
+
+/// One figure that everything is reckoned with.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Cost {
+    pub(super) name: &'static str,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+    pub(super) basis: Basis,
+    /// The test, the load or the document that says so.
+    pub(super) source: &'static str,
+}
+
+/// How a figure was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Basis {
+    /// By a test or a load that anybody can run again.
+    Measured,
+    /// By counting what the code asks for, under the rules of whoever charges it.
+    Counted,
+    /// A limit or a rule that somebody else has published.
+    Published,
+    /// By nobody yet: a guess on the safe side.
+    Assumed,
+}
+
+impl Basis {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Counted => "counted",
+            Self::Published => "published",
+            Self::Assumed => "assumed",
+        }
+    }
+}
+
+macro_rules! costs {
+    ($($constant:ident = $value:expr, $unit:literal, $basis:ident, $name:literal, $source:literal;)*) => {
+        $(pub(super) const $constant: f64 = $value;)*
+
+        /// All of them, in the order of the stages that a message passes.
+        pub(super) const ALL: &[Cost] = &[
+            $(Cost { name: $name, value: $value, unit: $unit, basis: Basis::$basis, source: $source },)*
+        ];
+    };
+}
+
+costs! {
+    // DynamoDB.
+    COMMIT_COUNTER = 2.0, "write units", Measured, "the counter of a chat, for each commit",
+        "a_commit_is_one_request_and_costs_what_the_plan_says";
+    COMMIT_MEMBER = 2.0, "write units", Measured, "the membership of a sender, for each commit",
+        "a_commit_is_one_request_and_costs_what_the_plan_says";
+    MESSAGE_ROW = 2.0, "write units", Measured, "the row of a message, for each KiB of it",
+        "a_commit_is_one_request_and_costs_what_the_plan_says";
+    MESSAGE_INDEX = 1.0, "write units", Measured, "message_id-index, for each message",
+        "a_commit_is_one_request_and_costs_what_the_plan_says";
+    MESSAGE_KEY = 2.0, "write units", Measured, "the send key of a message",
+        "a_commit_is_one_request_and_costs_what_the_plan_says";
+    PUBLISHED_MARK = 1.0, "write units", Measured, "marking a chat as published",
+        "docs/performance.md, What a fleet costs";
+    DIRTY_INDEX = 2.0, "write units", Counted, "dirty-index: a chat that comes in and goes out",
+        "adapters/dynamodb/src/outbox.rs";
+    WATERMARK_WRITE = 2.0, "write units", Counted, "moving a watermark", "adapters/dynamodb/src/watermarks.rs";
+    WATERMARK_READ = 2.0, "read units", Counted, "a watermark and the counter it is held against",
+        "adapters/dynamodb/src/watermarks.rs";
+    NOTICE_ROW = 6.0, "write units", Counted, "a notice: owed, taken and settled", "adapters/dynamodb/src/notices.rs";
+    NOTICE_INDEX = 4.0, "write units", Counted, "due-index: in, put off, out", "adapters/dynamodb/src/notices.rs";
+    SESSION_READ = 2.0, "read units", Counted, "a new connection", "docs/performance.md, What a fleet costs";
+    SESSION_WRITE = 2.0, "write units", Counted, "a refresh, once in an hour of a connection",
+        "adapters/dynamodb/src/sessions.rs";
+    LAST_SEEN_WRITE = 1.0, "write units", Counted, "a coming or a going", "docs/adr/007-presence-and-routes.md";
+    PRESENCE_READ = 5.0, "read units", Counted, "a coming or a going: a handful of rows",
+        "docs/adr/007-presence-and-routes.md";
+    MESSAGE_BYTES = 297.0, "bytes", Counted, "a message in DynamoDB beside its content, names of attributes included",
+        "adapters/dynamodb/src/messages.rs";
+    SEND_KEY_BYTES = 252.0, "bytes", Counted, "a send key in DynamoDB, for 7 days", "adapters/dynamodb/src/commit.rs";
+    ITEM_BYTES = 100.0, "bytes", Published, "DynamoDB's own part of each item", "DynamoDB, item sizes";
+    MEMBERSHIP_BYTES = 400.0, "bytes", Counted, "a membership and its watermarks, in two tables",
+        "adapters/dynamodb/src/chats.rs";
+    USER_BYTES = 1500.0, "bytes", Counted, "a user with keys, sessions and devices", "adapters/dynamodb/src/users.rs";
+    PARTITION_WRITES = 1000.0, "write units/s", Published, "one partition of DynamoDB", "ADR-004, App. A";
+    TABLE_UNITS = 40_000.0, "units/s", Published, "one table, until a higher quota is asked for", "DynamoDB, quotas";
+    DIRTY_SHARDS = 16.0, "partitions", Counted, "dirty-index is spread over", "adapters/dynamodb/src/outbox.rs";
+    DUE_SHARDS = 8.0, "partitions", Counted, "due-index is spread over", "adapters/dynamodb/src/notices.rs";
+    // Kafka.
+    RECORD_BYTES = 673.0, "bytes", Measured, "a message in Kafka beside its content: key, envelope and headers",
+        "a_record_of_the_log_takes_as_much_as_is_reckoned_with";
+    LOG_GROUPS = 3.0, "groups", Counted, "that read every message: fanout, notifications, webhook",
+        "crates/server/src/compose/fleet.rs";
+    LOG_DAYS = 7.0, "days", Counted, "that Kafka keeps events", "adapters/kafka/src/topics.rs";
+    LOG_COPIES = 3.0, "copies", Counted, "of each event in Kafka", "adapters/kafka/src/topics.rs";
+    LOG_PARTITIONS = 12.0, "partitions", Counted, "of a topic, unless kafka.partitions says otherwise",
+        "adapters/kafka/src/topics.rs";
+    PARTITION_EVENTS = 2000.0, "events/s", Assumed, "that one reader of a partition fans out", "not measured";
+    BROKER_BYTES = 30e6, "bytes/s", Assumed, "that one broker takes, copies included", "not measured";
+    // Redis.
+    ROUTE_BYTES = 1032.0, "bytes", Measured, "a connection in Redis", "tidings load --workload connections";
+    BEAT_COMMANDS = 0.33, "commands", Measured, "a connection and beat of 5 s",
+        "tidings load --workload connections";
+    CONNECT_COMMANDS = 32.7, "commands", Measured, "connecting, until it is announced",
+        "tidings load --workload connections";
+    SEND_COMMANDS = 6.0, "commands", Counted, "limits, members and routes of one message",
+        "crates/fanout/src/fanout.rs, adapters/redis/src/limits.rs";
+    BEAT_SECONDS = 5.0, "seconds", Counted, "between two beats", "docs/tidings.example.toml";
+    SHARD_COMMANDS = 80_000.0, "commands/s", Assumed, "that one node of Redis answers", "not measured";
+    // Processes.
+    CONNECTION_BYTES = 8.1 * 1024.0, "bytes", Measured, "an idle connection of a gateway",
+        "tidings load --workload idle";
+    GATEWAY_CONNECTIONS = 50_000.0, "connections", Assumed, "that one gateway is given, half of its bound",
+        "docs/tidings.example.toml";
+    PUSH_SECONDS = 2.2e-6, "core-s", Measured, "a push", "tidings load --workload group";
+    HANDSHAKE_SECONDS = 150e-6, "core-s", Measured, "a connection that is made", "tidings load --workload storm";
+    SEND_SECONDS = 37e-6, "core-s", Measured, "a message on one machine, from frame to delivery",
+        "tidings load --workload pairs-deep";
+    COMMIT_SECONDS = 250e-6, "core-s", Assumed, "a commit in DynamoDB: signing and TLS", "not measured";
+    EVENT_SECONDS = 50e-6, "core-s", Assumed, "an event that fanout reads", "not measured";
+    PAGE_SECONDS = 292e-6, "core-s", Measured, "a page of history", "tidings load --workload history";
+    ANNOUNCED = 1000.0, "users/s", Counted, "that one api process announces", "docs/adr/007-presence-and-routes.md";
+    FRAME_BYTES = 330.0, "bytes", Counted, "a push beside its content, with TLS and TCP", "docs/asyncapi.json";
+    // One machine.
+    STORE_SENDS = 23_244.0, "sends/s", Measured, "that the embedded store commits for long",
+        "docs/adr/002-the-embedded-store.md, 8 MiB";
+    STORED_BYTES = 310.0, "bytes", Counted, "a message on disk beside its content: five rows, before compression",
+        "docs/adr/002-the-embedded-store.md";
+    MACHINE_CONNECTIONS = 100_000.0, "connections", Counted, "that one process takes", "gateway.connections_max";
+    HEADROOM = 0.5, "of all", Assumed, "that is used of what was measured, at the peak", "a rule of ours";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use domain::{
+        ChatId, ClientMessageId, ConnectionId, ContentType, Event, Message, MessageId, Sequence, Timestamp, UserId,
+    };
+    use protocol::event::EventEnvelope;
+
+    use super::*;
+
+    /// What Kafka adds to a record by itself: lengths, times and offsets, and its part of the head of a batch.
+    const OF_KAFKA: usize = 30;
+
+    #[test]
+    fn a_record_of_the_log_takes_as_much_as_is_reckoned_with() {
+        let content = "x".repeat(100);
+        let message = Message {
+            message_id: MessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([2; 16]),
+            sequence: Sequence(123_456),
+            sender_id: UserId::from_bytes([3; 16]),
+            client_message_id: ClientMessageId::from_bytes([4; 16]),
+            content: content.clone().try_into().unwrap(),
+            content_type: ContentType::Text,
+            created_at: Timestamp::from_millis(1_700_000_000_123),
+            expires_at: None,
+        };
+        let event = Event::message_persisted(message, Some(ConnectionId::from_bytes([5; 16])));
+        let headers = ["event_type", "MessagePersisted", "event_id", &event.event_id.to_string()].concat().len();
+        let key = event.body.chat_id().to_string().len();
+        let value = EventEnvelope { event: Cow::Owned(event), position: None }.encode().len();
+        assert_eq!(key + headers + value + OF_KAFKA - content.len(), RECORD_BYTES as usize);
+    }
+}

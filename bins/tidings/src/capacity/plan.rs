@@ -1,0 +1,317 @@
+//! From a demand to what carries it: tables, log, Redis, processes and money.
+
+use serde::Serialize;
+
+use super::costs::*;
+use super::founding::Founding;
+use super::limits::{self, Limit};
+use super::machine::{Machine, OneMachine};
+use super::prices::Prices;
+use super::usage::{Demand, Usage};
+
+const HOURS: f64 = 730.0;
+const MONTH: f64 = HOURS * 3600.0;
+const GB: f64 = 1e9;
+pub(super) const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+
+/// What carries a demand.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Plan {
+    pub(super) usage: Usage,
+    pub(super) demand: Demand,
+    pub(super) tables: Vec<Table>,
+    pub(super) kafka: Kafka,
+    pub(super) redis: Redis,
+    pub(super) processes: Vec<Processes>,
+    pub(super) network: Network,
+    pub(super) dollars_a_month: f64,
+    /// What ends first as demand grows, the nearest first.
+    pub(super) limits: Vec<Limit>,
+    pub(super) one_machine: OneMachine,
+    pub(super) founding: Founding,
+}
+
+/// What one table of DynamoDB takes, at the peak.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) write_units: f64,
+    pub(super) read_units: f64,
+    pub(super) bytes: f64,
+    pub(super) dollars_a_month: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Kafka {
+    pub(super) bytes_in: f64,
+    pub(super) bytes_out: f64,
+    pub(super) partitions: f64,
+    pub(super) bytes_kept: f64,
+    pub(super) brokers: f64,
+    pub(super) dollars_a_month: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Redis {
+    pub(super) bytes: f64,
+    pub(super) commands: f64,
+    pub(super) shards: f64,
+    pub(super) dollars_a_month: f64,
+}
+
+/// The processes of one role.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Processes {
+    pub(super) role: &'static str,
+    pub(super) processes: f64,
+    /// Of each of them.
+    pub(super) cores: f64,
+    pub(super) memory_gib: f64,
+    pub(super) dollars_a_month: f64,
+}
+
+/// What goes to the clients.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Network {
+    pub(super) bytes_out: f64,
+    pub(super) dollars_a_month: f64,
+}
+
+/// Reckons what carries a usage.
+pub(super) fn plan(usage: &Usage, machine: &Machine, prices: &Prices) -> Plan {
+    let demand = usage.demand();
+    let tables = tables(usage, &demand, prices);
+    let kafka = kafka(usage, &demand, prices);
+    let processes = processes(&demand, prices);
+    let gateways = processes[0].processes;
+    let redis = redis(usage, &demand, gateways, prices);
+    let network = network(usage, &demand, prices);
+    let dollars = tables.iter().map(|table| table.dollars_a_month).sum::<f64>()
+        + processes.iter().map(|role| role.dollars_a_month).sum::<f64>()
+        + kafka.dollars_a_month
+        + redis.dollars_a_month
+        + network.dollars_a_month;
+    Plan {
+        limits: limits::of(usage, &demand, &tables),
+        one_machine: machine.carries(usage),
+        founding: Founding::of(demand.messages, demand.connections),
+        dollars_a_month: dollars,
+        usage: usage.clone(),
+        demand,
+        tables,
+        kafka,
+        redis,
+        processes,
+        network,
+    }
+}
+
+fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<Table> {
+    let message_bytes = usage.content + MESSAGE_BYTES;
+    let (chats, kept) = (usage.users * usage.chats, demand.messages_in_a_day * usage.retention);
+    // Most chats are idle when a message comes, so each is reckoned with a commit of its own.
+    let commits = demand.messages;
+    let table = |name, write_units: f64, read_units: f64, bytes: f64| {
+        let mean = |units: f64| units / usage.peak * MONTH / 1e6;
+        let dollars_a_month = mean(write_units) * prices.write_units
+            + mean(read_units) * prices.read_units
+            + bytes / GB * prices.table_gb;
+        Table { name, write_units, read_units, bytes, dollars_a_month }
+    };
+    vec![
+        table(
+            "messages",
+            demand.messages * (MESSAGE_ROW * kib(message_bytes) + MESSAGE_INDEX),
+            demand.missed * usage.devices * message_bytes / 4096.0,
+            // The index holds the keys again.
+            kept * (message_bytes + 2.0 * ITEM_BYTES + 80.0),
+        ),
+        table(
+            "chat_counters",
+            commits * (COMMIT_COUNTER + PUBLISHED_MARK + DIRTY_INDEX),
+            demand.watermarks * WATERMARK_READ / 2.0 + demand.connects * usage.chats,
+            // A chat of two or more has one counter; each member counts it here, which is on the safe side.
+            chats * (MESSAGE_BYTES + ITEM_BYTES),
+        ),
+        table(
+            "idempotency_keys",
+            demand.messages * MESSAGE_KEY,
+            0.0,
+            demand.messages_in_a_day * 7.0 * (SEND_KEY_BYTES + ITEM_BYTES),
+        ),
+        table("chat_memberships", commits * COMMIT_MEMBER, 0.0, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
+        table(
+            "delivery_state",
+            demand.watermarks * WATERMARK_WRITE,
+            demand.watermarks * WATERMARK_READ / 2.0 + demand.connects * usage.chats * MEMBERSHIP_BYTES / 2.0 / 4096.0,
+            chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES),
+        ),
+        table("sessions", demand.connections / 3600.0 * SESSION_WRITE, demand.connects * SESSION_READ, 0.0),
+        table(
+            "users",
+            demand.transitions * LAST_SEEN_WRITE,
+            demand.transitions * PRESENCE_READ,
+            usage.users * (USER_BYTES + 4.0 * ITEM_BYTES),
+        ),
+        table("notices", demand.notices * (NOTICE_ROW + NOTICE_INDEX), demand.notices, 0.0),
+    ]
+}
+
+fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> Kafka {
+    let record = usage.content + RECORD_BYTES;
+    let bytes_in = demand.messages * record;
+    let bytes_kept = demand.messages_in_a_day * record * LOG_DAYS * LOG_COPIES;
+    let brokers = (bytes_in * LOG_COPIES / BROKER_BYTES).ceil().max(3.0);
+    Kafka {
+        bytes_in,
+        bytes_out: bytes_in * LOG_GROUPS,
+        partitions: partitions(demand),
+        bytes_kept,
+        brokers,
+        dollars_a_month: brokers * HOURS * prices.broker_hour + bytes_kept / GB * prices.broker_gb,
+    }
+}
+
+/// Partitions of a topic that spread the events over enough readers.
+fn partitions(demand: &Demand) -> f64 {
+    (demand.messages / (PARTITION_EVENTS * HEADROOM)).ceil().max(LOG_PARTITIONS)
+}
+
+fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> Redis {
+    // As much again for members and limits.
+    let bytes = 2.0 * demand.connections * ROUTE_BYTES;
+    // A message goes once to each gateway that has somebody it is for; a coming or a going, once to each in a batch.
+    let online = demand.pushes / demand.messages.max(f64::MIN_POSITIVE);
+    let reached = demand.messages * online.min(gateways);
+    let announced = if usage.watchers > 0.0 { gateways * 5.0 } else { 0.0 };
+    let commands = demand.connections / BEAT_SECONDS * BEAT_COMMANDS
+        + demand.connects * CONNECT_COMMANDS
+        + demand.messages * SEND_COMMANDS
+        + reached
+        + announced;
+    let by_commands = commands / (SHARD_COMMANDS * HEADROOM);
+    // A node of the default type has 6.4 GB, three quarters of which are used.
+    let shards = by_commands.max(bytes / 4.8e9).ceil().max(1.0);
+    Redis { bytes, commands, shards, dollars_a_month: 2.0 * shards * HOURS * prices.redis_hour }
+}
+
+/// Two of each role at least, in two zones.
+fn processes(demand: &Demand, prices: &Prices) -> Vec<Processes> {
+    let role = |role, cores_needed: f64, others: f64, memory_bytes: f64| {
+        let processes = (cores_needed / (2.0 * HEADROOM)).ceil().max(others.ceil()).max(2.0);
+        let cores = if cores_needed / HEADROOM / processes <= 1.0 { 1.0 } else { 2.0 };
+        // A quarter of a GiB for the process itself, and what is in flight as much again.
+        let needed = 0.25 + 2.0 * memory_bytes / processes / GIB;
+        let memory_gib = needed.ceil().max(cores);
+        let hour = cores * prices.core_hour + memory_gib * prices.memory_hour;
+        Processes { role, processes, cores, memory_gib, dollars_a_month: processes * hour * HOURS }
+    };
+    vec![
+        role(
+            "gateway",
+            demand.pushes * PUSH_SECONDS + demand.connects * HANDSHAKE_SECONDS + demand.messages * SEND_SECONDS,
+            demand.connections / GATEWAY_CONNECTIONS,
+            demand.connections * CONNECTION_BYTES,
+        ),
+        role("ingest", (demand.messages + demand.watermarks) * COMMIT_SECONDS, 0.0, 0.0),
+        role("fanout", demand.messages * EVENT_SECONDS + demand.pushes * PUSH_SECONDS, 0.0, 0.0),
+        role(
+            "api",
+            (demand.connects + demand.notices) * PAGE_SECONDS,
+            demand.transitions / (ANNOUNCED * HEADROOM),
+            0.0,
+        ),
+    ]
+}
+
+fn network(usage: &Usage, demand: &Demand, prices: &Prices) -> Network {
+    let deliveries = demand.pushes + demand.missed * usage.devices;
+    let bytes_out = deliveries * (usage.content + FRAME_BYTES);
+    Network { bytes_out, dollars_a_month: bytes_out / usage.peak * MONTH / GB * prices.egress_gb }
+}
+
+/// Units of writing are of 1 KiB each.
+pub(super) fn kib(bytes: f64) -> f64 {
+    (bytes / 1024.0).ceil().max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::machine::tests::machine;
+    use crate::capacity::prices::tests::prices;
+    use crate::capacity::usage::tests::usage;
+
+    fn planned(arguments: &[&str]) -> Plan {
+        plan(&usage(arguments), &machine(), &prices())
+    }
+
+    fn units(plan: &Plan) -> f64 {
+        plan.tables.iter().map(|table| table.write_units).sum()
+    }
+
+    #[test]
+    fn a_message_in_an_idle_chat_costs_what_the_meter_counted() {
+        // Nobody reads, connects or is notified: what is left is the commit, and the mark that it is published.
+        let alone = ["--receipts", "0", "--connects", "0", "--notified", "0", "--online", "0", "--content", "50"];
+        let plan = planned(&alone);
+        let counted = 9.0 + PUBLISHED_MARK + DIRTY_INDEX;
+        assert!((units(&plan) / plan.demand.messages - counted).abs() < 1e-9);
+        // Beyond a KiB the row is paid twice.
+        let plan = planned(&[&alone[..8], &["--content", "1000"]].concat());
+        assert!((units(&plan) / plan.demand.messages - counted - MESSAGE_ROW).abs() < 1e-9);
+    }
+
+    #[test]
+    fn connections_cost_redis_a_fifteenth_of_what_adr_010_reckons() {
+        let plan = planned(&[
+            "--users",
+            "100K",
+            "--active",
+            "1",
+            "--online",
+            "1",
+            "--messages",
+            "0",
+            "--connects",
+            "0",
+            "--watchers",
+            "0",
+        ]);
+        assert_eq!(plan.founding.redis_commands, 150_000.0);
+        assert_eq!(plan.redis.commands.round(), 9_900.0);
+    }
+
+    #[test]
+    fn more_users_never_cost_less() {
+        let mut before = planned(&["--users", "1"]);
+        for power in 1..=44 {
+            let users = 10f64.powf(f64::from(power) / 4.0).to_string();
+            let plan = planned(&["--users", &users]);
+            let figures = |plan: &Plan| {
+                let mut figures =
+                    vec![plan.dollars_a_month, plan.kafka.brokers, plan.kafka.partitions, plan.redis.shards];
+                figures.extend([plan.redis.commands, plan.redis.bytes, plan.kafka.bytes_kept, plan.network.bytes_out]);
+                figures.extend(plan.tables.iter().flat_map(|table| [table.write_units, table.read_units, table.bytes]));
+                figures.extend(plan.processes.iter().map(|role| role.processes));
+                figures
+            };
+            for (less, more) in figures(&before).into_iter().zip(figures(&plan)) {
+                assert!(more >= less, "{users}: {less} {more}");
+                assert!(more.is_finite());
+            }
+            before = plan;
+        }
+    }
+
+    #[test]
+    fn nobody_who_does_anything_is_a_number_too() {
+        let nobody = ["--active", "0", "--online", "0", "--messages", "0", "--connects", "0", "--retention", "0"];
+        let json = serde_json::to_string(&planned(&nobody)).unwrap();
+        // What is no number would be `null` in JSON, and nothing else is.
+        assert!(!json.contains("null"), "{json}");
+        let most = ["--users", "100B", "--active", "1", "--online", "1", "--messages", "1e6", "--peak", "1000"];
+        let json = serde_json::to_string(&planned(&most)).unwrap();
+        assert!(!json.contains("null"), "{json}");
+    }
+}

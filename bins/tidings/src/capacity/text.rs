@@ -1,0 +1,303 @@
+//! The plan for people, in a terminal.
+
+use std::fmt::{self, Write};
+
+use super::costs;
+use super::curve::{Curve, Mark};
+use super::number::{bytes, dollars, percent, short};
+use super::plan::{Plan, Processes, Table};
+
+/// Columns and rows of the plot.
+const WIDTH: usize = 72;
+const HEIGHT: usize = 12;
+
+/// The plan as tables.
+pub(super) fn report(plan: &Plan) -> String {
+    let mut text = String::new();
+    let demand = &plan.demand;
+    push(&mut text, format_args!("{} users at their peak\n", short(plan.usage.users)));
+    for (name, value) in [
+        ("connections", short(demand.connections)),
+        ("messages/s", short(demand.messages)),
+        ("pushes/s", short(demand.pushes)),
+        ("watermarks/s", short(demand.watermarks)),
+        ("notifications/s", short(demand.notices)),
+        ("connects/s", short(demand.connects)),
+        ("to the clients", format!("{}/s", bytes(plan.network.bytes_out))),
+    ] {
+        push(&mut text, format_args!("  {name:<18} {value:>10}\n"));
+    }
+    one_machine(&mut text, plan);
+    fleet(&mut text, plan);
+    limits(&mut text, plan);
+    founding(&mut text, plan);
+    text
+}
+
+fn one_machine(text: &mut String, plan: &Plan) {
+    let one = &plan.one_machine;
+    let verdict = if one.is_enough { "is enough" } else { "is not enough" };
+    push(
+        text,
+        format_args!(
+            "\nOne machine {verdict}: {} of its {} are used. A fleet from {} users on.\n",
+            percent(one.used),
+            one.short_of,
+            short(one.users_max)
+        ),
+    );
+}
+
+fn fleet(text: &mut String, plan: &Plan) {
+    push(text, format_args!("\nA fleet, for {} a month\n", dollars(plan.dollars_a_month)));
+    let head = ["table", "write units/s", "read units/s", "stored", "a month"];
+    push(text, format_args!("  {:<18}{:>14}{:>14}{:>12}{:>10}\n", head[0], head[1], head[2], head[3], head[4]));
+    for Table { name, write_units, read_units, bytes: stored, dollars_a_month } in &plan.tables {
+        let (writes, reads, month) = (short(*write_units), short(*read_units), dollars(*dollars_a_month));
+        push(text, format_args!("  {name:<18}{writes:>14}{reads:>14}{:>12}{month:>10}\n", bytes(*stored)));
+    }
+    let head = ["role", "processes", "cores each", "GiB each", "a month"];
+    push(text, format_args!("\n  {:<18}{:>14}{:>14}{:>12}{:>10}\n", head[0], head[1], head[2], head[3], head[4]));
+    for Processes { role, processes, cores, memory_gib, dollars_a_month } in &plan.processes {
+        let (processes, month) = (short(*processes), dollars(*dollars_a_month));
+        push(text, format_args!("  {role:<18}{processes:>14}{cores:>14}{memory_gib:>12}{month:>10}\n"));
+    }
+    let kafka = &plan.kafka;
+    push(
+        text,
+        format_args!(
+            "\n  Kafka: {} brokers, {} partitions; {}/s in, {}/s out, {} kept; {} a month\n",
+            short(kafka.brokers),
+            short(kafka.partitions),
+            bytes(kafka.bytes_in),
+            bytes(kafka.bytes_out),
+            bytes(kafka.bytes_kept),
+            dollars(kafka.dollars_a_month)
+        ),
+    );
+    let redis = &plan.redis;
+    push(
+        text,
+        format_args!(
+            "  Redis: {} shards of 2 nodes; {} commands/s, {}; {} a month\n",
+            short(redis.shards),
+            short(redis.commands),
+            bytes(redis.bytes),
+            dollars(redis.dollars_a_month)
+        ),
+    );
+    push(text, format_args!("  To the clients: {} a month\n", dollars(plan.network.dollars_a_month)));
+}
+
+fn limits(text: &mut String, plan: &Plan) {
+    let Some(first) = plan.limits.first() else { return };
+    let verdict = match first.used() {
+        used if used > 1.0 => "is passed",
+        used if used > 0.5 => "is close",
+        _ => "is far",
+    };
+    push(text, format_args!("\nThe bottleneck {verdict}: {}.\n", first.name));
+    push(text, format_args!("  What lifts it: {}.\n", first.lifted_by));
+    for limit in &plan.limits {
+        let (used, demand, capacity) = (percent(limit.used()), short(limit.demand), short(limit.capacity));
+        push(text, format_args!("  {used:>8}  {:<46}{demand:>8} of {capacity} {}\n", limit.name, limit.unit));
+    }
+}
+
+fn founding(text: &mut String, plan: &Plan) {
+    let units = |units: fn(&Table) -> f64| short(plan.tables.iter().map(units).sum());
+    let founding = &plan.founding;
+    text.push_str("\nBeside the founding documents\n");
+    for (what, ours, theirs, document) in [
+        ("write units/s", units(|table| table.write_units), short(founding.write_units), "ADR-004, sends alone"),
+        ("read units/s", units(|table| table.read_units), short(founding.read_units), "ADR-004, sends alone"),
+        ("Redis commands/s", short(plan.redis.commands), short(founding.redis_commands), "ADR-010, beats alone"),
+        ("Redis memory", bytes(plan.redis.bytes), bytes(founding.redis_bytes), "ADR-010, connections alone"),
+    ] {
+        push(text, format_args!("  {what:<18}{ours:>10}   theirs {theirs:>10}   {document}\n"));
+    }
+}
+
+/// Dollars over users, both in tens, with a letter wherever something ends.
+pub(super) fn plot(curve: &Curve) -> String {
+    let (low, high) = curve.decades();
+    let column = |users: f64| (Curve::place(users) * (WIDTH - 1) as f64).round() as usize;
+    let row = |dollars: f64| {
+        let height = (dollars.max(1.0).log10() - f64::from(low)) / f64::from(high - low);
+        HEIGHT - 1 - (height * (HEIGHT - 1) as f64).round() as usize
+    };
+    let mut cells = vec![vec![' '; WIDTH]; HEIGHT];
+    for mark in &curve.marks {
+        let column = column(mark.users);
+        cells.iter_mut().for_each(|row| row[column] = ':');
+    }
+    for window in curve.points.windows(2) {
+        let (from, to) = (column(window[0].0), column(window[1].0));
+        cells[row(window[0].1)][from..=to].fill('*');
+    }
+    for (n, mark) in curve.marks.iter().enumerate() {
+        // Marks that fall together are read one below the other.
+        if let Some(row) = cells.get_mut(n) {
+            row[column(mark.users)] = letter(n);
+        }
+    }
+    let asked = curve.points.iter().rfind(|(users, _)| *users <= curve.asked).or(curve.points.first());
+    if let Some((_, dollars)) = asked {
+        cells[row(*dollars)][column(curve.asked)] = '@';
+    }
+    let mut text = "\nDollars a month over users; @ is where you are\n".to_owned();
+    for (n, row) in cells.iter().enumerate() {
+        let line: String = row.iter().collect();
+        let power = f64::from(high) - f64::from(high - low) * n as f64 / (HEIGHT - 1) as f64;
+        let label = if n % 3 == 2 || n == 0 { dollars(10f64.powf(power)) } else { String::new() };
+        push(&mut text, format_args!("{label:>8} |{}\n", line.trim_end()));
+    }
+    let mut axis = vec![' '; WIDTH + 6];
+    for users in Curve::tens() {
+        for (n, character) in format!("10^{:.0}", users.log10()).chars().enumerate() {
+            axis[column(users) + n] = character;
+        }
+    }
+    push(&mut text, format_args!("{:>8} +{}\n", "", "-".repeat(WIDTH)));
+    push(&mut text, format_args!("{:>10}{}\n", "", axis.iter().collect::<String>().trim_end()));
+    for (n, Mark { users, name }) in curve.marks.iter().enumerate() {
+        push(&mut text, format_args!("  {} {:>8}  {name}\n", letter(n), short(*users)));
+    }
+    text
+}
+
+/// Every figure that was reckoned with.
+pub(super) fn costs() -> String {
+    let mut text = "\nReckoned with\n".to_owned();
+    for cost in costs::ALL {
+        let (value, basis) = (figure(cost.value), cost.basis.name());
+        push(&mut text, format_args!("  {value:>8} {:<14}{:<62}{basis}: {}\n", cost.unit, cost.name, cost.source));
+    }
+    text
+}
+
+/// A figure as it is in the table of costs; what is too small for three digits in millionths.
+fn figure(value: f64) -> String {
+    if value < 0.01 { format!("{:.1}e-6", value * 1e6) } else { short(value) }
+}
+
+/// What marks the n-th end in a plot.
+pub(super) fn letter(n: usize) -> char {
+    char::from(b'a' + (n % 26) as u8)
+}
+
+pub(super) fn push(text: &mut String, arguments: fmt::Arguments<'_>) {
+    text.write_fmt(arguments).expect("a string takes any text");
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::capacity::curve::tests::curve;
+    use crate::capacity::machine::tests::machine;
+    use crate::capacity::plan::plan;
+    use crate::capacity::prices::tests::prices;
+    use crate::capacity::usage::tests::usage;
+
+    #[test]
+    fn a_report_for_people() {
+        let plan = plan(&usage(&["--users", "1M"]), &machine(), &prices());
+        expect![[r#"
+            1.00M users at their peak
+              connections              225K
+              messages/s                694
+              pushes/s                2.31K
+              watermarks/s            4.44K
+              notifications/s         1.40K
+              connects/s                260
+              to the clients      3.70 MB/s
+
+            One machine is not enough: 450 % of its connections are used. A fleet from 222K users on.
+
+            A fleet, for $22.3K a month
+              table              write units/s  read units/s      stored   a month
+              messages                   2.08K           566     5.67 TB    $2.62K
+              chat_counters              3.47K         9.65K     7.94 GB    $2.96K
+              idempotency_keys           1.39K             0     49.3 GB      $773
+              chat_memberships           1.39K             0     6.00 GB      $762
+              delivery_state             8.89K         4.70K     6.00 GB    $5.38K
+              sessions                     125           521         0 B      $125
+              users                        347         1.74K     1.90 GB      $381
+              notices                    14.0K         1.40K         0 B    $7.82K
+
+              role                   processes    cores each    GiB each   a month
+              gateway                        5             1           1      $164
+              ingest                         2             2           2      $131
+              fanout                         2             1           1     $65.6
+              api                            2             1           1     $65.6
+
+              Kafka: 3 brokers, 12 partitions; 606 KB/s in, 1.82 MB/s out, 367 GB kept; $483 a month
+              Redis: 1 shards of 2 nodes; 29.9K commands/s, 464 MB; $231 a month
+              To the clients: $292 a month
+
+            The bottleneck is close: notices that are due, in `due-index`.
+              What lifts it: more partitions of the index (DUE_SHARDS), or a longer notify.silence_seconds.
+                  70 %  notices that are due, in `due-index`             5.60K of 8.00K write units/s
+                  35 %  the busiest table, writing                       14.0K of 40.0K write units/s
+                  24 %  the busiest table, reading                       9.65K of 40.0K read units/s
+                 8.7 %  chats that wait for the log, in `dirty-index`    1.39K of 16.0K write units/s
+                 2.9 %  readers of the log, one for each partition         694 of 24.0K events/s
+                 2.0 %  one chat, in one partition of `messages`            20 of 1.00K write units/s
+
+            Beside the founding documents
+              write units/s          31.7K   theirs      5.21K   ADR-004, sends alone
+              read units/s           18.6K   theirs      1.56K   ADR-004, sends alone
+              Redis commands/s       29.9K   theirs       225K   ADR-010, beats alone
+              Redis memory          464 MB   theirs     112 MB   ADR-010, connections alone
+        "#]]
+        .assert_eq(&report(&plan));
+    }
+
+    #[test]
+    fn a_plot_for_people() {
+        expect![[r#"
+
+            Dollars a month over users; @ is where you are
+              $1.00B |                        a       :  : :   :    :
+                     |                        :       b  : :   :    :                     ****
+              $53.4M |                        :       :  c :   :    :               *******
+                     |                        :       :  : d   :    :         *******
+                     |                        :       :  : :   e    :  ********
+               $658K |                        :       :  : :   : ***f***
+                     |                        :       :  : *******  :
+                     |                        :     @*******   :    :
+              $8.11K |                       ******** :  : :   :    :
+                     |************************:       :  : :   :    :
+                     |                        :       :  : :   :    :
+                $100 |                        :       :  : :   :    :
+                     +------------------------------------------------------------------------
+                      10^3      10^4      10^5      10^6       10^7      10^8      10^9      10^10
+              a     222K  one machine ends: connections
+              b    1.43M  notices that are due, in `due-index`
+              c    2.86M  the busiest table, writing
+              d    4.14M  the busiest table, reading
+              e    11.5M  chats that wait for the log, in `dirty-index`
+              f    34.6M  readers of the log, one for each partition
+        "#]]
+        .assert_eq(&plot(&curve(&["--users", "1M"])));
+    }
+
+    #[test]
+    fn a_plot_has_room_for_everybody() {
+        for users in ["1", "1K", "10B", "100B"] {
+            let plot = plot(&curve(&["--users", users, "--messages", "1000000", "--peak", "1000"]));
+            assert!(plot.contains('@') && !plot.contains("NaN"), "{plot}");
+        }
+    }
+
+    #[test]
+    fn every_cost_names_its_source() {
+        for cost in costs::ALL {
+            assert!(cost.value > 0.0 && cost.value.is_finite() && !cost.source.is_empty(), "{}", cost.name);
+            let line = costs().lines().filter(|line| line.contains(cost.name)).count();
+            assert!(line >= 1, "{}", cost.name);
+        }
+    }
+}

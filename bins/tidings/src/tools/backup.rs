@@ -1,0 +1,75 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+use server::tools::backup::{self, Contents, Destination, RATE_MIB, RATE_MIB_MAX};
+
+use super::{ToolArgs, bytes_bar};
+use crate::admin::AdminArgs;
+
+#[derive(Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write, which must not be there yet; - is the standard output.
+    file: PathBuf,
+    /// Asks the running service on one machine, which goes on serving; its admin listener is the configured one, unless it
+    /// is named.
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<Option<SocketAddr>>,
+    /// MiB that are read in a second, at the most.
+    #[arg(long, value_name = "MIB", default_value_t = RATE_MIB, value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MIB_MAX)))]
+    rate: u32,
+    #[command(flatten)]
+    tool: ToolArgs,
+}
+
+pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
+    let BackupArgs { file, admin, rate, tool } = arguments;
+    let json = tool.json;
+    let bar = bytes_bar();
+    let progress = |bytes: u64, about: u64| {
+        // How long it will be is only known roughly.
+        bar.set_length(about.max(bytes));
+        bar.set_position(bytes);
+    };
+    let mut destination = Destination::open(&file)?;
+    match admin {
+        Some(address) => AdminArgs::of(tool, address).connect()?.backup(rate, &mut destination, progress).await?,
+        None => backup::take(&tool.load()?, rate, &mut destination, progress).await?,
+    }
+    let written = destination.written();
+    let contents = destination.finish()?;
+    bar.finish_and_clear();
+    match contents {
+        Some(contents) if json => println!("{}", serde_json::to_string_pretty(&answer(&contents))?),
+        Some(contents) => {
+            print(&contents);
+            println!("`{}` holds keys: keep it as you keep the data directory", file.display());
+        }
+        None => eprintln!("{written} bytes; look at what was made of them with `tidings restore --check`"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is in a backup, for programs.
+pub(super) fn answer(contents: &Contents) -> Value {
+    json!({
+        "taken_at": contents.header.taken_at,
+        "version": contents.header.version,
+        "store_format": contents.header.store_format,
+        "log_end": contents.header.log_end,
+        "bytes": contents.bytes,
+        "rows": contents.rows(),
+        "tables": contents.tables,
+        "files": contents.files,
+    })
+}
+
+/// What is in a backup, for people.
+pub(super) fn print(contents: &Contents) {
+    let header = &contents.header;
+    println!("taken at {} by tidings {}, store format {}", header.taken_at, header.version, header.store_format);
+    println!("{} rows in {} tables, {} bytes", contents.rows(), contents.tables.len(), contents.bytes);
+    println!("everything that was acknowledged before {} is in it", header.taken_at);
+}

@@ -1,0 +1,56 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use server::tools::transfer::{self, Exported, Left};
+use server::tools::verify::Progress;
+
+use super::{ToolArgs, staged_bar};
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// The file to write; there must be none of that name.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    tool: ToolArgs,
+}
+
+pub(crate) async fn run(arguments: ExportArgs) -> anyhow::Result<ExitCode> {
+    let ExportArgs { file, tool } = arguments;
+    let json = tool.json;
+    let (bar, draw) = staged_bar("rows");
+    let draw = |Progress { stage, read, all }| draw(stage, read, all);
+    let exported = transfer::export(&tool.load()?, &file, draw).await?;
+    bar.finish_and_clear();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&json!({ "file": file, "export": exported }))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Exported { rows, content, bytes, left, .. } = &exported;
+    for (kind, count) in rows {
+        println!("{kind:<12} {count:>12}");
+    }
+    println!("content {content}");
+    println!("`{}` is whole, {bytes} bytes; it holds secrets, keep it as such", file.display());
+    warn_of(*left);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names what nobody will be told after the move, and what to do about it.
+fn warn_of(left: Left) {
+    let Left { webhook_events, unpublished_chats } = left;
+    if webhook_events > 0 {
+        eprintln!(
+            "warning: {webhook_events} events have not reached the webhook and do not move; start the service again, wait \
+             until `tidings webhook status` says lag 0, and export once more"
+        );
+    }
+    if unpublished_chats > 0 {
+        eprintln!(
+            "warning: {unpublished_chats} chats have something that is not in the log yet and is not published after the \
+             move; start the fleet again until it is, and export once more"
+        );
+    }
+}

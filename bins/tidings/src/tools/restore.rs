@@ -1,0 +1,63 @@
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use server::tools::restore::{self, Restored};
+use server::tools::verify::{Progress, Report};
+
+use super::{ToolArgs, backup, bytes_bar, exit, staged_bar, verify};
+
+#[derive(Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup; - is the standard input.
+    file: PathBuf,
+    /// Reads all of the backup, says what is in it, and writes nothing.
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    tool: ToolArgs,
+}
+
+/// Exits 1 if the backup is refused, or if what was restored is not as it must be.
+pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
+    let RestoreArgs { file, check, tool } = arguments;
+    let json = tool.json;
+    let bar = bytes_bar();
+    let progress = |read: u64, all: u64| {
+        bar.set_length(all.max(read));
+        bar.set_position(read);
+    };
+    if check {
+        let contents = restore::check(&file, progress)?;
+        bar.finish_and_clear();
+        if json {
+            println!("{}", serde_json::to_string_pretty(&backup::answer(&contents))?);
+        } else {
+            backup::print(&contents);
+            println!("nothing in it is damaged");
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (rows, draw) = staged_bar("rows");
+    let verifying = |Progress { stage, read, all }: Progress| draw(stage, read, all);
+    let restored = restore::restore(&tool.load()?, &file, progress, verifying).await?;
+    bar.finish_and_clear();
+    rows.finish_and_clear();
+    let Restored { contents, findings, directory } = restored;
+    let report = Report::from(&findings);
+    if json {
+        let answer = json!({ "backup": backup::answer(&contents), "directory": directory, "verify": report });
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+    } else {
+        backup::print(&contents);
+        println!();
+        verify::print(&report);
+        if findings.is_clean() {
+            println!("`{}` is restored; start it with `tidings serve --data-dir {0}`", directory.display());
+        } else {
+            println!("what was restored is not as it must be, and is kept in `{}`", directory.display());
+        }
+    }
+    Ok(exit(!findings.is_clean()))
+}

@@ -1,0 +1,175 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use expect_test::expect_file;
+use serde_json::Value;
+
+use crate::{root, said};
+
+/// The kinds that are not of Kubernetes itself, whose schemas it does not have.
+const OTHERS: [&str; 1] = ["ServiceMonitor"];
+
+fn chart() -> PathBuf {
+    root().join("deploy/helm/tidings")
+}
+
+fn values(name: &str) -> PathBuf {
+    chart().join("ci").join(name).with_extension("yaml")
+}
+
+fn render(name: &str) -> String {
+    said(Command::new(engines::chart_render()).arg(chart()).args(["tidings", "tidings"]).arg(values(name)))
+}
+
+/// The documents of a file.
+fn documents(file: &Path) -> Vec<Value> {
+    let lines = said(Command::new(engines::chart_render()).arg("--json").arg(file));
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Renders, has Kubernetes' own schemas look at it, and returns the objects.
+fn validated(name: &str) -> Vec<Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rendered.yaml");
+    let rendered = render(name);
+    fs::write(&file, &rendered).unwrap();
+    let objects = documents(&file);
+    let is_others = |document: &&str| OTHERS.iter().any(|kind| document.contains(&format!("\nkind: {kind}\n")));
+    let ours: Vec<&str> = rendered.split("\n---\n").filter(|document| !is_others(document)).collect();
+    fs::write(&file, ours.join("\n---\n")).unwrap();
+    let passed = said(Command::new(engines::kubernetes_validate()).args(["--strict", "--no-warn"]).arg(&file));
+    let looked_at = passed.lines().filter(|line| line.contains(" passed for resource ")).count();
+    assert_eq!(looked_at, ours.len(), "{passed}");
+    objects
+}
+
+fn kinds(objects: &[Value]) -> BTreeSet<&str> {
+    objects.iter().map(|object| object["kind"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_manifests_are_the_rendered_chart() {
+    expect_file!["../../../../deploy/kubernetes/single.yaml"].assert_eq(&render("single"));
+    expect_file!["../../../../deploy/kubernetes/fleet.yaml"].assert_eq(&render("fleet"));
+}
+
+#[test]
+fn kubernetes_takes_one_pod_on_a_volume() {
+    let objects = validated("single");
+    let expected = ["ConfigMap", "NetworkPolicy", "Service", "ServiceAccount", "StatefulSet"];
+    assert_eq!(kinds(&objects), BTreeSet::from(expected));
+}
+
+#[test]
+fn kubernetes_takes_a_fleet_of_four_roles() {
+    let objects = validated("fleet");
+    for kind in ["Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "ServiceAccount"] {
+        assert_eq!(objects.iter().filter(|object| object["kind"] == kind).count(), 4, "{kind}");
+    }
+    let monitor = objects.iter().find(|object| object["kind"] == "ServiceMonitor").unwrap();
+    assert_eq!(monitor["spec"]["endpoints"][0]["port"], "admin");
+}
+
+#[test]
+fn kubernetes_takes_every_branch_of_the_chart() {
+    let objects = validated("everything");
+    assert!(kinds(&objects).contains("Ingress") && !kinds(&objects).contains("NetworkPolicy"));
+    let scaled = objects.iter().find(|object| object["kind"] == "HorizontalPodAutoscaler").unwrap();
+    assert_eq!(scaled["spec"]["metrics"][0]["pods"]["metric"]["name"], "tidings_gateway_connections");
+}
+
+#[test]
+fn pods_are_restricted_probed_and_drained_before_they_end() {
+    for name in ["single", "fleet", "everything"] {
+        let objects = validated(name);
+        let pods: Vec<&Value> =
+            objects.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| pod.is_object()).collect();
+        assert!(!pods.is_empty());
+        for pod in pods {
+            let (security, container) = (&pod["securityContext"], &pod["containers"][0]);
+            assert_eq!(
+                (&security["runAsNonRoot"], &security["seccompProfile"]["type"]),
+                (&true.into(), &"RuntimeDefault".into())
+            );
+            let restricted = &container["securityContext"];
+            assert_eq!(restricted["allowPrivilegeEscalation"], false);
+            assert_eq!(restricted["readOnlyRootFilesystem"], true);
+            assert_eq!(restricted["capabilities"]["drop"][0], "ALL");
+            assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/healthz");
+            assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+            let drain: Vec<&str> = container["lifecycle"]["preStop"]["exec"]["command"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(Value::as_str)
+                .collect();
+            let ["/usr/bin/tidings", "drain", "--config", _, "--timeout", seconds] = drain[..] else {
+                panic!("{drain:?}")
+            };
+            // The end of a process takes 10 s more.
+            let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+            assert!(grace > seconds.parse::<u64>().unwrap() + 10);
+            assert!(
+                container["resources"]["limits"]["memory"].is_string()
+                    && container["resources"]["requests"]["cpu"].is_string()
+            );
+        }
+    }
+}
+
+#[test]
+fn values_are_what_their_schema_says_and_mistakes_are_not() {
+    let schema: Value = serde_json::from_str(&fs::read_to_string(chart().join("values.schema.json")).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    let all = documents(&chart().join("values.yaml")).remove(0);
+    for name in ["single", "fleet", "everything"] {
+        let mut merged = all.clone();
+        merge(&mut merged, &documents(&values(name))[0]);
+        let wrong: Vec<String> = schema.iter_errors(&merged).map(|error| error.to_string()).collect();
+        assert_eq!(wrong, [""; 0], "{name}");
+    }
+    for (key, value) in [("shape", Value::from("both")), ("drainSeconds", "45".into()), ("replicas", 3.into())] {
+        let mut wrong = all.clone();
+        wrong[key] = value;
+        assert!(!schema.is_valid(&wrong), "{key}");
+    }
+}
+
+/// Puts values over those that are there, as Helm does.
+fn merge(into: &mut Value, more: &Value) {
+    match (into, more) {
+        (Value::Object(into), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, more) => *into = more.clone(),
+    }
+}
+
+#[test]
+fn the_binary_takes_the_settings_that_pods_are_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rendered.yaml");
+    for (name, pods) in [("single", 1), ("fleet", 4)] {
+        fs::write(&file, render(name)).unwrap();
+        let objects = documents(&file);
+        let config = objects.iter().find(|object| object["kind"] == "ConfigMap").unwrap();
+        let settings = directory.path().join("tidings.toml");
+        fs::write(&settings, config["data"]["tidings.toml"].as_str().unwrap()).unwrap();
+        let mut taken = 0;
+        for object in objects.iter().filter(|object| object["spec"]["template"].is_object()) {
+            let environment = object["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+            let mut tidings = Command::new(env!("CARGO_BIN_EXE_tidings"));
+            tidings.args(["schema", "show", "--config"]).arg(&settings).env_clear();
+            for variable in environment.iter().filter(|variable| variable["value"].is_string()) {
+                tidings.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+            }
+            assert!(said(&mut tidings).contains("chat_counters"));
+            taken += 1;
+        }
+        assert_eq!(taken, pods);
+    }
+}

@@ -1,0 +1,169 @@
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::root;
+
+/// The user of the image.
+const USER: u32 = 65_532;
+
+/// What may begin a line of a container file.
+const INSTRUCTIONS: [&str; 12] = [
+    "FROM",
+    "WORKDIR",
+    "COPY",
+    "RUN",
+    "USER",
+    "ENV",
+    "VOLUME",
+    "EXPOSE",
+    "STOPSIGNAL",
+    "HEALTHCHECK",
+    "ENTRYPOINT",
+    "CMD",
+];
+
+/// The instructions of the file, each in one line.
+fn instructions() -> Vec<(String, String)> {
+    let file = fs::read_to_string(root().join("deploy/container/Containerfile")).unwrap();
+    let lines = file.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n").replace("\\\n", "");
+    let instruction = |line: &str| {
+        let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
+        (name.to_owned(), rest.trim().to_owned())
+    };
+    lines.lines().filter(|line| !line.is_empty()).map(instruction).collect()
+}
+
+#[test]
+fn the_image_is_the_binary_and_what_it_needs_run_by_nobody_in_particular() {
+    let all = instructions();
+    for (name, rest) in &all {
+        assert!(INSTRUCTIONS.contains(&&**name) && !rest.is_empty(), "{name} {rest}");
+    }
+    let last_stage = all.iter().rposition(|(name, _)| name == "FROM").unwrap();
+    let image = &all[last_stage..];
+    assert_eq!(image[0].1, "scratch");
+    let one = |name: &str| {
+        let mut found = image.iter().filter(|(other, _)| other == name).map(|(_, rest)| &**rest);
+        let one = found.next().unwrap_or_else(|| panic!("the image has no {name}"));
+        assert!(found.next().is_none() || name == "COPY", "{name} twice");
+        one
+    };
+    assert_eq!(one("USER"), "65532:65532");
+    assert_eq!(one("STOPSIGNAL"), "SIGTERM");
+    assert_eq!(one("VOLUME"), "/var/lib/tidings");
+    // There is no shell in the image, so whatever is run is named with its arguments.
+    for name in ["ENTRYPOINT", "CMD"] {
+        let words: Vec<String> = serde_json::from_str(one(name)).unwrap();
+        assert!(!words.is_empty());
+    }
+    let (_, check) = one("HEALTHCHECK").split_once(" CMD ").unwrap();
+    assert_eq!(serde_json::from_str::<Vec<String>>(check).unwrap(), ["/usr/bin/tidings", "healthcheck"]);
+    assert!(image.iter().all(|(name, _)| name != "RUN"), "nothing can be run in an empty image");
+    // The toolchain is the one that the tree is built with.
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
+    assert!(all[0].1.contains(&format!("rust:{version}-bookworm")), "{}", all[0].1);
+}
+
+/// Makes the root of the image from this machine's files, as its last stage copies them.
+fn assemble(image: &Path) {
+    let copied = instructions().into_iter().filter(|(name, _)| name == "COPY").map(|(_, rest)| rest);
+    for copy in copied.filter(|copy| copy.starts_with("--from=build")) {
+        let [from, to] = copy.split(' ').filter(|word| !word.starts_with("--")).collect::<Vec<_>>()[..] else {
+            panic!("{copy}")
+        };
+        let there = image.join(to.trim_start_matches('/'));
+        fs::create_dir_all(there.parent().unwrap()).unwrap();
+        match from {
+            "/out/usr/bin/tidings" => {
+                let built = env!("CARGO_BIN_EXE_tidings");
+                // It is large, and a link is as good where both are on one disk.
+                fs::hard_link(built, &there).or_else(|_| fs::copy(built, &there).map(drop)).unwrap();
+            }
+            "/out/passwd" => fs::write(&there, "tidings:x:65532:65532::/var/lib/tidings:/nonexistent\n").unwrap(),
+            "/out/var/lib/tidings" => {
+                fs::create_dir(&there).unwrap();
+                fs::set_permissions(&there, Permissions::from_mode(0o700)).unwrap();
+                chown(&there, Some(USER), Some(USER)).unwrap();
+            }
+            library => drop(fs::copy(library, &there).unwrap()),
+        }
+    }
+}
+
+/// A process that does not outlive its test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already, and then there is nothing to kill or to wait for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The list of what the image holds is true: nothing else of this machine is in reach of the process.
+#[tokio::test]
+async fn the_image_serves_and_ends_when_it_is_told_to() {
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || !cfg!(target_arch = "x86_64") {
+        eprintln!("only root can change its root, and the image is for x86_64; what it holds was only read");
+        return;
+    }
+    let image = tempfile::tempdir().unwrap();
+    fs::set_permissions(image.path(), Permissions::from_mode(0o755)).unwrap();
+    assemble(image.path());
+    let server = Command::new("chroot")
+        .arg(format!("--userspec={USER}:{USER}"))
+        .arg(image.path())
+        .args(["/usr/bin/tidings", "serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+        .args(["--data-dir", "/var/lib/tidings"])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut server = Served(server.unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
+
+    // Somebody signs in and writes themself a note, which takes the store, the keys and randomness.
+    let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+    let post = async |path: &str, token: &str, body: Value| -> Value {
+        let request = http.post(format!("{url}/api/v1{path}")).bearer_auth(token).json(&body);
+        request.send().await.unwrap().json().await.unwrap()
+    };
+    let phone = "+4915112345678";
+    post("/auth/request-otp", "", json!({ "phone_number": phone })).await;
+    let device = uuid::Uuid::new_v4();
+    let signed_in = post(
+        "/auth/verify-otp",
+        "",
+        json!({ "phone_number": phone, "otp": "000000", "device_id": device, "display_name": "Ada" }),
+    )
+    .await;
+    let token = signed_in["data"]["tokens"]["access_token"].as_str().unwrap_or_else(|| panic!("{signed_in}"));
+    let group = post("/chats", token, json!({ "type": "group", "name": "notes", "member_ids": [] })).await;
+    let chat_id = group["data"]["chat_id"].as_str().unwrap_or_else(|| panic!("{group}"));
+    let note = json!({ "client_message_id": uuid::Uuid::new_v4(), "content": "hello" });
+    let sent = post(&format!("/chats/{chat_id}/messages"), token, note).await;
+    assert_eq!(sent["data"]["sequence"], 1, "{sent}");
+
+    let check = Command::new("chroot")
+        .arg(format!("--userspec={USER}:{USER}"))
+        .arg(image.path())
+        .args(["/usr/bin/tidings", "healthcheck", "--url", &url])
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{check:?}");
+    kill(Pid::from_raw(server.0.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(server.0.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,47 @@
+//! Two releases in one fleet: the one before this, and this one. What they share, calls, tables, the log and Redis, has to
+//! mean the same to both for as long as an upgrade takes, and on the way back.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ports::ProcessRole;
+
+use crate::drills::Drill;
+use crate::fleet::SIZES;
+use crate::process::this_release;
+use crate::server::TestServer;
+use crate::world::Refusals;
+
+/// Has one process run another release, in order: it drains, ends, and comes back.
+async fn roll(drill: &mut Drill, role: ProcessRole, number: usize, program: &PathBuf) {
+    let process = drill.server.fleet.process_mut(role, number);
+    let (status, took) = process.stop().await;
+    assert_eq!(status.code(), Some(0), "{role} {number}");
+    process.set_program(program.clone());
+    process.restart().await;
+    let runs = fs::read_link(format!("/proc/{}/exe", process.pid())).unwrap();
+    assert_eq!(runs, fs::canonicalize(program).unwrap());
+    drill.acked().await;
+    eprintln!("{role} {number} was drained in {took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fleet_is_brought_to_this_release_and_back_under_load() {
+    let (previous, this) = (engines::previous_tidings(), this_release());
+    let server = TestServer::start_program(previous.clone()).await;
+    let mut drill = Drill::of(server, Refusals::ForAWhile).await;
+    // One process of each role first, so that each release calls the other both ways; then the rest.
+    for number in 0..2 {
+        for (role, count) in SIZES {
+            if number < count {
+                roll(&mut drill, role, number, &this).await;
+            }
+        }
+    }
+    drill.server.fleet.settled().await;
+    for (role, _) in SIZES {
+        roll(&mut drill, role, 0, &previous).await;
+    }
+    drill.end(Instant::now()).await;
+}

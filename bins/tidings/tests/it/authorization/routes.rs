@@ -1,0 +1,164 @@
+use std::collections::BTreeSet;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::stage::{Actor, Scene, Stage, document, outcome};
+
+/// What everybody gets to hear on a route.
+enum Answers {
+    /// Nobody is asked who they are.
+    Open(&'static str),
+    /// Whoever is signed in gets the same, about what is theirs.
+    SignedIn(&'static str),
+    /// It is about a chat: outsider, ex-member, member, admin, owner.
+    Chat([&'static str; 5]),
+}
+
+use Answers::{Chat, Open, SignedIn};
+
+const STRANGER: &str = "403 NOT_A_MEMBER";
+const FORBIDDEN: &str = "403 FORBIDDEN";
+const NOT_FOUND: &str = "404 NOT_FOUND";
+
+/// Everybody in a chat may, nobody else.
+const fn members(status: &'static str) -> Answers {
+    Chat([STRANGER, STRANGER, status, status, status])
+}
+
+/// The table: a route, the body it is asked with, and the answers. `{user_id}` is a plain member of the chat,
+/// `{session_id}` a session of theirs, `{device_id}` their device: none is the asking one's.
+fn table(stage: &Stage) -> Vec<(&'static str, Value, Answers)> {
+    let none = Value::Null;
+    let (device_id, someone) = (stage.target.device_id, json!({ "user_ids": [stage.target.user_id] }));
+    let message = json!({ "client_message_id": Uuid::new_v4(), "content": "hi" });
+    let newcomer = json!({ "user_id": stage.device(Actor::Outsider).user_id });
+    let group = json!({ "type": "group", "name": "Mine", "member_ids": [] });
+    let push = json!({
+        "provider": "webpush",
+        "endpoint": "https://push.example/x",
+        "keys": {
+            "p256dh": "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+            "auth": "BTBZMqHH6r4Tts7J_aSIgg",
+        },
+    });
+    vec![
+        ("GET /.well-known/jwks.json", none.clone(), Open("200")),
+        ("GET /api/v1", none.clone(), Open("200")),
+        ("POST /api/v1/auth/request-otp", json!({ "phone_number": "+14155559999" }), Open("200")),
+        (
+            "POST /api/v1/auth/verify-otp",
+            json!({ "phone_number": "+14155559998", "otp": "123456", "device_id": device_id }),
+            Open("401 UNAUTHORIZED"),
+        ),
+        (
+            "POST /api/v1/auth/refresh",
+            json!({ "refresh_token": stage.target.refresh_token, "device_id": Uuid::new_v4() }),
+            Open("401 UNAUTHORIZED"),
+        ),
+        ("POST /api/v1/auth/ws-ticket", none.clone(), SignedIn("200")),
+        ("GET /api/v1/users/me", none.clone(), SignedIn("200")),
+        ("PATCH /api/v1/users/me", json!({ "display_name": "Me" }), SignedIn("200")),
+        ("GET /api/v1/users/me/export", none.clone(), SignedIn("200")),
+        // By the id of somebody else.
+        ("DELETE /api/v1/users/me", json!({ "confirm": stage.target.user_id }), SignedIn("400 VALIDATION_ERROR")),
+        ("GET /api/v1/users/{user_id}", none.clone(), SignedIn("200")),
+        ("POST /api/v1/users/lookup", json!({ "phone_numbers": [stage.target.phone_number] }), SignedIn("200")),
+        ("GET /api/v1/contacts", none.clone(), SignedIn("200")),
+        ("PUT /api/v1/contacts/{user_id}", none.clone(), SignedIn("200")),
+        ("DELETE /api/v1/contacts/{user_id}", none.clone(), SignedIn("204")),
+        ("GET /api/v1/blocks", none.clone(), SignedIn("200")),
+        ("PUT /api/v1/blocks/{user_id}", none.clone(), SignedIn("204")),
+        ("DELETE /api/v1/blocks/{user_id}", none.clone(), SignedIn("204")),
+        ("POST /api/v1/reports", json!({ "user_id": stage.target.user_id, "reason": "spam" }), SignedIn("201")),
+        ("GET /api/v1/users/{user_id}/presence", none.clone(), SignedIn("200")),
+        ("POST /api/v1/presence/query", someone, SignedIn("200")),
+        ("GET /api/v1/chats", none.clone(), SignedIn("200")),
+        ("POST /api/v1/chats", group, SignedIn("201")),
+        ("GET /api/v1/chats/{chat_id}", none.clone(), members("200")),
+        (
+            "PATCH /api/v1/chats/{chat_id}",
+            json!({ "name": "Ours" }),
+            Chat([STRANGER, STRANGER, FORBIDDEN, "200", "200"]),
+        ),
+        ("POST /api/v1/chats/{chat_id}/members", newcomer, Chat([STRANGER, STRANGER, FORBIDDEN, "201", "201"])),
+        (
+            "PATCH /api/v1/chats/{chat_id}/members/{user_id}",
+            json!({ "role": "admin" }),
+            Chat([STRANGER, STRANGER, FORBIDDEN, FORBIDDEN, "200"]),
+        ),
+        (
+            "DELETE /api/v1/chats/{chat_id}/members/{user_id}",
+            none.clone(),
+            Chat([STRANGER, STRANGER, FORBIDDEN, "204", "204"]),
+        ),
+        (
+            "POST /api/v1/chats/{chat_id}/leave",
+            none.clone(),
+            Chat([STRANGER, STRANGER, "204", "204", "400 INVALID_OPERATION"]),
+        ),
+        ("POST /api/v1/chats/{chat_id}/mute", none.clone(), members("200")),
+        ("POST /api/v1/chats/{chat_id}/unmute", none.clone(), members("200")),
+        ("GET /api/v1/chats/{chat_id}/messages", none.clone(), members("200")),
+        ("POST /api/v1/chats/{chat_id}/messages", message, members("201")),
+        ("GET /api/v1/chats/{chat_id}/messages/around/{sequence}", none.clone(), members("200")),
+        ("GET /api/v1/messages/{message_id}", none.clone(), members("200")),
+        ("POST /api/v1/chats/{chat_id}/read", json!({ "last_read_sequence": 1 }), members("200")),
+        ("GET /api/v1/chats/{chat_id}/receipts", none.clone(), members("200")),
+        ("GET /api/v1/sessions", none.clone(), SignedIn("200")),
+        ("DELETE /api/v1/sessions", none.clone(), SignedIn("200")),
+        ("DELETE /api/v1/sessions/{session_id}", none.clone(), SignedIn(NOT_FOUND)),
+        ("PUT /api/v1/devices/{device_id}/push", push, SignedIn(NOT_FOUND)),
+        ("DELETE /api/v1/devices/{device_id}/push", none.clone(), SignedIn("204")),
+        // The last one: it takes the token away.
+        ("POST /api/v1/auth/logout", none, SignedIn("204")),
+    ]
+}
+
+fn path(stage: &Stage, scene: &Scene, template: &str) -> String {
+    template
+        .replace("{chat_id}", &scene.chat_id)
+        .replace("{message_id}", &scene.message_id)
+        .replace("{user_id}", &stage.target.user_id)
+        .replace("{session_id}", &stage.target.session_id)
+        .replace("{device_id}", &stage.target.device_id.to_string())
+        .replace("{sequence}", "1")
+}
+
+#[tokio::test]
+async fn every_route_answers_everybody_as_the_table_says() {
+    let stage = Stage::set().await;
+    let idle = stage.scene().await;
+    let table = table(&stage);
+    for (route, body, answers) in &table {
+        let (method, template) = route.split_once(' ').unwrap();
+        let method: Method = method.parse().unwrap();
+        for actor in Actor::STRANGERS {
+            let expected = if let Open(expected) = answers { expected } else { "401 UNAUTHORIZED" };
+            let answer = stage.call(actor, method.clone(), &path(&stage, &idle, template), body).await;
+            assert_eq!(outcome(&answer), expected, "{route} as {actor:?}: {}", answer.body);
+        }
+        for (place, actor) in Actor::SIGNED_IN.into_iter().enumerate() {
+            let (scene, expected) = match answers {
+                Open(expected) | SignedIn(expected) => (None, *expected),
+                Chat(expected) => (Some(stage.scene().await), expected[place]),
+            };
+            let path = path(&stage, scene.as_ref().unwrap_or(&idle), template);
+            let answer = stage.call(actor, method.clone(), &path, body).await;
+            assert_eq!(outcome(&answer), expected, "{route} as {actor:?}: {}", answer.body);
+        }
+    }
+    let documented: BTreeSet<String> = document("openapi.json")["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            let methods = methods.as_object().unwrap().keys();
+            methods.map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    let tried: BTreeSet<String> = table.iter().map(|(route, ..)| (*route).to_owned()).collect();
+    assert_eq!(tried, documented, "every route of the document is in the table, and no other");
+    assert!(stage.target.get("/sessions").await.status == 200, "nobody has ended the session of somebody else");
+}

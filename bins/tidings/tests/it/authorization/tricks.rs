@@ -1,0 +1,260 @@
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use uuid::Uuid;
+
+use super::stage::outcome;
+use crate::server::{Answer, Device, Socket, TestServer};
+
+/// Sends bytes that no honest client sends, and returns what comes back until the server closes.
+async fn raw(server: &TestServer, request: &str) -> String {
+    let mut socket = TcpStream::connect(server.address()).await.unwrap();
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    // What it has not read when it closes makes a reset of it.
+    drop(socket.read_to_end(&mut bytes).await);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or("none")
+}
+
+#[tokio::test]
+async fn a_path_that_is_not_a_route_leads_nowhere() {
+    let server = TestServer::start().await;
+    for path in [
+        "/api/v1/users/me/../../../admin/v1/nodes",
+        "/api/v1/..%2f..%2fadmin/v1/nodes",
+        "/api/v1//users/me",
+        "//api/v1/users/me",
+        "/api/v1/users%2fme",
+        "/API/V1/users/me",
+        "/api/v1/users/me/",
+        "/admin/v1/nodes",
+        "/metrics",
+        "/assets/../../../etc/passwd",
+        "/assets/%2e%2e/%2e%2e/etc/passwd",
+    ] {
+        let answer = raw(&server, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await;
+        assert_eq!(status(&answer), "404", "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_two_readers_could_read_differently_is_refused() {
+    let server = TestServer::start().await;
+    let body = r#"{"phone_number":"+14155550001"}"#;
+    for (headers, body) in [
+        (format!("content-length: {}\r\ncontent-length: 1\r\n", body.len()), body),
+        (format!("content-length: {}\r\ntransfer-encoding: xchunked\r\n", body.len()), body),
+        ("content-length: -1\r\n".to_owned(), ""),
+        ("content-length: 99999999999999999999\r\n".to_owned(), ""),
+        ("x: a\r\n b\r\n".to_owned(), ""),
+        ("x : a\r\n".to_owned(), ""),
+    ] {
+        let request =
+            format!("POST /api/v1/auth/request-otp HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n{body}");
+        let answer = raw(&server, &request).await;
+        assert_eq!(status(&answer), "400", "{headers}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_long_is_refused_before_it_is_read() {
+    let server = TestServer::start().await;
+    let long = "a".repeat(40 << 10);
+    for head in [
+        format!("GET /{long} HTTP/1.1\r\nhost: x\r\n\r\n"),
+        format!("GET /?{long} HTTP/1.1\r\nhost: x\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {long}\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", "x: y\r\n".repeat(200)),
+    ] {
+        let answer = raw(&server, &head).await;
+        assert_eq!(status(&answer), "431", "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn no_header_turns_a_request_into_another_one() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    for (name, value) in [
+        ("x-http-method-override", "DELETE"),
+        ("x-http-method", "DELETE"),
+        ("x-method-override", "DELETE"),
+        ("x-original-url", "/api/v1/users/me"),
+        ("x-rewrite-url", "/api/v1/users/me"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-user-id", "user_00000000000000000000000000"),
+    ] {
+        let answer = Answer::of(ann.request(Method::GET, "/sessions").header(name, value)).await;
+        assert_eq!(answer.data(200)["sessions"].as_array().unwrap().len(), 1, "{name}");
+        let anonymous = Answer::of(ann.anonymous(Method::GET, "/api/v1/sessions").header(name, value)).await;
+        assert_eq!(outcome(&anonymous), "401 UNAUTHORIZED", "{name}");
+    }
+    let query = format!("/api/v1/users/me?token={0}&access_token={0}", ann.access_token);
+    assert_eq!(outcome(&server.call(Method::GET, &query, None).await), "401 UNAUTHORIZED", "only a handshake reads it");
+}
+
+#[tokio::test]
+async fn json_with_two_meanings_or_no_end_is_refused() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let patch = async |body: String| {
+        let request = ann.request(Method::PATCH, "/users/me").header("content-type", "application/json");
+        Answer::of(request.body(body)).await
+    };
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    for body in [
+        r#"{"display_name":"Ann","display_name":"Eve"}"#.to_owned(),
+        format!(r#"{{"display_name":{deep}}}"#),
+        r#"{"display_name":"Ann"}{"display_name":"Eve"}"#.to_owned(),
+        r#"["Ann"]"#.to_owned(),
+        "{\"display_name\":\"Ann\u{0}\"".to_owned(),
+        r#"{"display_name":NaN}"#.to_owned(),
+    ] {
+        let refused = patch(body.clone()).await;
+        assert_eq!(outcome(&refused), "400 VALIDATION_ERROR", "{}", &body[..body.len().min(60)]);
+    }
+    let unknown = patch(format!(r#"{{"unknown":{deep}}}"#)).await;
+    assert_eq!(unknown.status, 200, "what is not read may be as deep as it likes");
+    assert_eq!(ann.get("/users/me").await.data(200)["display_name"], "Ann");
+    let mut socket = ann.connect().await;
+    socket.send_raw(format!(r#"{{"type":"ack","payload":{deep}}}"#).into()).await;
+    assert_eq!(socket.next_of("error").await["payload"]["code"], "INVALID_MESSAGE");
+    assert_eq!(socket.ask("heartbeat", json!({})).await["type"], "heartbeat_ack");
+}
+
+#[tokio::test]
+async fn names_bring_no_headers_and_no_markup_with_them() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let injected = Answer::of(ann.request(Method::GET, "/users/me").header("x-request-id", "a b")).await;
+    assert!(!injected.header("x-request-id").contains(' '), "{injected:?}");
+    for name in ["<script>alert(1)</script>", "\u{202e}gnp.exe", "Ann\r\nSet-Cookie: a=b"] {
+        let answer = ann.patch("/users/me", json!({ "display_name": name })).await;
+        assert!(answer.headers.get("set-cookie").is_none());
+        assert_eq!(answer.header("content-type"), "application/json");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("content-security-policy"), "default-src 'none'; frame-ancestors 'none'");
+    }
+}
+
+/// The parts of a token that anybody can write.
+fn forged(token: &str, header: &Value, claims: impl FnOnce(&mut Value), signature: &str) -> String {
+    let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let mut payload: Value =
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap();
+    claims(&mut payload);
+    format!("{}.{}.{signature}", encode(header), encode(&payload))
+}
+
+#[tokio::test]
+async fn a_token_that_we_did_not_sign_is_worth_nothing() {
+    let server = TestServer::start().await;
+    let (ann, eve) = (server.sign_up("Ann").await, server.sign_up("Eve").await);
+    let keys = server.call(Method::GET, "/.well-known/jwks.json", None).await.body;
+    let kid = keys["keys"][0]["kid"].as_str().unwrap();
+    let signature = eve.access_token.rsplit('.').next().unwrap();
+    let public = BASE64_URL_SAFE_NO_PAD.decode(keys["keys"][0]["x"].as_str().unwrap()).unwrap();
+    let hmac = |text: &str| {
+        let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &public);
+        BASE64_URL_SAFE_NO_PAD.encode(aws_lc_rs::hmac::sign(&key, text.as_bytes()))
+    };
+    let become_ann = |claims: &mut Value| claims["sub"] = json!(ann.user_id);
+    let hs256 = forged(&eve.access_token, &json!({ "alg": "HS256", "typ": "JWT", "kid": kid }), become_ann, "");
+    let hs256 = format!("{hs256}{}", hmac(hs256.trim_end_matches('.')));
+    let tokens = [
+        forged(&eve.access_token, &json!({ "alg": "none", "typ": "JWT", "kid": kid }), become_ann, ""),
+        forged(&eve.access_token, &json!({ "alg": "nOnE", "typ": "JWT", "kid": kid }), become_ann, ""),
+        hs256,
+        forged(&eve.access_token, &json!({ "alg": "EdDSA", "typ": "JWT", "kid": kid }), become_ann, signature),
+        forged(
+            &eve.access_token,
+            &json!({ "alg": "EdDSA", "typ": "JWT", "kid": "../../admin.json" }),
+            |_| (),
+            signature,
+        ),
+        forged(&eve.access_token, &json!({ "alg": "EdDSA", "typ": "JWT" }), |_| (), signature),
+        forged(
+            &eve.access_token,
+            &json!({ "alg": "EdDSA", "kid": "mine", "jwk": keys["keys"][0], "jku": "https://evil.example/jwks.json" }),
+            |_| (),
+            signature,
+        ),
+        format!("{}.", eve.access_token),
+        eve.access_token.rsplit_once('.').unwrap().0.to_owned(),
+        eve.refresh_token.clone(),
+        String::new(),
+    ];
+    for token in tokens {
+        let answer = Answer::of(eve.anonymous(Method::GET, "/api/v1/users/me").bearer_auth(&token)).await;
+        assert_eq!(outcome(&answer), "401 UNAUTHORIZED", "{token}");
+        assert_eq!(answer.header("www-authenticate"), "Bearer");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_opens_no_socket() {
+    let server = TestServer::start_with(&[("TIDINGS_ALLOWED_ORIGINS", "https://app.example")]).await;
+    let ann = server.sign_up("Ann").await;
+    let open = async |device: &Device, origin: &str| {
+        let mut request = device.handshake();
+        request.headers_mut().insert("origin", origin.parse().unwrap());
+        Socket::try_open(request).await.is_ok()
+    };
+    assert!(open(&ann, "https://app.example").await);
+    assert!(open(&ann, &server.base_url()).await, "our own page");
+    for origin in ["https://evil.example", "null", "https://app.example.evil.example", "http://127.0.0.1:1"] {
+        assert!(!open(&ann, origin).await, "{origin}");
+        let refused = ann
+            .anonymous(Method::GET, "/v1/ws")
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .header("x-device-id", ann.device_id.to_string())
+            .bearer_auth(&ann.access_token)
+            .header("origin", origin);
+        let refused = Answer::of(refused).await;
+        assert_eq!((refused.status.as_u16(), &refused.body["error"]), (403, &json!("forbidden_origin")), "{origin}");
+    }
+    ann.connect().await;
+}
+
+#[tokio::test]
+async fn a_balancer_that_is_trusted_says_who_has_asked_for_codes() {
+    let environment = [("TIDINGS_LIMITS__OTP_REQUEST_PER_IP", "1"), ("TIDINGS_TRUSTED_PROXIES", "127.0.0.0/8")];
+    for (trusted, expected) in [(true, 200), (false, 429)] {
+        let server = TestServer::start_with(&environment[..if trusted { 2 } else { 1 }]).await;
+        let http = reqwest::Client::new();
+        let ask = async |client: &str, phone: u32| {
+            let request = http.post(format!("{}/api/v1/auth/request-otp", server.base_url()));
+            let body = json!({ "phone_number": format!("+1415555{phone:04}") });
+            Answer::of(request.header("x-forwarded-for", client).json(&body)).await.status.as_u16()
+        };
+        assert_eq!(ask("192.0.2.1", 1).await, 200);
+        assert_eq!(ask("192.0.2.2", 2).await, expected, "another client");
+        assert_eq!(ask("198.51.100.1, 192.0.2.1", 3).await, 429, "what a client writes itself helps it nothing");
+    }
+}
+
+#[tokio::test]
+async fn who_guesses_codes_of_many_phones_from_one_address_is_stopped() {
+    let server = TestServer::start_with(&[("TIDINGS_LIMITS__OTP_VERIFY_PER_IP", "3")]).await;
+    let guess = async |phone: u32| {
+        let body =
+            json!({ "phone_number": format!("+1415555{phone:04}"), "otp": "123456", "device_id": Uuid::new_v4() });
+        server.call(Method::POST, "/api/v1/auth/verify-otp", Some(&body)).await
+    };
+    for phone in 1..=3 {
+        assert_eq!(outcome(&guess(phone).await), "401 UNAUTHORIZED");
+    }
+    let stopped = guess(4).await;
+    assert!(stopped.header("retry-after").parse::<u64>().unwrap() > 60);
+    assert_eq!(stopped.refused(429, "RATE_LIMITED")["details"]["limit"], "otp_verify_per_ip");
+}

@@ -1,0 +1,170 @@
+//! What those who start, watch and remove a process hear of it.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use expect_test::expect_file;
+use nix::sys::signal::Signal;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::server::{PATIENCE, TestServer};
+
+/// The service manager of a test.
+struct Manager {
+    directory: TempDir,
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(directory.path().join("notify")).unwrap();
+        Self { directory, socket }
+    }
+
+    /// A server that it has started, and expects to hear of every second.
+    async fn start(&self) -> TestServer {
+        let socket = self.directory.path().join("notify");
+        TestServer::start_with(&[("NOTIFY_SOCKET", socket.to_str().unwrap()), ("WATCHDOG_USEC", "1000000")]).await
+    }
+
+    /// What it hears next, or nothing within the time.
+    fn heard(&self, within: Duration) -> Option<String> {
+        let mut bytes = [0; 512];
+        self.socket.set_read_timeout(Some(within)).unwrap();
+        let length = self.socket.recv(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    }
+
+    /// Listens until something is said that begins like this.
+    fn hears(&self, begin: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = self.heard(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+            match said {
+                Some(said) if said.starts_with(begin) => return said,
+                Some(_) => {}
+                None => panic!("nothing begins with {begin}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_service_manager_hears_that_a_process_is_ready_alive_and_ends() {
+    let manager = Manager::new();
+    let mut server = manager.start().await;
+    let ready = manager.hears("READY=1");
+    assert_eq!(ready, format!("READY=1\nSTATUS=listening on {}", server.base_url()));
+    manager.hears("WATCHDOG=1");
+    manager.hears("WATCHDOG=1");
+    let (status, _) = server.stop().await;
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(manager.hears("STOPPING=1"), "STOPPING=1\nSTATUS=draining");
+}
+
+#[tokio::test]
+async fn the_watchdog_of_a_process_that_is_halted_goes_hungry() {
+    let manager = Manager::new();
+    let server = manager.start().await;
+    manager.hears("WATCHDOG=1");
+    server.signal(Signal::SIGSTOP);
+    // What was said before it was halted is still there to be heard.
+    while manager.heard(Duration::from_millis(1)).is_some() {}
+    assert_eq!(manager.heard(Duration::from_secs(2)), None);
+    server.signal(Signal::SIGCONT);
+    manager.hears("WATCHDOG=1");
+}
+
+#[test]
+fn the_runs_of_docs_capacity_print_what_is_written_there() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/capacity.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let mut parts = document.split("```sh\ntidings capacity");
+    let mut written = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (arguments, rest) = part.split_once("\n```\n\n```text\n").expect("what it prints follows each command");
+        let (_, rest) = rest.split_once("```\n").expect("what it prints ends");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidings"));
+        let output = command.arg("capacity").args(arguments.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        written += &format!("```sh\ntidings capacity{arguments}\n```\n\n```text\n{said}```\n{rest}");
+    }
+    expect_file![path].assert_eq(&written);
+}
+
+fn tidings(server: &TestServer, arguments: &[&str]) -> Output {
+    let admin_url = server.admin_url();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidings"));
+    // Whatever the environment of the test says to a server is not meant for this one.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).arg("--data-dir").arg(server.data_dir());
+    command.args(["--admin-listen", admin_url.strip_prefix("http://").unwrap()]).output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_drained_until_nothing_is_left_and_resumed() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    let mut socket = ann.connect().await;
+    let leaving = tokio::spawn(async move { socket.closed().await });
+    let drained = tidings(&server, &["drain", "--timeout", "20", "--json"]);
+    let standing: Value = serde_json::from_slice(&drained.stdout).unwrap();
+    assert_eq!(drained.status.code(), Some(0), "{standing}");
+    let nothing = json!({ "connections": 0, "requests": 0, "sends": 0, "safe_to_remove": true });
+    for (name, value) in nothing.as_object().unwrap() {
+        assert_eq!(&standing[name], value, "{name}");
+    }
+    assert_eq!((&standing["node"], &standing["draining"]), (&json!("local"), &json!(true)));
+    assert_eq!(leaving.await.unwrap().code, 1001);
+
+    let ready = server.call(Method::GET, "/readyz", None).await;
+    assert_eq!((ready.status.as_u16(), &ready.body["status"]), (503, &json!("draining")));
+    assert_eq!(ready.body["safe_to_remove"], true);
+    // What still comes is answered.
+    assert_eq!(server.call(Method::GET, "/api/v1", None).await.status, 200);
+
+    let resumed = tidings(&server, &["resume"]);
+    assert_eq!(String::from_utf8_lossy(&resumed.stdout), "the process takes work\n");
+    assert_eq!(server.call(Method::GET, "/readyz", None).await.status, 200);
+    let actions = std::fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
+    assert!(actions.contains("POST /drain") && actions.contains("POST /resume"), "{actions}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_takes_too_long_says_what_is_left_and_exits_1() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    // Told to leave, it stays: nobody reads this socket.
+    let _socket = ann.connect().await;
+    let drained = tidings(&server, &["drain", "--timeout", "1"]);
+    assert_eq!(drained.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&drained.stdout), "the drain goes on: 1 connections left\n");
+    assert_eq!(String::from_utf8_lossy(&drained.stderr), "draining: 1 connections left\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_health_check_exits_as_the_service_is() {
+    let mut server = TestServer::start().await;
+    let url = server.base_url();
+    let check = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidings"));
+        command.args(["healthcheck", "--url", &url]).args(more).output().unwrap()
+    };
+    let alive = check(&[]);
+    assert_eq!((alive.status.code(), &*alive.stdout), (Some(0), &b"{\"status\":\"ok\"}\n"[..]));
+    assert_eq!(check(&["--ready"]).status.code(), Some(0));
+    tidings(&server, &["drain", "--timeout", "0"]);
+    assert_eq!((check(&[]).status.code(), check(&["--ready"]).status.code()), (Some(0), Some(1)));
+    server.kill().await;
+    let gone = check(&[]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&gone.stderr).starts_with(&format!("error: no service answers at {url}/healthz")));
+}

@@ -1,0 +1,118 @@
+//! Does what a runbook says: its commands are run as they stand on the page, and must answer what the page shows.
+#![allow(dead_code, reason = "several test binaries share this file, and each uses its own part of it")]
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::process::Command;
+
+/// How long a page may take to be right: metrics are told every few seconds, and tools wait for what does not answer.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Which commands of a page are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Something is wrong.
+    Broken,
+    /// It is over.
+    Over,
+}
+
+/// The names that commands of runbooks use.
+pub(crate) fn names(url: &str, admin_url: &str, data_dir: &Path) -> Vec<(String, String)> {
+    let admin = admin_url.strip_prefix("http://").unwrap();
+    let data = data_dir.to_str().expect("the path of a temporary directory is text");
+    [("URL", url), ("ADMIN", admin), ("DATA", data)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+/// Does what a page says at a moment, again until it answers as the page shows.
+pub(crate) async fn follow(page: &str, moment: Moment, environment: Vec<(String, String)>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks").join(page);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let blocks = blocks(&text, moment);
+    assert!(!blocks.is_empty(), "{page} has nothing to do when it is {moment:?}");
+    for Block { commands, shown } in blocks {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = run(&commands, &environment).await;
+            let Some(missing) = shown.iter().find(|line| !said.lines().any(|said| matches(line, said))) else { break };
+            assert!(Instant::now() < deadline, "{page} shows `{missing}`, and its commands said:\n{said}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// Commands, and lines that they say.
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    commands: String,
+    shown: Vec<String>,
+}
+
+/// The blocks of commands of a page that are for a moment, each with the block of text behind it.
+fn blocks(page: &str, moment: Moment) -> Vec<Block> {
+    let fence = match moment {
+        Moment::Broken => "```sh drill",
+        Moment::Over => "```sh drill over",
+    };
+    let mut lines = page.lines();
+    let mut blocks = vec![];
+    while lines.by_ref().any(|line| line == fence) {
+        let commands = lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>().join("\n");
+        assert_eq!((lines.next(), lines.next()), (Some(""), Some("```text")), "a page shows what its commands say");
+        let shown = lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect();
+        blocks.push(Block { commands, shown });
+    }
+    blocks
+}
+
+async fn run(commands: &str, environment: &[(String, String)]) -> String {
+    let binary = Path::new(env!("CARGO_BIN_EXE_tidings")).parent().expect("a file is in a directory");
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("sh");
+    // Whoever runs the tests may have settings of their own.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
+        command.env_remove(name);
+    }
+    command.args(["-eu", "-c", commands]).env("PATH", path).envs(environment.iter().cloned());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("commands come to an end").unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Whether a line is what a page shows, in which `…` is anything.
+fn matches(shown: &str, said: &str) -> bool {
+    let mut parts = shown.split('…');
+    let Some(mut rest) = parts.next().and_then(|first| said.strip_prefix(first)) else { return false };
+    let mut is_open = false;
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+        is_open = part.is_empty();
+    }
+    is_open || rest.is_empty()
+}
+
+#[test]
+fn what_a_page_shows_is_found_in_what_commands_say() {
+    assert!(matches("nothing is violated", "nothing is violated"));
+    assert!(!matches("nothing is violated", "nothing is violated, or is it"));
+    assert!(matches("up{a=\"b\"} …", "up{a=\"b\"} 7"));
+    assert!(matches("…\"status\":\"ready\"…", "{\"status\":\"ready\"}"));
+    assert!(matches("BAD   redis…", "BAD   redis          it is away"));
+    assert!(!matches("BAD   redis…", "ok    redis          it is there"));
+    assert!(matches("…connections", "local  1 connections"));
+}
+
+#[test]
+fn the_commands_of_a_moment_are_found_with_what_they_say() {
+    let page = "# A page\n\n```sh\nnever\n```\n\n```sh drill\none\ntwo\n```\n\n```text\nsaid\n```\n\n\
+                ```sh drill over\nthree\n```\n\n```text\n```\n";
+    let block = |commands: &str, shown: &[&str]| Block {
+        commands: commands.to_owned(),
+        shown: shown.iter().map(|line| (*line).to_owned()).collect(),
+    };
+    assert_eq!(blocks(page, Moment::Broken), [block("one\ntwo", &["said"])]);
+    assert_eq!(blocks(page, Moment::Over), [block("three", &[])]);
+}

@@ -1,0 +1,30 @@
+use domain::ReportReason;
+use protocol::rest::{Blocks, Data, FileReport, Paged, Pagination, Reported};
+use protocol::story;
+
+use super::Told;
+use super::people::bob;
+
+/// How Ada keeps somebody away, and tells the operators.
+pub(super) fn told() -> Vec<Told> {
+    let blocks = Paged { data: Blocks { blocks: vec![bob()] }, pagination: Pagination::new(None) };
+    let report = FileReport {
+        message_id: Some(story::second_message()),
+        user_id: None,
+        chat_id: None,
+        reason: ReportReason::Other,
+        comment: Some("He never comes at ten.".into()),
+    };
+    let reported = Reported { report_id: story::report(), created_at: story::now() };
+    vec![
+        Told::of("block").with("user_id", story::bob()).done(()),
+        Told::of("blocks").with("limit", 100).answered(blocks),
+        Told::of("unblock").with("user_id", story::bob()).done(()),
+        Told::of("report").with("Idempotency-Key", "5f2c8e17-9a4b-4d60-8c3f-7e1b6d0a9f42").case(
+            "example",
+            report,
+            201,
+            Data { data: reported },
+        ),
+    ]
+}

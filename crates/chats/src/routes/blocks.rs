@@ -1,0 +1,121 @@
+use axum::extract::State;
+use axum::http::StatusCode;
+use domain::UserId;
+use domain::limits::BLOCKS_MAX;
+use protocol::ErrorCode;
+use protocol::rest::{self, Paged, Pagination};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::users::no_such_user;
+use super::{App, UserPath};
+use crate::Api;
+use crate::http::{ApiError, Caller, Cursor, Json, List, Path, Query, page_limit};
+
+/// Blocked users in a page unless fewer are asked for: most users' are one page.
+const BLOCKS_DEFAULT: i64 = 100;
+
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct BlocksQuery {
+    /// Users in the page: 100 unless given, 100 at the most.
+    #[param(minimum = 1)]
+    limit: Option<i64>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Whom the caller has blocked, by id.
+///
+/// A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
+#[utoipa::path(get, path = "/blocks", tag = "blocks", params(BlocksQuery), responses((status = 200, body = Paged<rest::Blocks>)))]
+pub(crate) async fn blocks(
+    State(api): App,
+    Caller(caller): Caller,
+    Query(query): Query<BlocksQuery>,
+) -> Result<Json<Paged<rest::Blocks>>, ApiError> {
+    let limit = page_limit(query.limit.or(Some(BLOCKS_DEFAULT)))?;
+    let list = List::Blocks(caller.user_id);
+    let after = match query.cursor.as_deref().map(|cursor| Cursor::decode(&api, list, cursor)).transpose()? {
+        None => None,
+        Some(Cursor::Blocks { after }) => Some(after),
+        Some(_) => return Err(Cursor::unknown()),
+    };
+    let mut blocked_ids = api.blocks.blocks(caller.user_id, after, limit + 1).await?;
+    let has_more = blocked_ids.len() > limit;
+    blocked_ids.truncate(limit);
+    let last = blocked_ids.last().filter(|_| has_more);
+    let next = last.map(|last| Cursor::Blocks { after: *last }.encode(&api, list));
+    let users = api.users.users(&blocked_ids).await?;
+    let blocks = users.iter().flatten().map(Into::into).collect();
+    Ok(Json(Paged { data: rest::Blocks { blocks }, pagination: Pagination::new(next) }))
+}
+
+/// Blocks a user. They cannot write to the caller, add them to a group, or see their presence.
+///
+/// Nobody is told. In the direct chat of the two neither can send until the caller takes the block back; groups that both
+/// are in stay as they are. Blocking somebody again changes nothing.
+#[utoipa::path(
+    put,
+    path = "/blocks/{user_id}",
+    tag = "blocks", params(UserPath),
+    responses((status = 204, description = "The user is blocked"))
+)]
+pub(crate) async fn block(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(UserPath { user_id }): Path<UserPath>,
+) -> Result<StatusCode, ApiError> {
+    if user_id == caller.user_id {
+        return Err(ApiError::new(ErrorCode::InvalidOperation, "nobody blocks themselves"));
+    }
+    api.user(user_id).await?.ok_or_else(no_such_user)?;
+    if !has_blocked(&api, caller.user_id, user_id).await? {
+        let doubting = api.presence.doubting([caller.user_id]);
+        if !api.blocks.block(caller.user_id, user_id).await? {
+            doubting.over();
+            let message = format!("{BLOCKS_MAX} users are blocked; unblock one of them first");
+            return Err(ApiError::new(ErrorCode::InvalidOperation, message));
+        }
+        api.presence.block_changed(caller.user_id, user_id, true).await;
+        doubting.over();
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes the block of a user back, whether they are blocked or not.
+///
+/// What was refused meanwhile stays refused. They see the caller's presence again as `presence_visibility` allows.
+#[utoipa::path(
+    delete,
+    path = "/blocks/{user_id}",
+    tag = "blocks", params(UserPath),
+    responses((status = 204, description = "The user is not blocked"))
+)]
+pub(crate) async fn unblock(
+    State(api): App,
+    Caller(caller): Caller,
+    Path(UserPath { user_id }): Path<UserPath>,
+) -> Result<StatusCode, ApiError> {
+    if has_blocked(&api, caller.user_id, user_id).await? {
+        let doubting = api.presence.doubting([caller.user_id]);
+        api.blocks.unblock(caller.user_id, user_id).await?;
+        api.presence.block_changed(caller.user_id, user_id, false).await;
+        doubting.over();
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn has_blocked(api: &Api, user_id: UserId, blocked_id: UserId) -> Result<bool, ApiError> {
+    Ok(api.blocks.blocked(&[(user_id, blocked_id)]).await?.contains(&true))
+}
+
+/// Refuses to bring users into a group by somebody whom one of them has blocked. A block of the same moment may come late
+/// for it: in a group both may be anyway.
+pub(super) async fn refuse_blocked(api: &Api, actor: UserId, user_ids: &[UserId]) -> Result<(), ApiError> {
+    let pairs: Vec<_> = user_ids.iter().map(|user_id| (*user_id, actor)).collect();
+    let blocked = api.blocks.blocked(&pairs).await?;
+    match user_ids.iter().zip(blocked).find(|(_, is_blocked)| *is_blocked) {
+        Some((user_id, _)) => Err(ApiError::new(ErrorCode::Forbidden, format!("you cannot add `{user_id}`"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What [`AccountStore`](crate::AccountStore) promises.
+
+use std::time::Duration;
+
+use domain::{DisplayName, PhoneNumber, PresenceVisibility, User, UserId};
+
+use super::Stores;
+use super::fixtures::{WORKS, fresh, now};
+use crate::{Deletion, NewUser, OwnMessages, UserKey};
+
+/// Of a user whose deletion has begun a tombstone is left, and no phone number leads to it.
+pub async fn a_deletion_begins_with_a_tombstone(stores: Stores) {
+    let phone: PhoneNumber = "+15551234567".parse().expect("the number has the shape of E.164");
+    let (user, _) = sign_in(&stores, UserKey::Phone(phone.clone())).await;
+    let deletion = begin(&stores, user.user_id, OwnMessages::Keep).await;
+    let tombstone = User {
+        user_id: user.user_id,
+        phone_number: None,
+        display_name: DisplayName::deleted_account(),
+        presence_visibility: PresenceVisibility::Nobody,
+        created_at: user.created_at,
+        updated_at: deletion.begun_at,
+        last_seen_at: None,
+        deleted_at: Some(deletion.begun_at),
+    };
+    assert_eq!(stores.user_reader.users(&[user.user_id]).await.expect(WORKS), [Some(tombstone)]);
+    assert_eq!(stores.user_reader.by_phone(&[phone]).await.expect(WORKS), [None]);
+}
+
+/// Whoever signs in with the key of a deleted account is somebody new, at once and from then on.
+pub async fn the_key_of_a_deleted_account_is_free(stores: Stores) {
+    let phone = UserKey::Phone("+15551234567".parse().expect("the number has the shape of E.164"));
+    let subject = UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".to_owned() };
+    for key in [phone, subject] {
+        let (gone, _) = sign_in(&stores, key.clone()).await;
+        begin(&stores, gone.user_id, OwnMessages::Keep).await;
+        let (new, created) = sign_in(&stores, key.clone()).await;
+        assert!(created && new.user_id != gone.user_id, "{key:?}");
+        assert_eq!(sign_in(&stores, key).await, (new.clone(), false));
+        stores.accounts.end_deletion(gone.user_id).await.expect(WORKS);
+        assert_eq!(stores.user_reader.users(&[new.user_id]).await.expect(WORKS), [Some(new)]);
+    }
+}
+
+/// A deletion is remembered until it has ended.
+pub async fn a_deletion_is_listed_until_it_ends(stores: Stores) {
+    let mut begun = vec![];
+    for n in 0..3 {
+        let key = UserKey::External { issuer: "https://shop.example".to_owned(), subject: n.to_string() };
+        let (user, _) = sign_in(&stores, key).await;
+        begun.push(begin(&stores, user.user_id, OwnMessages::Keep).await);
+    }
+    let [one, other, ..] = begun[..] else { panic!("three have begun") };
+    assert_eq!(stores.accounts.deletion(one.user_id).await.expect(WORKS), Some(one));
+    assert_eq!(stores.accounts.deletions(2).await.expect(WORKS).len(), 2);
+    for _ in 0..2 {
+        stores.accounts.end_deletion(one.user_id).await.expect(WORKS);
+        assert_eq!(stores.accounts.deletion(one.user_id).await.expect(WORKS), None);
+    }
+    let mut left = stores.accounts.deletions(10).await.expect(WORKS);
+    left.sort_by_key(|deletion| deletion.user_id);
+    begun.retain(|deletion| deletion.user_id != one.user_id);
+    begun.sort_by_key(|deletion| deletion.user_id);
+    assert_eq!(left, begun);
+    assert_eq!(stores.accounts.deletion(other.user_id).await.expect(WORKS), Some(other));
+}
+
+/// A deletion that begins again goes on as it was, and erases messages if either of the two asks for it.
+pub async fn a_deletion_that_begins_again_is_the_same(stores: Stores) {
+    let key = UserKey::External { issuer: "https://shop.example".to_owned(), subject: "42".to_owned() };
+    let (user, _) = sign_in(&stores, key).await;
+    let first = begin(&stores, user.user_id, OwnMessages::Keep).await;
+    let tombstone = stores.user_reader.users(&[user.user_id]).await.expect(WORKS);
+    for messages in [OwnMessages::Erase, OwnMessages::Keep] {
+        let again = Deletion { messages, begun_at: first.begun_at + Duration::from_secs(60), ..first };
+        assert!(stores.accounts.begin_deletion(again).await.expect(WORKS));
+        let expected = Deletion { messages: OwnMessages::Erase, ..first };
+        assert_eq!(stores.accounts.deletion(user.user_id).await.expect(WORKS), Some(expected));
+        assert_eq!(stores.user_reader.users(&[user.user_id]).await.expect(WORKS), tombstone);
+    }
+}
+
+/// Nobody's account is not deleted.
+pub async fn nobody_is_deleted(stores: Stores) {
+    let nobody = Deletion { user_id: fresh(), messages: OwnMessages::Keep, begun_at: now() };
+    assert!(!stores.accounts.begin_deletion(nobody).await.expect(WORKS));
+    assert_eq!(stores.accounts.deletions(10).await.expect(WORKS), []);
+    assert_eq!(stores.user_reader.users(&[nobody.user_id]).await.expect(WORKS), [None]);
+}
+
+async fn begin(stores: &Stores, user_id: UserId, messages: OwnMessages) -> Deletion {
+    let deletion = Deletion { user_id, messages, begun_at: now() };
+    assert!(stores.accounts.begin_deletion(deletion).await.expect(WORKS));
+    deletion
+}
+
+async fn sign_in(stores: &Stores, key: UserKey) -> (User, bool) {
+    let display_name = "Ada".to_owned().try_into().expect("the name is valid");
+    let new = NewUser { user_id: fresh(), display_name, created_at: now() };
+    stores.user_writer.find_or_create(key, new).await.expect(WORKS)
+}

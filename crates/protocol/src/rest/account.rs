@@ -1,0 +1,96 @@
+use domain::{ChatId, ChatType, DeviceId, PushDevice, PushTarget, Role, Sequence, Timestamp, UserId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Me, PushProvider, Session};
+use crate::frame::MessageBody;
+use crate::schema;
+
+/// Body of DELETE `/users/me`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeleteMe {
+    /// The caller's own `user_id`, so that nobody deletes an account by a slip.
+    #[schema(value_type = schema::UserId)]
+    pub confirm: UserId,
+    /// Whether the caller's messages are erased too. Otherwise they stay, under a name that says that the account is gone.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub erase_messages: bool,
+}
+
+/// An account that is being deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct AccountDeletion {
+    #[schema(value_type = schema::UserId)]
+    pub user_id: UserId,
+    #[schema(value_type = String, format = DateTime)]
+    pub begun_at: Timestamp,
+    pub erase_messages: bool,
+}
+
+/// Everything that is a user's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct Export<'a> {
+    #[schema(value_type = String, format = DateTime)]
+    pub exported_at: Timestamp,
+    pub user: Me,
+    pub sessions: Vec<Session>,
+    pub push_devices: Vec<ExportedDevice>,
+    /// Whom the user has listed.
+    #[schema(value_type = Vec<schema::UserId>)]
+    pub contacts: Vec<UserId>,
+    pub chats: Vec<ExportedChat<'a>>,
+    /// Always `true`: a document that ends before this is a part.
+    pub is_complete: bool,
+}
+
+/// A device that is told of messages, without what it takes to reach it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ExportedDevice {
+    #[schema(value_type = String, format = "uuid")]
+    pub device_id: DeviceId,
+    pub provider: PushProvider,
+    #[schema(value_type = String, format = DateTime)]
+    pub registered_at: Timestamp,
+}
+
+impl From<&PushDevice> for ExportedDevice {
+    fn from(device: &PushDevice) -> Self {
+        let provider = match device.target {
+            PushTarget::Webhook(_) => PushProvider::Webhook,
+            PushTarget::WebPush(_) => PushProvider::Webpush,
+        };
+        Self { device_id: device.device_id, provider, registered_at: device.registered_at }
+    }
+}
+
+/// A user's place in a chat, and what they wrote there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ExportedChat<'a> {
+    #[schema(value_type = schema::ChatId)]
+    pub chat_id: ChatId,
+    #[serde(rename = "type")]
+    #[schema(value_type = schema::ChatType)]
+    pub chat_type: ChatType,
+    /// `null` for direct chats.
+    #[schema(required = true)]
+    pub name: Option<String>,
+    #[schema(value_type = schema::Role)]
+    pub role: Role,
+    #[schema(value_type = String, format = DateTime)]
+    pub joined_at: Timestamp,
+    /// `null` unless the user has muted the chat.
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub muted_until: Option<Timestamp>,
+    #[schema(value_type = u64)]
+    pub delivered_sequence: Sequence,
+    #[schema(value_type = u64)]
+    pub read_sequence: Sequence,
+    /// The user's own messages, oldest first. Last, so that they can be written one by one.
+    #[schema(value_type = Vec<MessageBody<'static>>)]
+    pub messages: Vec<MessageBody<'a>>,
+}

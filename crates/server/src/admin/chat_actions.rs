@@ -1,0 +1,123 @@
+use axum::Json;
+use axum::extract::{Path, State};
+use domain::{Chat, ChatCommand, ChatId, ChatRefusal, ChatType, ChatUpdate, Member, Role, Ttl, UserId};
+use ports::Expiry;
+use protocol::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::chats::known;
+use super::error::AdminError;
+use super::records::Records;
+use super::{Admin, parse};
+
+const DAY_SECONDS: u64 = 24 * 3600;
+
+/// Takes a member out of a group, in the owner's place. Where it is the owner, the longest-standing admin or else member
+/// goes on with it.
+pub(super) async fn remove_member(
+    State(admin): State<Admin>,
+    Path((id, user)): Path<(String, String)>,
+) -> Result<Json<Value>, AdminError> {
+    let (records, chat_id, user_id) = (admin.records()?, parse(&id)?, parse(&user)?);
+    let (_, members) = group(records, chat_id).await?;
+    let owner = owner(&members, chat_id)?;
+    if owner == user_id {
+        records.accounts.depart(chat_id, user_id, records.now()).await?.map_err(refused)?;
+    } else {
+        apply(records, chat_id, owner, ChatCommand::RemoveMember { user_id }).await?;
+    }
+    Ok(Json(json!({ "chat_id": chat_id, "user_id": user_id })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetOwner {
+    user_id: UserId,
+}
+
+/// Makes a member the owner of a group whose owner is not to be reached. Who was it is an admin from then on.
+pub(super) async fn set_owner(
+    State(admin): State<Admin>,
+    Path(id): Path<String>,
+    Json(SetOwner { user_id }): Json<SetOwner>,
+) -> Result<Json<Value>, AdminError> {
+    let (records, chat_id) = (admin.records()?, parse(&id)?);
+    let (_, members) = group(records, chat_id).await?;
+    let owner = owner(&members, chat_id)?;
+    if owner != user_id {
+        apply(records, chat_id, owner, ChatCommand::ChangeRole { user_id, role: Role::Owner }).await?;
+    }
+    Ok(Json(json!({ "chat_id": chat_id, "owner": user_id, "former_owner": owner })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SetRetention {
+    /// `None` is for ever, for what is sent from then on: what was to end still does.
+    days: Option<u64>,
+}
+
+/// Says how long the messages of a chat live. Those that are sent from now on get it as the ttl of their chat; those that
+/// are there end when they would have, had they had it, and older ones at once.
+pub(super) async fn set_retention(
+    State(admin): State<Admin>,
+    Path(id): Path<String>,
+    Json(SetRetention { days }): Json<SetRetention>,
+) -> Result<Json<Value>, AdminError> {
+    let (records, chat_id) = (admin.records()?, parse(&id)?);
+    let lifetime = days.map(lifetime).transpose()?;
+    let (chat, _) = known(records, chat_id).await?;
+    let members = records.chats.members(chat_id).await?;
+    // In the place of whoever may: nobody is left to send into a chat without members, which has no such place.
+    let actor = match chat.chat_type {
+        ChatType::Direct => members.first().map(|member| member.user_id),
+        ChatType::Group => members.iter().find(|member| member.role == Role::Owner).map(|member| member.user_id),
+    };
+    if let Some(actor) = actor.filter(|_| chat.message_ttl != lifetime) {
+        apply(records, chat_id, actor, ChatCommand::Update(ChatUpdate::message_ttl(lifetime))).await?;
+    }
+    // Behind that, so that none is sent in between that lives longer.
+    let shortened = match lifetime {
+        Some(_) => records.accounts.expire(chat_id, Expiry { sender: None, lifetime }).await?,
+        None => 0,
+    };
+    Ok(Json(json!({ "chat_id": chat_id, "days": days, "shortened": shortened })))
+}
+
+fn lifetime(days: u64) -> Result<Ttl, AdminError> {
+    let lifetime = days.checked_mul(DAY_SECONDS).and_then(Ttl::from_secs);
+    lifetime.ok_or_else(|| {
+        AdminError::new(ErrorCode::ValidationError, format!("`days` is {days}, and must be from 1 to 365"))
+    })
+}
+
+/// A group and its members.
+async fn group(records: &Records, chat_id: ChatId) -> Result<(Chat, Vec<Member>), AdminError> {
+    let (chat, _) = known(records, chat_id).await?;
+    if chat.chat_type == ChatType::Direct {
+        return Err(refused(ChatRefusal::DirectIsImmutable));
+    }
+    Ok((chat, records.chats.members(chat_id).await?))
+}
+
+fn owner(members: &[Member], chat_id: ChatId) -> Result<UserId, AdminError> {
+    let owner = members.iter().find(|member| member.role == Role::Owner).map(|member| member.user_id);
+    owner.ok_or_else(|| {
+        AdminError::new(ErrorCode::InvalidOperation, format!("`{chat_id}` has no owner, because it has no members"))
+    })
+}
+
+async fn apply(records: &Records, chat_id: ChatId, actor: UserId, command: ChatCommand) -> Result<(), AdminError> {
+    records.accounts.chat_writer.apply(chat_id, actor, command, records.now()).await?.map_err(refused)?;
+    records.accounts.forget_members(chat_id).await;
+    Ok(())
+}
+
+fn refused(refusal: ChatRefusal) -> AdminError {
+    let code = match refusal {
+        ChatRefusal::ChatNotFound | ChatRefusal::NotAMember | ChatRefusal::TargetNotAMember => ErrorCode::NotFound,
+        _ => ErrorCode::InvalidOperation,
+    };
+    AdminError::new(code, refusal)
+}

@@ -1,0 +1,89 @@
+//! What counts begins at zero: an increase from nothing at all to one would be no increase to Prometheus.
+
+use std::collections::BTreeSet;
+
+use metrics::{Label, counter, histogram};
+use ports::ProcessRole;
+use tidings_metrics::{Kind, Metric, Part, Values};
+
+use crate::config::{Config, Engine};
+
+/// Series of one metric that are made ahead, at the most. What has more makes them as they come.
+const SERIES_MAX: usize = 100;
+
+/// The parts of the service that a process has.
+pub(super) fn parts(config: &Config) -> anyhow::Result<BTreeSet<Part>> {
+    let of_role = |role: &ProcessRole| -> &[Part] {
+        match role {
+            ProcessRole::Gateway => &[Part::Gateway],
+            ProcessRole::Ingest => &[Part::Ingest, Part::Purge, Part::Relay, Part::Dynamodb, Part::Kafka],
+            ProcessRole::Fanout => &[Part::Fanout, Part::Dynamodb, Part::Kafka],
+            ProcessRole::Api => &[Part::Api, Part::Presence, Part::Notify, Part::Relay, Part::Dynamodb, Part::Kafka],
+        }
+    };
+    let of_fleet = [Part::Relay, Part::Dynamodb, Part::Kafka, Part::Redis, Part::Rpc];
+    Ok(match config.store.engine {
+        Engine::Embedded => Part::ALL.into_iter().filter(|part| !of_fleet.contains(part)).collect(),
+        Engine::Dynamodb => {
+            let roles = config.roles()?;
+            let everywhere = [Part::Process, Part::Redis, Part::Rpc];
+            roles.iter().flat_map(of_role).copied().chain(everywhere).collect()
+        }
+    })
+}
+
+/// Makes the series of a metric that counts, one for each value of its labels. A level is absent until it is known.
+pub(super) fn begin(metric: &Metric) {
+    for labels in series(metric) {
+        match metric.kind {
+            Kind::Counter => counter!(metric.name, labels).increment(0),
+            Kind::Histogram(_) => drop(histogram!(metric.name, labels)),
+            Kind::Gauge => {}
+        }
+    }
+}
+
+/// The labels of each series of a metric; none where they are not listed, or too many.
+fn series(metric: &Metric) -> Vec<Vec<Label>> {
+    let mut all = vec![vec![]];
+    for label in metric.labels {
+        let Values::Listed(values) = label.values else { return vec![] };
+        let with = |series: &Vec<Label>, value: &'static str| [&series[..], &[Label::new(label.name, value)]].concat();
+        all = all.iter().flat_map(|series| values.iter().copied().map(move |value| with(series, value))).collect();
+    }
+    if all.len() <= SERIES_MAX { all } else { vec![] }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    #[test]
+    fn every_series_that_counts_is_there_before_anything_happens() {
+        let recorder = PrometheusBuilder::new().set_buckets(&[1.0]).unwrap().build_recorder();
+        metrics::with_local_recorder(&recorder, || tidings_metrics::all().for_each(begin));
+        let told = recorder.handle().render();
+        for line in [
+            "tidings_store_commit_errors_total 0",
+            "tidings_ingest_sends_total{outcome=\"counter_missing\"} 0",
+            "tidings_rpc_calls_total{method=\"send\",outcome=\"failed\"} 0",
+            "tidings_ingest_answer_seconds_count 0",
+        ] {
+            assert!(told.lines().any(|told| told == line), "{line} is not in {told}");
+        }
+        assert!(!told.contains("tidings_redis_available"), "a level that nobody knows is absent");
+        assert!(!told.contains("tidings_dynamodb_consumed_units_total{"), "of these there are too many");
+    }
+
+    #[test]
+    fn a_process_has_the_parts_of_its_roles() {
+        let mut config = Config::default();
+        let alone = parts(&config).unwrap();
+        assert!(alone.contains(&Part::Store) && !alone.contains(&Part::Redis), "{alone:?}");
+        config.store.engine = Engine::Dynamodb;
+        config.roles = "gateway".into();
+        assert_eq!(parts(&config).unwrap(), [Part::Process, Part::Gateway, Part::Redis, Part::Rpc].into());
+    }
+}

@@ -1,0 +1,350 @@
+use std::time::Duration;
+
+use domain::{
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, DirectPair, Member, Message, MessageId,
+    PresenceVisibility, PushDevice, PushTarget, Role, Sequence, Session, SessionId, SpentToken, Ttl, User, UserId,
+    Watermarks, WebPushSubscription,
+};
+use expect_test::{Expect, expect, expect_file};
+use ports::{Head, LastMessage, MovedSend, Receipt, UserKey};
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000) + Duration::from_secs(seconds)
+}
+
+fn text<T: TryFrom<String, Error: std::fmt::Debug>>(text: &str) -> T {
+    text.to_owned().try_into().unwrap()
+}
+
+/// One of each kind, with everything that it can have, and one with as little.
+fn rows() -> Vec<Moved> {
+    let [ann, bob] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
+    let (chat_id, message_id) = (ChatId::from_bytes([3; 16]), MessageId::from_bytes([4; 16]));
+    let device_id = DeviceId::from_bytes([5; 16]);
+    let user = User {
+        user_id: ann,
+        phone_number: Some("+14155550101".parse().unwrap()),
+        display_name: text("Ann \"the\" \u{1f600}"),
+        presence_visibility: PresenceVisibility::Nobody,
+        created_at: at(0),
+        updated_at: at(1),
+        last_seen_at: Some(at(2)),
+        deleted_at: Some(at(3)),
+    };
+    let bare = User { user_id: bob, phone_number: None, last_seen_at: None, deleted_at: None, ..user.clone() };
+    let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
+    let session = Session {
+        session_id: SessionId::from_bytes([6; 16]),
+        user_id: ann,
+        device_id,
+        created_at: at(0),
+        last_active_at: at(1),
+        expires_at: at(9),
+        current: [7; 32],
+        spent: Some(SpentToken { digest: [8; 32], spent_at: at(1), forgiven: true }),
+    };
+    let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[9; 16]).unwrap();
+    let device = |target| Moved::PushDevice(PushDevice { user_id: ann, device_id, target, registered_at: at(3) });
+    let message = Message {
+        message_id,
+        chat_id,
+        sequence: Sequence(7),
+        sender_id: ann,
+        client_message_id: ClientMessageId::from_bytes([10; 16]),
+        content: text("a line\nand another \u{1}"),
+        content_type: ContentType::Markdown,
+        created_at: at(4),
+        expires_at: Some(at(8)),
+    };
+    let message_ttl = Ttl::from_secs(60);
+    let group = Chat {
+        chat_id,
+        chat_type: ChatType::Group,
+        name: Some(text("group")),
+        created_by: ann,
+        created_at: at(0),
+        updated_at: at(1),
+        member_count: 2,
+        message_ttl,
+    };
+    let direct = Chat { chat_type: ChatType::Direct, name: None, message_ttl: None, ..group.clone() };
+    let last = LastMessage { preview: None, expires_at: None, ..Head::at(&message, None).last_message.unwrap() };
+    let receipt = Receipt { message_id, sequence: Sequence(7), created_at: at(4) };
+    let muted = Member { muted_until: Some(Timestamp::MAX), ..Member::new(ann, Role::Owner, at(0)) };
+    let watermarks = Watermarks { delivered: Sequence(7), read: Sequence(6) };
+    vec![
+        Moved::User(user),
+        Moved::User(bare),
+        Moved::UserKey { key: UserKey::Phone("+14155550101".parse().unwrap()), user_id: ann },
+        Moved::UserKey { key: external, user_id: bob },
+        Moved::Contact { user_id: ann, contact_id: bob },
+        Moved::Session(Session { spent: None, ..session.clone() }),
+        Moved::Session(session),
+        device(PushTarget::Webhook(text("token"))),
+        device(PushTarget::WebPush(subscription)),
+        Moved::Chat { head: Head::at(&message, message_ttl), chat: group },
+        Moved::Chat { chat: direct.clone(), head: Head::default() },
+        Moved::Chat { chat: direct, head: Head { sequence: Sequence(7), last_message: Some(last), message_ttl: None } },
+        Moved::Pair { pair: DirectPair::new(ann, bob).unwrap(), chat_id },
+        Moved::Member { chat_id, member: muted, watermarks },
+        Moved::Member { chat_id, member: Member::new(bob, Role::Member, at(0)), watermarks: Watermarks::default() },
+        Moved::Message(Message { expires_at: None, content_type: ContentType::Encrypted, ..message.clone() }),
+        Moved::Message(message),
+        Moved::Send(MovedSend {
+            chat_id,
+            sender_id: ann,
+            client_message_id: ClientMessageId::from_bytes([10; 16]),
+            receipt,
+            fingerprint: [11; 16],
+        }),
+        Moved::Block { user_id: ann, blocked_id: bob },
+    ]
+}
+
+fn file(rows: &[Moved]) -> Vec<u8> {
+    let mut writer = Writer::begin(vec![], at(5), "embedded").unwrap();
+    rows.iter().for_each(|row| writer.row(row).unwrap());
+    writer.finish().unwrap().0
+}
+
+fn read(file: &[u8]) -> anyhow::Result<(Vec<Moved>, Summary)> {
+    let mut reader = Reader::begin(file)?;
+    let mut rows = vec![];
+    while let Some(row) = reader.next()? {
+        rows.push(row);
+    }
+    Ok((rows, reader.summary().expect("it is read to its end").clone()))
+}
+
+/// Why a file is refused.
+fn refused(file: &[u8]) -> String {
+    match read(file) {
+        Ok((rows, _)) => panic!("{} rows of it are believed", rows.len()),
+        Err(refusal) => format!("{refusal:#}").replace(env!("CARGO_PKG_VERSION"), "0.0.0"),
+    }
+}
+
+#[test]
+fn a_file_says_what_was_written() {
+    let file = file(&rows());
+    let (read, summary) = read(&file).unwrap();
+    assert_eq!(read, rows());
+    assert_eq!(summary.rows.values().sum::<u64>(), rows().len() as u64);
+    let kinds: std::collections::BTreeSet<_> = rows().iter().map(Moved::kind).collect();
+    assert_eq!(kinds.len(), MovedKind::ALL.len(), "every kind is among them");
+    assert!(MovedKind::ALL.is_sorted(), "the order of the file is that of the kinds");
+}
+
+/// The format is a promise: a change of these lines raises its version.
+#[test]
+fn lines_are_as_they_were_promised() {
+    let text = String::from_utf8(file(&rows())).unwrap();
+    let lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
+    let [header, rows @ .., trailer] = &lines[..] else { panic!("{text}") };
+    expect_file!["sample.jsonl"].assert_eq(&rows.concat());
+    let header = header.replace(env!("CARGO_PKG_VERSION"), "0.0.0").replace(r#","from""#, ",\n\"from\"");
+    expect![[r#"
+        {"kind":"header","row":{"format":"tidings-export","version":1,"exported_at":"2023-11-14T22:13:25.000Z",
+        "from":"embedded","tidings":"0.0.0"}}
+    "#]]
+    .assert_eq(&header);
+    let (counts, _) = trailer.split_once("sha256").unwrap();
+    let counts = counts.replace(r#""message""#, "\n\"message\"");
+    expect![[r#"
+        {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"member":2,
+        "message":2,"pair":1,"push_device":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
+    .assert_eq(&counts);
+}
+
+#[test]
+fn damage_is_named_by_its_line() {
+    let many: Vec<Moved> = (0..2500u16)
+        .map(|n| {
+            let mut id = [0; 16];
+            id[..2].copy_from_slice(&n.to_be_bytes());
+            Moved::Contact { user_id: UserId::from_bytes(id), contact_id: UserId::from_bytes([9; 16]) }
+        })
+        .collect();
+    let whole = String::from_utf8(file(&many)).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let with = |line: usize, say: &dyn Fn(&str) -> String| {
+        let mut lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+        lines[line - 1] = say(&lines[line - 1]);
+        refused(lines.concat().as_bytes())
+    };
+    let check = |said: String, expected: Expect| expected.assert_eq(&said);
+    check(
+        with(1500, &|line| line.replace("contact_id", "contact_ie")),
+        expect!["line 1500: `row.contact_ie` cannot be read, at column 81"],
+    );
+    check(
+        with(1500, &|line| line.replacen("user_0", "user_1", 1)),
+        expect!["lines 1003 to 2002: their checksum is another; one is damaged"],
+    );
+    check(with(1500, &|_| String::new()), expect!["lines 1003 to 2001: their checksum is another; one is damaged"]);
+    check(with(1500, &|line| line.repeat(2)), expect!["lines 1003 to 2003: their checksum is another; one is damaged"]);
+    check(
+        with(2, &|line| line.replace("\"contact\"", "\"contract\"")),
+        expect!["line 2: `kind` cannot be read, at column 18"],
+    );
+    check(with(3, &|line| line.replace('\n', " {}\n")), expect!["line 3: something follows the row, at column 119"]);
+    check(
+        with(1, &|line| line.replace("tidings-export", "other")),
+        expect!["line 1: its format is `other`, and not `tidings-export`"],
+    );
+    check(
+        with(1, &|line| line.replace("\"version\":1", "\"version\":2")),
+        expect![
+            "line 1: it has version 2, this version of tidings reads version 1; import it with the version that wrote it, `0.0.0`"
+        ],
+    );
+    check(
+        with(1, &|_| "hello\n".to_owned()),
+        expect!["line 1: it is no header; name a file that `tidings export` has written"],
+    );
+    check(
+        with(lines.len(), &|line| line.replace("2500", "2501")),
+        expect!["line 2504: the trailer counts 2501 of kind contact, and there are 2500"],
+    );
+    check(
+        with(lines.len(), &|line| line.replace("{\"contact\"", "{ \"contact\"")),
+        expect!["line 2504: the trailer is damaged"],
+    );
+    check(with(lines.len(), &|line| format!("{line}{{}}\n")), expect!["line 2505: something follows the trailer"]);
+    check(
+        with(lines.len(), &|_| String::new()),
+        expect!["line 2504: the file ends before its trailer; it is truncated"],
+    );
+    check(with(40, &|line| " ".repeat(LINE_BYTES_MAX) + line), expect!["line 40: it is longer than 65536 bytes"]);
+    check(refused(&whole.as_bytes()[..whole.len() - 1]), expect!["line 2504: it is cut off; the file is truncated"]);
+    check(refused(b""), expect!["line 1: the file ends before its trailer; it is truncated"]);
+}
+
+/// A row that no API would take is refused with its line, and without what it says.
+#[test]
+fn rows_are_checked_as_strictly_as_requests() {
+    let refuse = |kind: MovedKind, from: &str, to: &str| {
+        let row = rows().into_iter().find(|row| row.kind() == kind).unwrap();
+        let text = String::from_utf8(file(&[row])).unwrap();
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.contains(from), "{line}");
+        let said = refused(text.replace(line, &line.replacen(from, to, 1)).as_bytes());
+        assert!(said.starts_with("line 2: "), "{said}");
+        said["line 2: ".len()..].to_owned()
+    };
+    let check = |kind, from: &str, to: &str, expected: Expect| expected.assert_eq(&refuse(kind, from, to));
+    check(
+        MovedKind::User,
+        "+14155550101",
+        "14155550101",
+        expect!["phone number is not in E.164 form (+ and 7 to 15 digits)"],
+    );
+    check(MovedKind::User, "nobody", "strangers", expect!["`row.presence_visibility` cannot be read, at column 163"]);
+    check(
+        MovedKind::UserKey,
+        "phone_number",
+        "issuer",
+        expect!["a key is a `phone_number`, or an `issuer` and a `subject`"],
+    );
+    check(
+        MovedKind::Contact,
+        &UserId::from_bytes([2; 16]).to_string(),
+        &UserId::from_bytes([1; 16]).to_string(),
+        expect!["`user_01040G2081040G2081040G2081` has listed themselves"],
+    );
+    check(
+        MovedKind::Block,
+        &UserId::from_bytes([2; 16]).to_string(),
+        &UserId::from_bytes([1; 16]).to_string(),
+        expect!["`user_01040G2081040G2081040G2081` has blocked themselves"],
+    );
+    check(MovedKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);
+    check(
+        MovedKind::PushDevice,
+        "token\":\"token",
+        "token\":\"",
+        expect!["`token`: is 1 to 2048 visible ASCII characters"],
+    );
+    check(
+        MovedKind::Chat,
+        "\"group\",\"name\"",
+        "\"direct\",\"name\"",
+        expect!["a group has a `name`, and a direct chat has none"],
+    );
+    check(
+        MovedKind::Chat,
+        "\"member_count\":2",
+        "\"member_count\":1001",
+        expect!["`member_count` is 1001, limit is 1000"],
+    );
+    check(MovedKind::Chat, "seconds\":60", "seconds\":0", expect!["`message_ttl_seconds` cannot be 0"]);
+    check(
+        MovedKind::Pair,
+        &UserId::from_bytes([2; 16]).to_string(),
+        &UserId::from_bytes([1; 16]).to_string(),
+        expect!["`user_01040G2081040G2081040G2081` is no pair with themselves"],
+    );
+    check(MovedKind::Member, "\"read\":6", "\"read\":8", expect!["read up to 8 and delivered up to 7"]);
+    check(MovedKind::Message, "\"sequence\":7", "\"sequence\":0", expect!["sequences begin at 1"]);
+    check(MovedKind::Message, "a line", "a\\u0000line", expect!["content has a NUL character"]);
+    check(
+        MovedKind::Message,
+        "\"sequence\":7",
+        "\"sequence\":\"secret\"",
+        expect!["`row.sequence` cannot be read, at column 88"],
+    );
+    check(MovedKind::Send, "0b0b", "0B0B", expect!["`fingerprint` is not 16 bytes in lower-case hexadecimal digits"]);
+}
+
+#[test]
+fn what_rows_say_does_not_hang_on_their_order() {
+    let content = |rows: &[Moved]| {
+        let mut content = Content::default();
+        rows.iter().for_each(|row| content.add(row).unwrap());
+        content
+    };
+    let (forward, mut rows) = (content(&rows()), rows());
+    rows.reverse();
+    assert_eq!(content(&rows), forward);
+    let twice = [&rows[..], &rows[..1], &rows[..1]].concat();
+    assert_ne!(content(&twice).digest(), forward.digest(), "two more of a row are not none");
+    assert_ne!(content(&rows[1..]).digest(), forward.digest());
+}
+
+mod fuzz {
+    use super::*;
+
+    fn whole() -> String {
+        String::from_utf8(file(&rows())).unwrap()
+    }
+
+    proptest! {
+        /// No damaged file passes, whatever has happened to it.
+        #[test]
+        fn no_damaged_byte_passes(damaged in damage::text(Just(whole()))) {
+            prop_assume!(damaged != whole());
+            prop_assert!(read(damaged.as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn no_byte_with_a_flipped_bit_passes() {
+        let whole = file(&rows());
+        for n in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[n] ^= 1 << (n % 8);
+            assert!(read(&damaged).is_err(), "byte {n}");
+        }
+    }
+
+    #[test]
+    fn no_truncated_file_passes() {
+        let whole = file(&rows());
+        for len in 0..whole.len() {
+            assert!(refused(&whole[..len]).starts_with("line "), "{len} bytes");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the lines of an export file say: `docs/moving.md` is their specification. They are promises to strangers, so they
+//! are types of their own, and every one is checked on its way in.
+
+mod read;
+
+use std::collections::BTreeMap;
+
+use domain::{
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, MessageId, PresenceVisibility, PushTarget, Role,
+    Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
+};
+use ports::{Head, LastMessage, Moved, UserKey};
+use serde::{Deserialize, Serialize};
+
+/// One line. It has no `Debug`: what people have said is in it.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", content = "row", rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Line {
+    Header(HeaderRow),
+    User(UserRow),
+    UserKey(UserKeyRow),
+    Contact(ContactRow),
+    Session(SessionRow),
+    PushDevice(PushDeviceRow),
+    Chat(ChatRow),
+    Pair(PairRow),
+    Member(MemberRow),
+    Message(MessageRow),
+    Send(SendRow),
+    Block(BlockRow),
+    Checksum(ChecksumRow),
+    Trailer(TrailerRow),
+}
+
+/// The first line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HeaderRow {
+    pub(super) format: String,
+    pub(super) version: u32,
+    pub(super) exported_at: Timestamp,
+    /// The engine that it comes from.
+    pub(super) from: String,
+    /// The version of whoever wrote it.
+    pub(super) tidings: String,
+}
+
+/// Between others: what the lines so far come to.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChecksumRow {
+    pub(super) sha256: String,
+}
+
+/// The last line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrailerRow {
+    /// Rows of each kind that there is one of.
+    pub(super) rows: BTreeMap<String, u64>,
+    pub(super) sha256: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserRow {
+    user_id: UserId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phone_number: Option<String>,
+    display_name: String,
+    presence_visibility: PresenceVisibility,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_seen_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deleted_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UserKeyRow {
+    user_id: UserId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phone_number: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subject: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ContactRow {
+    user_id: UserId,
+    contact_id: UserId,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BlockRow {
+    user_id: UserId,
+    blocked_id: UserId,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionRow {
+    session_id: SessionId,
+    user_id: UserId,
+    device_id: DeviceId,
+    created_at: Timestamp,
+    last_active_at: Timestamp,
+    expires_at: Timestamp,
+    current: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    spent: Option<SpentRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpentRow {
+    digest: String,
+    spent_at: Timestamp,
+    forgiven: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PushDeviceRow {
+    user_id: UserId,
+    device_id: DeviceId,
+    registered_at: Timestamp,
+    target: TargetRow,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum TargetRow {
+    Webhook { token: String },
+    WebPush { endpoint: String, p256dh: String, auth: String },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChatRow {
+    chat_id: ChatId,
+    chat_type: ChatType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    created_by: UserId,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    member_count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_ttl_seconds: Option<u64>,
+    head: Sequence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_message: Option<LastMessageRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LastMessageRow {
+    message_id: MessageId,
+    sender_id: UserId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    preview: Option<String>,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PairRow {
+    user_ids: [UserId; 2],
+    chat_id: ChatId,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MemberRow {
+    chat_id: ChatId,
+    user_id: UserId,
+    role: Role,
+    joined_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    muted_until: Option<Timestamp>,
+    delivered: Sequence,
+    read: Sequence,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MessageRow {
+    chat_id: ChatId,
+    sequence: Sequence,
+    message_id: MessageId,
+    sender_id: UserId,
+    client_message_id: ClientMessageId,
+    content: String,
+    content_type: ContentType,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SendRow {
+    chat_id: ChatId,
+    sender_id: UserId,
+    client_message_id: ClientMessageId,
+    message_id: MessageId,
+    sequence: Sequence,
+    created_at: Timestamp,
+    fingerprint: String,
+}
+
+impl From<&Moved> for Line {
+    fn from(moved: &Moved) -> Self {
+        match moved {
+            Moved::User(user) => Self::User(UserRow {
+                user_id: user.user_id,
+                phone_number: user.phone_number.as_ref().map(|number| number.as_str().to_owned()),
+                display_name: user.display_name.as_str().to_owned(),
+                presence_visibility: user.presence_visibility,
+                created_at: user.created_at,
+                updated_at: user.updated_at,
+                last_seen_at: user.last_seen_at,
+                deleted_at: user.deleted_at,
+            }),
+            Moved::UserKey { key, user_id } => Self::UserKey(user_key_row(key, *user_id)),
+            Moved::Block { user_id, blocked_id } => {
+                Self::Block(BlockRow { user_id: *user_id, blocked_id: *blocked_id })
+            }
+            Moved::Contact { user_id, contact_id } => {
+                Self::Contact(ContactRow { user_id: *user_id, contact_id: *contact_id })
+            }
+            Moved::Session(session) => Self::Session(session_row(session)),
+            Moved::PushDevice(device) => Self::PushDevice(PushDeviceRow {
+                user_id: device.user_id,
+                device_id: device.device_id,
+                registered_at: device.registered_at,
+                target: match &device.target {
+                    PushTarget::Webhook(token) => TargetRow::Webhook { token: token.as_str().to_owned() },
+                    PushTarget::WebPush(subscription) => TargetRow::WebPush {
+                        endpoint: subscription.endpoint().to_owned(),
+                        p256dh: hex(subscription.p256dh()),
+                        auth: hex(subscription.auth()),
+                    },
+                },
+            }),
+            Moved::Chat { chat, head } => Self::Chat(chat_row(chat, head)),
+            Moved::Pair { pair, chat_id } => Self::Pair(PairRow { user_ids: pair.users(), chat_id: *chat_id }),
+            Moved::Member { chat_id, member, watermarks } => Self::Member(MemberRow {
+                chat_id: *chat_id,
+                user_id: member.user_id,
+                role: member.role,
+                joined_at: member.joined_at,
+                muted_until: member.muted_until,
+                delivered: watermarks.delivered,
+                read: watermarks.read,
+            }),
+            Moved::Message(message) => Self::Message(MessageRow {
+                chat_id: message.chat_id,
+                sequence: message.sequence,
+                message_id: message.message_id,
+                sender_id: message.sender_id,
+                client_message_id: message.client_message_id,
+                content: message.content.as_str().to_owned(),
+                content_type: message.content_type,
+                created_at: message.created_at,
+                expires_at: message.expires_at,
+            }),
+            Moved::Send(send) => Self::Send(SendRow {
+                chat_id: send.chat_id,
+                sender_id: send.sender_id,
+                client_message_id: send.client_message_id,
+                message_id: send.receipt.message_id,
+                sequence: send.receipt.sequence,
+                created_at: send.receipt.created_at,
+                fingerprint: hex(&send.fingerprint),
+            }),
+        }
+    }
+}
+
+fn user_key_row(key: &UserKey, user_id: UserId) -> UserKeyRow {
+    let (phone_number, issuer, subject) = match key {
+        UserKey::Phone(number) => (Some(number.as_str().to_owned()), None, None),
+        UserKey::External { issuer, subject } => (None, Some(issuer.clone()), Some(subject.clone())),
+    };
+    UserKeyRow { user_id, phone_number, issuer, subject }
+}
+
+fn session_row(session: &Session) -> SessionRow {
+    let spent = |spent: &SpentToken| SpentRow {
+        digest: hex(&spent.digest),
+        spent_at: spent.spent_at,
+        forgiven: spent.forgiven,
+    };
+    SessionRow {
+        session_id: session.session_id,
+        user_id: session.user_id,
+        device_id: session.device_id,
+        created_at: session.created_at,
+        last_active_at: session.last_active_at,
+        expires_at: session.expires_at,
+        current: hex(&session.current),
+        spent: session.spent.as_ref().map(spent),
+    }
+}
+
+fn chat_row(chat: &Chat, head: &Head) -> ChatRow {
+    let last_message = |last: &LastMessage| LastMessageRow {
+        message_id: last.message_id,
+        sender_id: last.sender_id,
+        preview: last.preview.as_ref().map(|preview| preview.as_str().to_owned()),
+        created_at: last.created_at,
+        expires_at: last.expires_at,
+    };
+    ChatRow {
+        chat_id: chat.chat_id,
+        chat_type: chat.chat_type,
+        name: chat.name.as_ref().map(|name| name.as_str().to_owned()),
+        created_by: chat.created_by,
+        created_at: chat.created_at,
+        updated_at: chat.updated_at,
+        member_count: chat.member_count,
+        message_ttl_seconds: chat.message_ttl.map(|ttl| ttl.as_duration().as_secs()),
+        head: head.sequence,
+        last_message: head.last_message.as_ref().map(last_message),
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,208 @@
+//! What the lines of a file mean. Each row is checked as strictly as a request that would make it.
+
+use anyhow::{Context, bail, ensure};
+use domain::limits::GROUP_MEMBERS_MAX;
+use domain::{
+    Chat, ChatType, DirectPair, Member, Message, PushDevice, PushTarget, Sequence, Session, SpentToken, Ttl, User,
+    Watermarks, WebPushSubscription,
+};
+use ports::{Head, LastMessage, Moved, MovedSend, Receipt, UserKey};
+
+use super::{
+    BlockRow, ChatRow, ContactRow, LastMessageRow, Line, MemberRow, MessageRow, PairRow, PushDeviceRow, SendRow,
+    SessionRow, SpentRow, TargetRow, UserKeyRow, UserRow,
+};
+
+/// The longest subject of another system's token.
+const SUBJECT_BYTES_MAX: usize = 255;
+
+impl Line {
+    /// The row that a line is.
+    pub(in crate::tools::transfer) fn moved(self) -> anyhow::Result<Moved> {
+        match self {
+            Self::User(row) => row.moved(),
+            Self::UserKey(row) => row.moved(),
+            Self::Contact(row) => row.moved(),
+            Self::Block(row) => row.moved(),
+            Self::Session(row) => row.moved(),
+            Self::PushDevice(row) => row.moved(),
+            Self::Chat(row) => row.moved(),
+            Self::Pair(row) => row.moved(),
+            Self::Member(row) => row.moved(),
+            Self::Message(row) => row.moved(),
+            Self::Send(row) => row.moved(),
+            Self::Header(_) => bail!("a second header"),
+            Self::Checksum(_) | Self::Trailer(_) => bail!("it is no row"),
+        }
+    }
+}
+
+impl UserRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        Ok(Moved::User(User {
+            user_id: self.user_id,
+            phone_number: self.phone_number.map(|number| number.parse()).transpose()?,
+            display_name: self.display_name.try_into()?,
+            presence_visibility: self.presence_visibility,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            last_seen_at: self.last_seen_at,
+            deleted_at: self.deleted_at,
+        }))
+    }
+}
+
+impl UserKeyRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let key = match (self.phone_number, self.issuer, self.subject) {
+            (Some(number), None, None) => UserKey::Phone(number.parse()?),
+            (None, Some(issuer), Some(subject)) => {
+                let len = subject.len();
+                ensure!(
+                    (1..=SUBJECT_BYTES_MAX).contains(&len),
+                    "`subject` has {len} bytes, limit is {SUBJECT_BYTES_MAX}"
+                );
+                ensure!(!issuer.is_empty(), "`issuer` is empty");
+                UserKey::External { issuer, subject }
+            }
+            _ => bail!("a key is a `phone_number`, or an `issuer` and a `subject`"),
+        };
+        Ok(Moved::UserKey { key, user_id: self.user_id })
+    }
+}
+
+impl BlockRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { user_id, blocked_id } = self;
+        ensure!(user_id != blocked_id, "`{user_id}` has blocked themselves");
+        Ok(Moved::Block { user_id, blocked_id })
+    }
+}
+
+impl ContactRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { user_id, contact_id } = self;
+        ensure!(user_id != contact_id, "`{user_id}` has listed themselves");
+        Ok(Moved::Contact { user_id, contact_id })
+    }
+}
+
+impl SessionRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let spent = |spent: SpentRow| {
+            let SpentRow { digest, spent_at, forgiven } = spent;
+            anyhow::Ok(SpentToken { digest: unhex("spent.digest", &digest)?, spent_at, forgiven })
+        };
+        Ok(Moved::Session(Session {
+            session_id: self.session_id,
+            user_id: self.user_id,
+            device_id: self.device_id,
+            created_at: self.created_at,
+            last_active_at: self.last_active_at,
+            expires_at: self.expires_at,
+            current: unhex("current", &self.current)?,
+            spent: self.spent.map(spent).transpose()?,
+        }))
+    }
+}
+
+impl PushDeviceRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let target = match self.target {
+            TargetRow::Webhook { token } => PushTarget::Webhook(token.try_into().context("`token`")?),
+            TargetRow::WebPush { endpoint, p256dh, auth } => {
+                let (p256dh, auth): ([u8; 65], [u8; 16]) = (unhex("p256dh", &p256dh)?, unhex("auth", &auth)?);
+                PushTarget::WebPush(WebPushSubscription::new(endpoint, &p256dh, &auth).context("`target`")?)
+            }
+        };
+        let Self { user_id, device_id, registered_at, .. } = self;
+        Ok(Moved::PushDevice(PushDevice { user_id, device_id, target, registered_at }))
+    }
+}
+
+impl ChatRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let has_name = self.name.is_some();
+        ensure!(has_name == (self.chat_type == ChatType::Group), "a group has a `name`, and a direct chat has none");
+        let count = self.member_count as usize;
+        ensure!(count <= GROUP_MEMBERS_MAX, "`member_count` is {count}, limit is {GROUP_MEMBERS_MAX}");
+        ensure!(self.head < Sequence(i64::MAX as u64), "no message can follow `head` {}", self.head);
+        let ttl =
+            |seconds| Ttl::from_secs(seconds).with_context(|| format!("`message_ttl_seconds` cannot be {seconds}"));
+        let message_ttl = self.message_ttl_seconds.map(ttl).transpose()?;
+        let last_message = |last: LastMessageRow| {
+            anyhow::Ok(LastMessage {
+                message_id: last.message_id,
+                sender_id: last.sender_id,
+                preview: last.preview.map(TryInto::try_into).transpose()?,
+                created_at: last.created_at,
+                expires_at: last.expires_at,
+            })
+        };
+        let last_message = self.last_message.map(last_message).transpose()?;
+        let chat = Chat {
+            chat_id: self.chat_id,
+            chat_type: self.chat_type,
+            name: self.name.map(TryInto::try_into).transpose()?,
+            created_by: self.created_by,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            member_count: self.member_count,
+            message_ttl,
+        };
+        Ok(Moved::Chat { chat, head: Head { sequence: self.head, last_message, message_ttl } })
+    }
+}
+
+impl PairRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let [one, other] = self.user_ids;
+        let pair = DirectPair::new(one, other).with_context(|| format!("`{one}` is no pair with themselves"))?;
+        Ok(Moved::Pair { pair, chat_id: self.chat_id })
+    }
+}
+
+impl MemberRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { chat_id, user_id, role, joined_at, muted_until, delivered, read } = self;
+        ensure!(read <= delivered, "read up to {read} and delivered up to {delivered}");
+        let watermarks = Watermarks { delivered, read };
+        Ok(Moved::Member { chat_id, member: Member { user_id, role, joined_at, muted_until }, watermarks })
+    }
+}
+
+impl MessageRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        ensure!(self.sequence > Sequence::ZERO, "sequences begin at 1");
+        Ok(Moved::Message(Message {
+            message_id: self.message_id,
+            chat_id: self.chat_id,
+            sequence: self.sequence,
+            sender_id: self.sender_id,
+            client_message_id: self.client_message_id,
+            content: self.content.try_into()?,
+            content_type: self.content_type,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+        }))
+    }
+}
+
+impl SendRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        ensure!(self.sequence > Sequence::ZERO, "sequences begin at 1");
+        let Self { chat_id, sender_id, client_message_id, message_id, sequence, created_at, fingerprint } = self;
+        let fingerprint = unhex("fingerprint", &fingerprint)?;
+        let receipt = Receipt { message_id, sequence, created_at };
+        Ok(Moved::Send(MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint }))
+    }
+}
+
+/// The bytes of a field. What it says instead is not repeated: it may be a secret.
+fn unhex<const N: usize>(field: &str, text: &str) -> anyhow::Result<[u8; N]> {
+    let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
+    let bytes = bytes.filter(|_| is_hex && text.len() == 2 * N).and_then(|bytes| bytes.try_into().ok());
+    bytes.with_context(|| format!("`{field}` is not {N} bytes in lower-case hexadecimal digits"))
+}

@@ -32,9 +32,9 @@
 //! | `POST /backup` | answers with a backup of the store, keys included | one machine |
 //! | `POST /dead-letters/{id}/redeliver`, `DELETE /dead-letters/{id}` | delivers a dead letter again; forgets it | role `api` |
 //!
-//! Whatever is no GET is an action, and so is looking at what somebody wrote: it is written into `admin-audit.jsonl` of the data directory before it is done, and what
-//! came of it after; where that cannot be written it is refused. A process that is not the right one for a question or an
-//! action says so, and which one is.
+//! Whatever is no GET is an action, and so is looking at what somebody wrote: it is written into `admin-audit.jsonl` of the
+//! data directory before it is done, and what came of it after; where that cannot be written it is refused. A process that
+//! is not the right one for a question or an action says so, and which one is.
 
 mod accounts;
 mod audit_trail;

@@ -109,6 +109,7 @@ impl Gateway {
                 return false;
             }
         }
+        self.hub.watches.handle_beat();
         let mut is_any_owed = false;
         self.hub.for_each(|peer| is_any_owed |= peer.owes_route());
         if self.refresh_routes(turn).await > 0 && !is_any_owed {
@@ -141,7 +142,7 @@ impl Gateway {
         if lost > 0 {
             info!(connections = lost, "routes were lost; their clients sync");
             counter!("tidings_gateway_routes_lost_total").increment(lost as u64);
-            self.hub.watches.doubt_all();
+            self.hub.watches.handle_loss();
         }
         lost
     }

@@ -1,5 +1,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ const GATHER: Duration = Duration::from_millis(100);
 /// How long to wait after looks that have failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const SHARDS: usize = 64;
+/// Beats after a loss of routes at which everybody is looked at once more. Other gateways write theirs anew within a beat of
+/// their own; until then their users look as if they were gone, and nobody announces that they never were.
+const LOOKS_AFTER_LOSS: u32 = 2;
 
 /// Who on this gateway watches whom, and what each was last shown.
 ///
@@ -36,6 +40,8 @@ pub(crate) struct Watches {
     /// Users to be looked at again; each of them is watched, or was a moment ago.
     doubted: Mutex<BTreeSet<UserId>>,
     is_doubted: Notify,
+    /// At how many of the next beats everybody is looked at again.
+    looks_owed: AtomicU32,
 }
 
 /// One connection that watches a user.
@@ -70,6 +76,7 @@ impl Default for Watches {
             hasher: RandomState::new(),
             doubted: Mutex::default(),
             is_doubted: Notify::new(),
+            looks_owed: AtomicU32::new(0),
         }
     }
 }
@@ -169,6 +176,20 @@ impl Watches {
             }
         }
         self.doubt(user_ids);
+    }
+
+    /// Takes note that routes were lost, those of other gateways perhaps among them.
+    pub(crate) fn handle_loss(&self) {
+        self.looks_owed.store(LOOKS_AFTER_LOSS, Ordering::Relaxed);
+        self.doubt_all();
+    }
+
+    /// Takes note of a beat.
+    pub(crate) fn handle_beat(&self) {
+        let owed = self.looks_owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |owed| owed.checked_sub(1));
+        if owed.is_ok() {
+            self.doubt_all();
+        }
     }
 
     /// Puts everybody who is watched in doubt: news of them may have been lost.

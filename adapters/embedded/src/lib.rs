@@ -23,6 +23,7 @@ mod dead_letters;
 mod directory;
 mod error;
 mod expiry;
+mod filling;
 mod keys;
 mod last_seen;
 mod limit;
@@ -50,6 +51,7 @@ mod contract;
 
 pub use config::Config;
 pub use directory::OpenError;
+pub use filling::{Filled, Filling};
 pub use limit::{LimitError, StoreLimit, store_limit};
 pub use migrate::OlderStore;
 pub use ports::Health;

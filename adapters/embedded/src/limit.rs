@@ -57,7 +57,7 @@ pub enum LimitError {
 
 /// Measures the store and the raw disk in `directory`, one after the other, for `time` each, and leaves the files there.
 pub async fn store_limit(directory: &Path, in_flight: usize, time: Duration) -> Result<StoreLimit, LimitError> {
-    let store = EmbeddedStore::open(directory, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))?;
+    let store = open(directory)?;
     let sender_id = RandomIds.ulid().into();
     let mut chats = vec![];
     for _ in 0..CHATS {
@@ -80,7 +80,12 @@ pub async fn store_limit(directory: &Path, in_flight: usize, time: Duration) -> 
     Ok(StoreLimit { in_flight, store_sends_per_second, longest_send, raw_sends_per_second })
 }
 
-async fn new_chat(store: &EmbeddedStore, owner: UserId) -> Result<ChatId, StoreError> {
+pub(crate) fn open(directory: &Path) -> Result<EmbeddedStore, OpenError> {
+    EmbeddedStore::open(directory, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
+}
+
+/// A chat that its owner is alone in.
+pub(crate) async fn new_chat(store: &EmbeddedStore, owner: UserId) -> Result<ChatId, StoreError> {
     let group = NewGroup {
         chat_id: RandomIds.ulid().into(),
         name: "limit".to_owned().try_into().expect("the name is valid"),
@@ -91,6 +96,21 @@ async fn new_chat(store: &EmbeddedStore, owner: UserId) -> Result<ChatId, StoreE
     Ok(store.create_group(group).await?.chat().chat_id)
 }
 
+/// A message as long as those of `tidings load`.
+pub(crate) fn new_message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
+    NewMessage {
+        chat_id,
+        sender_id,
+        client_message_id: Uuid::new_v4().into(),
+        message_id: RandomIds.ulid().into(),
+        content: Content::try_from("x".repeat(CONTENT_BYTES)).expect("the content is valid"),
+        content_type: ContentType::Text,
+        ttl: None,
+        created_at: SystemClock.now(),
+        origin_connection_id: None,
+    }
+}
+
 /// Sends one message after the other, each after the answer to the one before.
 async fn send_until(
     store: EmbeddedStore,
@@ -98,22 +118,10 @@ async fn send_until(
     sender_id: UserId,
     end: Instant,
 ) -> Result<(u64, Duration), LimitError> {
-    let content = Content::try_from("x".repeat(CONTENT_BYTES)).expect("the content is valid");
     let (mut sends, mut longest) = (0, Duration::ZERO);
     while Instant::now() < end {
-        let message = NewMessage {
-            chat_id,
-            sender_id,
-            client_message_id: Uuid::new_v4().into(),
-            message_id: RandomIds.ulid().into(),
-            content: content.clone(),
-            content_type: ContentType::Text,
-            ttl: None,
-            created_at: SystemClock.now(),
-            origin_connection_id: None,
-        };
         let started = Instant::now();
-        for outcome in store.append(vec![message]).await? {
+        for outcome in store.append(vec![new_message(chat_id, sender_id)]).await? {
             let Appended::New(_) = outcome else { return Err(LimitError::Refused(outcome)) };
             sends += 1;
         }

@@ -56,6 +56,20 @@ fn each_workload_measures_what_it_is_for() {
 }
 
 #[test]
+fn growth_measures_each_step_on_what_the_steps_before_it_stored() {
+    let report = load(&["-w", "growth", "-n", "4", "--messages", "3000"]);
+    for step in ["0 messages in 100 chats", "3,000 messages in 100 chats"] {
+        for name in ["time to ready", "messages delivered", "server CPU per message", "server memory", "on disk"] {
+            assert!(figure(&report, &format!("{step}: {name}")) > 0.0, "{step}: {name}");
+        }
+    }
+    assert!(figure(&report, "3,000 messages in 100 chats: filled") > 0.0);
+    assert!(figure(&report, "server CPU per message, last step / first") > 0.0);
+    assert_eq!(report["latencies"].as_array().unwrap().len(), 2);
+    assert_eq!(report["timeline"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn idle_connections_are_weighed() {
     assert!(figure(&load(&["-w", "idle", "-n", "50"]), "server memory after") > 0.0);
 }

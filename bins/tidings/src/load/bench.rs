@@ -46,6 +46,11 @@ impl Bench {
         &self.target
     }
 
+    /// The server, to be started again between two windows.
+    pub(super) fn target_mut(&mut self) -> &mut Target {
+        &mut self.target
+    }
+
     pub(super) fn into_target(self) -> Target {
         self.progress.finish_and_clear();
         self.target

@@ -50,7 +50,7 @@ pub(crate) struct LoadArgs {
     /// Where a server that is started here keeps its data: a disk like the one it would have in earnest.
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "url")]
     data_dir: PathBuf,
-    /// How long is measured [default: 60 for idle and connections, else 10]
+    /// How long is measured [default: 60 for idle and connections, 5 in each step of growth, else 10]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
     /// How long the load runs before that [default: 20 for connections, else 2]
@@ -65,7 +65,8 @@ pub(crate) struct LoadArgs {
     /// Messages a second in `group` and `witness`, operations a second in `mixed` [default: group as fast as they are delivered, witness 100, mixed 1000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: Option<u32>,
-    /// Messages in each chat of `catch-up` (1000) or `inbox` (100), or in the chat of `history` (20000).
+    /// Messages in each chat of `catch-up` (1000) or `inbox` (100), in the chat of `history` (20000), or in all chats of the
+    /// last step of `growth` (10000000).
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     messages: Option<u32>,
     /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
@@ -111,6 +112,8 @@ pub(crate) enum Workload {
     History,
     /// The first page of inboxes of 1000 chats, short and long ones.
     Inbox,
+    /// `pairs` on a store that is filled further in each step, up to 10,000,000 messages: what its size costs.
+    Growth,
     /// 20 people on the SDK in groups, whose history is written down and checked.
     Witness,
 }
@@ -130,12 +133,13 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
         // Those who have come are announced first, which is no part of what it costs that they stay.
         Workload::Connections => (20, 60),
         Workload::Idle => (2, 60),
+        Workload::Growth => (2, 5),
         _ => (2, 10),
     };
     let [warmup, time] =
         [arguments.warmup.unwrap_or(warmup), arguments.seconds.unwrap_or(seconds)].map(Duration::from_secs);
-    let bench = Bench::new(target, warmup, time);
-    let mut report = workloads::run(&bench, &arguments).await?;
+    let mut bench = Bench::new(target, warmup, time);
+    let mut report = workloads::run(&mut bench, &arguments).await?;
     report.command = command_line();
     bench.into_target().stop().await?;
     if arguments.store_limit {

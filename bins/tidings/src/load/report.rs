@@ -59,6 +59,8 @@ pub(super) struct StoreFigures {
 
 /// The class of the embedded store, which every server of ours has.
 const DURABILITY: &str = "D2: fsynced before the ack";
+/// Room for the names of figures, if none is longer.
+const FIGURE_WIDTH: usize = 44;
 const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
 impl Report {
@@ -118,8 +120,9 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.setup)?;
         writeln!(f, "{}, measured for {:.1} s", self.durability, self.seconds)?;
         writeln!(f, "{}\n", self.command)?;
+        let width = self.figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0).max(FIGURE_WIDTH);
         for Figure { name, value, unit } in &self.figures {
-            writeln!(f, "{name:<44} {:>12} {unit}", grouped(*value))?;
+            writeln!(f, "{name:<width$} {:>12} {unit}", grouped(*value))?;
         }
         if !self.latencies.is_empty() {
             writeln!(f, "\n{:<28} {:>10} {:>9} {:>9} {:>9}", "ms", "count", "p50", "p95", "p99")?;
@@ -134,8 +137,13 @@ impl fmt::Display for Report {
         }
         if let Some(store) = &self.store {
             writeln!(f, "\nwith {} sends in flight, in the same directory:", store.in_flight)?;
-            writeln!(f, "{:<44} {:>12} sends/s", "the store alone", grouped(store.store_sends_per_second))?;
-            writeln!(f, "{:<44} {:>12} sends/s", "append and fdatasync alone", grouped(store.raw_sends_per_second))?;
+            writeln!(f, "{:<width$} {:>12} sends/s", "the store alone", grouped(store.store_sends_per_second))?;
+            writeln!(
+                f,
+                "{:<width$} {:>12} sends/s",
+                "append and fdatasync alone",
+                grouped(store.raw_sends_per_second)
+            )?;
         }
         let Integrity { lost, doubled, reordered } = self.integrity;
         writeln!(f, "\nlost {lost}, doubled {doubled}, reordered {reordered}")
@@ -147,7 +155,13 @@ pub(super) fn grouped(value: f64) -> String {
     if value.abs() < 100.0 {
         return format!("{value:.2}");
     }
-    let digits = format!("{:.0}", value.abs());
+    let text = whole(value.abs().round() as u64);
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+/// A whole number in groups of three.
+pub(super) fn whole(number: u64) -> String {
+    let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {
         if n > 0 && (digits.len() - n).is_multiple_of(3) {
@@ -155,7 +169,7 @@ pub(super) fn grouped(value: f64) -> String {
         }
         text.push(digit);
     }
-    if value < 0.0 { format!("-{text}") } else { text }
+    text
 }
 
 #[cfg(test)]

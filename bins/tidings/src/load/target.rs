@@ -1,6 +1,6 @@
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -27,8 +27,11 @@ const LIMITS: [&str; 14] = [
     "SYNC",
     "TYPING",
 ];
-const START_TIMEOUT: Duration = Duration::from_secs(20);
-const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longer than anybody would wait: how long a full store takes to open is a figure, and not a failure.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Where in its directory a server keeps its data.
+const DATA: &str = "data";
 /// Clock ticks of `/proc/<pid>/stat` in a second, on every Linux we run on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -41,9 +44,7 @@ pub(super) enum Target {
 }
 
 pub(super) struct OwnServer {
-    base_url: String,
-    child: Child,
-    pid: u32,
+    process: Process,
     directory: TempDir,
 }
 
@@ -60,11 +61,74 @@ impl Target {
             .prefix("tidings-load-")
             .tempdir_in(parent)
             .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
-        let log = std::fs::File::create(directory.path().join("server.log"))?;
+        let process = Process::start(directory.path()).await?;
+        Ok(Self::Own(Box::new(OwnServer { process, directory })))
+    }
+
+    /// Stops our own server, has something done to the store that it leaves, and starts it on that again. Returns what was
+    /// done, and how long the server took to be ready.
+    pub(super) async fn restart<T>(
+        &mut self,
+        meanwhile: impl AsyncFnOnce(&Path) -> anyhow::Result<T>,
+    ) -> anyhow::Result<(T, Duration)> {
+        let Self::Own(server) = self else {
+            bail!("a server that runs already is not stopped for a load; leave out --url");
+        };
+        let OwnServer { process, directory } = &mut **server;
+        process.stop().await?;
+        let done = meanwhile(&directory.path().join(DATA)).await?;
+        let started = Instant::now();
+        *process = Process::start(directory.path()).await?;
+        Ok((done, started.elapsed()))
+    }
+
+    pub(super) fn base_url(&self) -> &str {
+        match self {
+            Self::Running { base_url } => base_url,
+            Self::Own(server) => &server.process.base_url,
+        }
+    }
+
+    /// CPU seconds that the server has used, if it is ours.
+    pub(super) fn cpu_seconds(&self) -> Option<f64> {
+        let Self::Own(server) = self else { return None };
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.pid)).ok()?;
+        cpu_seconds(&stat)
+    }
+
+    /// Memory that the server holds, in KiB, if it is ours.
+    pub(super) fn memory_kib(&self) -> Option<u64> {
+        let Self::Own(server) = self else { return None };
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+
+    /// Stops our own server in order, and removes what it stored.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        let Self::Own(server) = self else { return Ok(()) };
+        let OwnServer { mut process, directory } = *server;
+        process.stop().await?;
+        directory.close().context("cannot remove what the server stored")
+    }
+}
+
+/// A server that runs.
+struct Process {
+    base_url: String,
+    child: Child,
+    pid: u32,
+}
+
+impl Process {
+    /// Starts a server that keeps its data in `directory`, and waits until it is ready.
+    async fn start(directory: &Path) -> anyhow::Result<Self> {
+        let log_path = directory.join("server.log");
+        let log = std::fs::File::create(&log_path)?;
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
-            .arg(directory.path().join("data"))
+            .arg(directory.join(DATA))
             .env("TIDINGS_LOG__LEVEL", "warn")
             .envs(LIMITS.map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0")))
             .stdin(Stdio::null())
@@ -73,46 +137,18 @@ impl Target {
             .kill_on_drop(true);
         let mut child = command.spawn().context("cannot start a server")?;
         let stdout = child.stdout.take().context("the server has no standard output")?;
-        let base_url = match timeout(START_TIMEOUT, address(stdout)).await {
-            Ok(Some(base_url)) => base_url,
-            _ => {
-                let log = std::fs::read_to_string(directory.path().join("server.log")).unwrap_or_default();
-                bail!("the server did not start:\n{log}");
-            }
+        let Ok(Some(base_url)) = timeout(START_TIMEOUT, address(stdout)).await else {
+            let log = std::fs::read_to_string(log_path).unwrap_or_default();
+            bail!("the server did not start:\n{log}");
         };
         let pid = child.id().context("the server has ended already")?;
-        Ok(Self::Own(Box::new(OwnServer { base_url, child, pid, directory })))
+        Ok(Self { base_url, child, pid })
     }
 
-    pub(super) fn base_url(&self) -> &str {
-        match self {
-            Self::Running { base_url } => base_url,
-            Self::Own(server) => &server.base_url,
-        }
-    }
-
-    /// CPU seconds that the server has used, if it is ours.
-    pub(super) fn cpu_seconds(&self) -> Option<f64> {
-        let Self::Own(server) = self else { return None };
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.pid)).ok()?;
-        cpu_seconds(&stat)
-    }
-
-    /// Memory that the server holds, in KiB, if it is ours.
-    pub(super) fn memory_kib(&self) -> Option<u64> {
-        let Self::Own(server) = self else { return None };
-        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse().ok()
-    }
-
-    /// Stops our own server in order, and removes what it stored.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
-        let Self::Own(server) = self else { return Ok(()) };
-        let OwnServer { mut child, pid, directory, .. } = *server;
-        kill(Pid::from_raw(pid as i32), Signal::SIGTERM).context("cannot stop the server")?;
-        let status = timeout(STOP_TIMEOUT, child.wait()).await.context("the server did not stop")??;
-        directory.close().context("cannot remove what the server stored")?;
+    /// Stops it in order.
+    async fn stop(&mut self) -> anyhow::Result<()> {
+        kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM).context("cannot stop the server")?;
+        let status = timeout(STOP_TIMEOUT, self.child.wait()).await.context("the server did not stop")??;
         ensure!(status.success(), "the server ended with {status}");
         Ok(())
     }

@@ -186,6 +186,11 @@ async fn prepare(log: &dyn EventLog, group: &str, from: Beginning, force: bool) 
     Ok(Prepared { group: group.to_owned(), events: log.lag(group).await? })
 }
 
+/// The groups that the service itself consumes as.
+pub fn own_groups() -> [&'static str; OWN_GROUPS.len()] {
+    OWN_GROUPS.map(|(group, _)| group)
+}
+
 /// The role whose processes consume as a group, if it is one of the service's own.
 fn role_of(group: &str) -> Option<&'static str> {
     OWN_GROUPS.iter().find(|(own, _)| *own == group).map(|(_, role)| *role)

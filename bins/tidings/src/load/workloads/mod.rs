@@ -3,6 +3,7 @@
 mod catch_up;
 mod connections;
 mod group;
+mod growth;
 mod history;
 mod hot_chat;
 mod idle;
@@ -25,7 +26,7 @@ use super::users::PARALLEL;
 use super::{LoadArgs, Workload};
 
 /// Runs a workload to its end.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
     match arguments.workload {
         Workload::Pairs => pairs::run(bench, arguments, 1).await,
         Workload::PairsDeep => pairs::run(bench, arguments, 16).await,
@@ -38,6 +39,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         Workload::Mixed => mixed::run(bench, arguments).await,
         Workload::History => history::run(bench, arguments).await,
         Workload::Inbox => inbox::run(bench, arguments).await,
+        Workload::Growth => growth::run(bench, arguments).await,
         Workload::Witness => witness::run(bench, arguments).await,
     }
 }

@@ -15,8 +15,33 @@ use super::super::users::{LoadChat, pair_up, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::{connect_all, join};
 
+/// What pairs have shown.
+pub(super) struct Measured {
+    pub(super) chats: usize,
+    pub(super) window: Window,
+    pub(super) observed: Observed,
+    pub(super) tally: Tally,
+}
+
 /// Direct chats with `depth` messages in flight in each: sent, and not yet both acknowledged and pushed.
 pub(super) async fn run(bench: &Bench, arguments: &LoadArgs, depth: usize) -> anyhow::Result<Report> {
+    let Measured { chats, window, observed, tally } = measure(bench, arguments, depth).await?;
+    let workload = if depth == 1 { Workload::Pairs } else { Workload::PairsDeep };
+    let setup = format!("{chats} direct chats, {depth} in flight in each");
+    let mut report = Report::new(workload, setup, window.seconds());
+    report.server = observed.server;
+    report.timeline = observed.timeline;
+    report.in_flight = chats * depth;
+    report.integrity = tally.integrity;
+    report.rate("messages delivered", tally.deliveries.count(), "msg/s");
+    report.figure("sends refused", tally.refused as f64, "");
+    report.latency("send to ack", &tally.acks);
+    report.latency("send to delivery", &tally.deliveries);
+    Ok(report)
+}
+
+/// Has new pairs work in a window.
+pub(super) async fn measure(bench: &Bench, arguments: &LoadArgs, depth: usize) -> anyhow::Result<Measured> {
     let users = sign_up(bench.base_url(), arguments.users_or(200) / 2 * 2, &bench.progress).await?;
     let chats = pair_up(&users).await?;
     let mut peers = connect_all(bench, &users).await?.into_iter();
@@ -27,20 +52,9 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs, depth: usize) -> an
             tasks.spawn(Pair::new(sender, receiver, *chat, depth).work(window, bench.counter()));
         }
     }
-    let Observed { server, timeline } = bench.observe(window).await;
+    let observed = bench.observe(window).await;
     let tally = join(tasks).await?;
-    let workload = if depth == 1 { Workload::Pairs } else { Workload::PairsDeep };
-    let setup = format!("{} direct chats, {depth} in flight in each", chats.len());
-    let mut report = Report::new(workload, setup, window.seconds());
-    report.server = server;
-    report.timeline = timeline;
-    report.in_flight = chats.len() * depth;
-    report.integrity = tally.integrity;
-    report.rate("messages delivered", tally.deliveries.count(), "msg/s");
-    report.figure("sends refused", tally.refused as f64, "");
-    report.latency("send to ack", &tally.acks);
-    report.latency("send to delivery", &tally.deliveries);
-    Ok(report)
+    Ok(Measured { chats: chats.len(), window, observed, tally })
 }
 
 /// Both ends of one chat, in one task.

@@ -1,17 +1,22 @@
 //! What the checks share: the tree, the programs that tests run, and the requirements that tests name.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{env, fs, io};
 
 mod programs;
 pub mod spec;
 
-pub use programs::{Program, find_in_path};
+pub use programs::{Program, cache, find_in_path};
 
 /// The directory of the root manifest.
 pub fn workspace_root() -> PathBuf {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest_dir.parent().expect("xtask is a directory of the workspace").to_owned()
+}
+
+/// Where cargo puts what it builds of this tree.
+pub fn target_directory() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
 
 /// All files of the tree whose names end with `suffix`, in order; nothing that was built or fetched.

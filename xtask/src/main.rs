@@ -3,6 +3,7 @@ use std::env;
 use anyhow::{Context, bail};
 use xtask::Program;
 
+mod bench;
 mod ci;
 mod fuzz;
 mod provide;
@@ -21,10 +22,11 @@ fn main() -> anyhow::Result<()> {
         ["engines", ref names @ ..] => engines(&names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?),
         ["audit"] => supply_chain::audit(),
         ["sbom"] => supply_chain::sbom(),
+        ["bench", ref arguments @ ..] => bench::run(arguments),
         ["fuzz", ref arguments @ ..] => fuzz::run(arguments),
         ["sim", ref arguments @ ..] => ci::simulate(arguments),
         _ => bail!(
-            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | audit | sbom | fuzz [--minutes N] [TARGET...] | sim [--help]"
+            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | audit | sbom | fuzz [--minutes N] [TARGET...] | sim [--help] | bench [--help]"
         ),
     }
 }

@@ -82,14 +82,9 @@ impl Program {
         VERSIONS.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// Its directory in the cache, which is outside the tree so that all trees of a machine share it; none if the program
-    /// does not come from there, or if nobody says where this machine keeps its caches.
+    /// Its directory in the cache; none if the program does not come from there, or if there is no cache.
     pub fn directory(self) -> Option<PathBuf> {
-        let caches = env::var_os("XDG_CACHE_HOME")
-            .filter(|path| !path.is_empty())
-            .map(PathBuf::from)
-            .or_else(|| Some(env::home_dir()?.join(".cache")))?;
-        Some(caches.join("tidings-engines").join(format!("{}-{}", self.name(), self.version()?)))
+        Some(cache()?.join(format!("{}-{}", self.name(), self.version()?)))
     }
 
     /// The file to run, if it is there.
@@ -99,6 +94,13 @@ impl Program {
             _ => Some(self.directory()?.join("bin").join(self.name())).filter(|path| path.is_file()),
         }
     }
+}
+
+/// Where programs are kept, outside the tree so that all trees of a machine share them; none if nobody says where this
+/// machine keeps its caches.
+pub fn cache() -> Option<PathBuf> {
+    let caches = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    Some(caches.or_else(|| Some(env::home_dir()?.join(".cache")))?.join("tidings-engines"))
 }
 
 /// The program of the machine with this name, if there is one.

@@ -2,7 +2,6 @@
 //!
 //! What is said on the way goes to the standard error: the standard output of `cargo xtask engines` is for scripts.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -24,6 +23,8 @@ const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
 /// As shipped, these take many minutes of a processor to build, tansu half an hour. We want them soon rather than fast.
 const QUICK_PROFILE: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
+
+const NO_CACHE: &str = "neither XDG_CACHE_HOME nor HOME says where to keep programs";
 
 /// Where the programs that are written in Python begin.
 const CFN_LINT: &str = "from cfnlint.runner import main; main()";
@@ -108,28 +109,42 @@ pub(crate) fn cargo_deny() -> anyhow::Result<()> {
     program(Program::CargoDeny).map(drop)
 }
 
-/// Fills a program's directory of the cache, wholly or not at all, whoever else is at it.
+/// Provides the binary of a commit of ours as it is shipped, and says where it is.
+pub(crate) fn tidings_of(commit: &str) -> anyhow::Result<PathBuf> {
+    let directory = xtask::cache().context(NO_CACHE)?.join(format!("tidings-release-{commit}"));
+    fill(&directory, "tidings", |root| build_commit(commit, root, &["build", "--locked", "--release"], "release"))?;
+    Ok(directory.join("bin").join("tidings"))
+}
+
+/// Fills a program's directory of the cache.
 fn into_cache(program: Program, install: impl FnOnce(&str, &Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let version = program.version().expect("what is cached has a version");
-    let directory = program.directory().context("neither XDG_CACHE_HOME nor HOME says where to keep programs")?;
+    fill(&program.directory().context(NO_CACHE)?, program.name(), |root| {
+        install(version, root)?;
+        let path = root.join("bin").join(program.name());
+        // One that is a command of cargo's has no version of its own.
+        let question = if program == Program::CargoCyclonedx { "--help" } else { "--version" };
+        ensure!(answers(&path, &[question]), "`{}` was installed and does not run", path.display());
+        Ok(())
+    })
+}
+
+/// Fills a directory of the cache, which holds a program of this name, wholly or not at all, whoever else is at it.
+fn fill(directory: &Path, name: &str, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let cache = directory.parent().expect("it is a directory of the cache");
     fs::create_dir_all(cache).with_context(|| format!("the cache `{}` cannot be made", cache.display()))?;
     let lock = File::create(directory.with_added_extension("lock"))?;
     lock.lock()?;
-    if program.find().is_some() {
+    if directory.join("bin").join(name).is_file() {
         return Ok(());
     }
-    eprintln!("==> {} {version} is not there and will be installed, once, which takes minutes", program.name());
+    eprintln!("==> `{}` is not there and will be filled, once, which takes minutes", directory.display());
     let partial = directory.with_added_extension("partial");
-    for leftover in [&partial, &directory] {
+    for leftover in [&partial, directory] {
         remove(leftover)?;
     }
-    install(version, &partial)?;
-    let path = partial.join("bin").join(program.name());
-    // One that is a command of cargo's has no version of its own.
-    let question = if program == Program::CargoCyclonedx { "--help" } else { "--version" };
-    ensure!(answers(&path, &[question]), "`{}` was installed and does not run", path.display());
-    fs::rename(&partial, &directory).with_context(|| format!("`{}` cannot be renamed", partial.display()))
+    install(&partial)?;
+    fs::rename(&partial, directory).with_context(|| format!("`{}` cannot be renamed", partial.display()))
 }
 
 fn cargo_install(package: &[&str], profile: &[(&str, &str)], root: &Path) -> anyhow::Result<()> {
@@ -177,8 +192,7 @@ fn chart_render(root: &Path) -> anyhow::Result<()> {
     remove(&cache)
 }
 
-/// Builds a commit of this repository, away from the tree, among what was built of the tree: most of it is the same. What
-/// is put over our own `tidings` there is put back by the next build.
+/// Builds the release before this one as tests want it.
 fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
     let tree = xtask::workspace_root();
     let is_there = answers("git", &["-C", &tree.to_string_lossy(), "cat-file", "-e", &format!("{commit}^{{commit}}")]);
@@ -187,18 +201,25 @@ fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
         "commit {commit}, the release before this one, is not in this clone, which may be shallow; fetch it with \
          `git fetch --unshallow`, or `git fetch origin {commit}`"
     );
+    // A test of it is built as well, because what it stands on is then built as for ours.
+    build_commit(commit, root, &["test", "--locked", "--workspace", "--no-run", "--test", "readme"], "debug")
+}
+
+/// Builds a commit of this repository, away from the tree, among what was built of the tree: most of it is the same. What
+/// is put over our own `tidings` there is put back by the next build.
+fn build_commit(commit: &str, root: &Path, build: &[&str], profile: &str) -> anyhow::Result<()> {
+    let tree = xtask::workspace_root();
     let (source, archive) = (root.join("source"), root.join("source.tar"));
     fs::create_dir_all(&source)?;
     call(Command::new("git").arg("-C").arg(&tree).args(["archive", "--output"]).arg(&archive).arg(commit))?;
     call(Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&source))?;
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| tree.join("target"), PathBuf::from);
-    // A test of it is built as well, because what it stands on is then built as for ours.
-    let mut build = Command::new("cargo");
-    build.args(["test", "--locked", "--workspace", "--no-run", "--test", "readme"]).current_dir(&source);
-    call(build.env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0"))?;
+    let target = xtask::target_directory();
+    let mut cargo = Command::new("cargo");
+    cargo.args(build).current_dir(&source).env("CARGO_TARGET_DIR", &target).env("CARGO_INCREMENTAL", "0");
+    call(&mut cargo)?;
     let bin = root.join("bin");
     fs::create_dir_all(&bin)?;
-    fs::copy(target.join("debug").join("tidings"), bin.join("tidings"))?;
+    fs::copy(target.join(profile).join("tidings"), bin.join("tidings"))?;
     fs::remove_file(archive)?;
     remove(&source)
 }

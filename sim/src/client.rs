@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::history::{Client, Entry, Op, Seen, fingerprint};
-use axum::extract::ws::Message;
 use domain::{ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -26,7 +25,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::bugs::Bug;
 use crate::rest::Call;
-use crate::socket::{self, ClientSocket};
+use crate::socket::{self, ClientSocket, Frame};
 use crate::trace::{Actor, What};
 use crate::world::World;
 
@@ -151,7 +150,7 @@ async fn next(opening: &mut Option<BoxFuture<'static, Opened>>) -> Opened {
     }
 }
 
-async fn read(socket: &mut Option<ClientSocket>) -> Option<Message> {
+async fn read(socket: &mut Option<ClientSocket>) -> Option<Frame> {
     match socket {
         Some(socket) => socket.next().await,
         None => std::future::pending().await,
@@ -306,21 +305,23 @@ impl Device {
         }
     }
 
-    fn handle_frame(&mut self, frame: Option<Message>) {
+    fn handle_frame(&mut self, frame: Option<Frame>) {
         if Instant::now() < self.dawdles_until {
             self.reads_at = Instant::now() + DAWDLING;
         }
         let ended = match frame {
-            Some(Message::Text(text)) => {
-                let has_skipped = self.see(&text);
+            Some(Frame::Text(text)) => {
+                let text = std::str::from_utf8(&text).expect("frames are JSON, which is UTF-8");
+                let has_skipped = self.see(text);
                 if has_skipped && self.world.has(Bug::WatermarkByMaximum) {
                     return self.restart();
                 }
-                return self.session.handle_text(now(), &text);
+                return self.session.handle_text(now(), text);
             }
-            Some(Message::Close(Some(close))) => Ended::Closed { code: close.code, reason: close.reason.to_string() },
-            Some(Message::Close(None)) | None => Ended::Lost,
-            Some(_) => return,
+            Some(Frame::Close(Some(reason))) => {
+                Ended::Closed { code: reason.code(), reason: reason.as_str().to_owned() }
+            }
+            Some(Frame::Close(None)) | None => Ended::Lost,
         };
         self.socket = None;
         self.lost(&format!("{ended:?}"));

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message};
+use bytes::Bytes;
 use domain::{ConnectionId, UserId};
 use futures_util::{Sink, Stream};
+use gateway::{Incoming, Outgoing, SocketError};
 use protocol::CloseReason;
 use protocol::frame::{Outbound, ServerFrame};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -16,6 +17,13 @@ use crate::world::World;
 
 /// Bytes on their way to a client before its gateway has to wait.
 const WINDOW_BYTES: usize = 64 * 1024;
+
+/// What one end tells the other.
+pub(crate) enum Frame {
+    Text(Bytes),
+    /// The end of the connection; a gateway may say why.
+    Close(Option<CloseReason>),
+}
 
 /// A connection between a client and a gateway: frames in order, each after a while, until it is cut.
 #[derive(Default)]
@@ -38,7 +46,7 @@ struct Pipe(Mutex<Flow>);
 
 #[derive(Default)]
 struct Flow {
-    frames: VecDeque<(Instant, Message)>,
+    frames: VecDeque<(Instant, Frame)>,
     bytes: usize,
     is_cut: bool,
     reader: Option<Waker>,
@@ -59,22 +67,22 @@ impl Pipe {
         }
     }
 
-    fn push(&self, delay: Duration, message: Message) {
+    fn push(&self, delay: Duration, frame: Frame) {
         let mut flow = self.lock();
         if flow.is_cut {
             return;
         }
         // In order, however long each takes.
         let at = flow.frames.back().map_or(Instant::now() + delay, |(at, _)| (*at).max(Instant::now() + delay));
-        flow.bytes += len(&message);
-        flow.frames.push_back((at, message));
+        flow.bytes += frame.len();
+        flow.frames.push_back((at, frame));
         if let Some(waker) = flow.reader.take() {
             waker.wake();
         }
     }
 
     /// The next frame that has arrived; `None` if the connection is cut.
-    fn poll_pop(&self, cx: &mut Context<'_>, timer: &mut Pin<Box<Sleep>>) -> Poll<Option<Message>> {
+    fn poll_pop(&self, cx: &mut Context<'_>, timer: &mut Pin<Box<Sleep>>) -> Poll<Option<Frame>> {
         loop {
             let mut flow = self.lock();
             if flow.is_cut {
@@ -88,20 +96,22 @@ impl Pipe {
                 std::task::ready!(timer.as_mut().poll(cx));
                 continue;
             }
-            let (_, message) = flow.frames.pop_front().expect("there is a first one");
-            flow.bytes -= len(&message);
+            let (_, frame) = flow.frames.pop_front().expect("there is a first one");
+            flow.bytes -= frame.len();
             if let Some(waker) = flow.writer.take() {
                 waker.wake();
             }
-            return Poll::Ready(Some(message));
+            return Poll::Ready(Some(frame));
         }
     }
 }
 
-fn len(message: &Message) -> usize {
-    match message {
-        Message::Text(text) => text.len(),
-        _ => 0,
+impl Frame {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Close(_) => 0,
+        }
     }
 }
 
@@ -153,12 +163,12 @@ impl World {
 
 impl ClientSocket {
     pub(crate) fn send(&self, text: String) {
-        self.link.up.push(self.world.latency(), Message::Text(text.into()));
+        self.link.up.push(self.world.latency(), Frame::Text(text.into()));
     }
 
     /// Says goodbye.
     pub(crate) fn close(&self) {
-        self.link.up.push(self.world.latency(), Message::Close(None));
+        self.link.up.push(self.world.latency(), Frame::Close(None));
     }
 
     pub(crate) fn cut(&self) {
@@ -166,13 +176,13 @@ impl ClientSocket {
     }
 
     /// The next frame; `None` if the connection is cut. Cancelling it loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Message> {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
         std::future::poll_fn(|cx| self.link.down.poll_pop(cx, &mut self.timer)).await
     }
 }
 
 impl Stream for GatewaySocket {
-    type Item = Result<Message, axum::Error>;
+    type Item = Result<Incoming, SocketError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -182,17 +192,22 @@ impl Stream for GatewaySocket {
             let _ = this.timer.as_mut().poll(cx);
             return Poll::Pending;
         }
-        this.link.up.poll_pop(cx, &mut this.timer).map(|message| message.map(Ok))
+        this.link.up.poll_pop(cx, &mut this.timer).map(|frame| {
+            Some(Ok(match frame? {
+                Frame::Text(text) => Incoming::Text(text.try_into().expect("clients say what is UTF-8")),
+                Frame::Close(_) => Incoming::Close,
+            }))
+        })
     }
 }
 
-impl Sink<Message> for GatewaySocket {
-    type Error = axum::Error;
+impl Sink<Outgoing> for GatewaySocket {
+    type Error = SocketError;
 
-    fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+    fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
         let mut flow = self.link.down.lock();
         if flow.is_cut {
-            return Poll::Ready(Err(axum::Error::new("the connection is cut")));
+            return Poll::Ready(Err(SocketError::Failed("the connection is cut".into())));
         }
         if flow.bytes >= WINDOW_BYTES {
             flow.writer = Some(cx.waker().clone());
@@ -201,36 +216,38 @@ impl Sink<Message> for GatewaySocket {
         Poll::Ready(Ok(()))
     }
 
-    fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), axum::Error> {
-        match &message {
-            Message::Text(text) => {
+    fn start_send(mut self: Pin<&mut Self>, frame: Outgoing) -> Result<(), SocketError> {
+        let frame = match frame {
+            Outgoing::Text(frame) => {
+                let text = frame.text();
+                let said = std::str::from_utf8(&text).expect("frames are JSON, which is UTF-8");
                 if self.connection.is_none()
-                    && let Ok(Outbound { frame: ServerFrame::ConnectionEstablished(first), .. }) = Outbound::parse(text)
+                    && let Ok(Outbound { frame: ServerFrame::ConnectionEstablished(first), .. }) = Outbound::parse(said)
                 {
                     self.connection = Some(first.connection_id);
                 }
                 if let Some(connection) = self.connection {
-                    self.world.written(self.user_id, connection, text);
+                    self.world.written(self.user_id, connection, said);
                 }
+                Frame::Text(text)
             }
-            Message::Close(Some(CloseFrame { code, reason })) => {
-                let reason = CloseReason::from_close_frame(*code, reason);
-                if let (Some(CloseReason::SlowConsumer), Some(connection)) = (reason, self.connection) {
+            Outgoing::Close(reason) => {
+                if let (CloseReason::SlowConsumer, Some(connection)) = (reason, self.connection) {
                     self.world.cut_for_slowness(connection);
                 }
+                Frame::Close(Some(reason))
             }
-            _ => {}
-        }
-        self.link.down.push(self.world.latency(), message);
+        };
+        self.link.down.push(self.world.latency(), frame);
         Ok(())
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        self.link.down.push(self.world.latency(), Message::Close(None));
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
+        self.link.down.push(self.world.latency(), Frame::Close(None));
         Poll::Ready(Ok(()))
     }
 }
@@ -239,7 +256,7 @@ impl Drop for GatewaySocket {
     fn drop(&mut self) {
         // A gateway that is done has closed its end; what it wrote last still arrives.
         if !self.process.is_dead() {
-            self.link.down.push(self.world.latency(), Message::Close(None));
+            self.link.down.push(self.world.latency(), Frame::Close(None));
         }
     }
 }

@@ -6,6 +6,7 @@ use xtask::Program;
 mod bench;
 mod ci;
 mod fuzz;
+mod profile;
 mod provide;
 mod supply_chain;
 
@@ -24,9 +25,10 @@ fn main() -> anyhow::Result<()> {
         ["sbom"] => supply_chain::sbom(),
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["fuzz", ref arguments @ ..] => fuzz::run(arguments),
+        ["profile", ref arguments @ ..] => profile::run(arguments),
         ["sim", ref arguments @ ..] => ci::simulate(arguments),
         _ => bail!(
-            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | audit | sbom | fuzz [--minutes N] [TARGET...] | sim [--help] | bench [--help]"
+            "usage: cargo xtask ci | tidy | spec | engines [PROGRAM...] | audit | sbom | fuzz [--minutes N] [TARGET...] | profile WORKLOAD [--seconds N] | sim [--help] | bench [--help]"
         ),
     }
 }

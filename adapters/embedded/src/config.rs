@@ -6,7 +6,8 @@ pub struct Config {
     /// Sealed write-ahead journals on disk above which tables are flushed so that the oldest can go. It bounds how much
     /// a restart has to replay. Less than 64 MiB counts as that.
     pub journal_bytes_max: u64,
-    /// Threads that flush and compact; at least one.
+    /// Threads that flush and compact; at least one. With several of them the engine has one that never compacts and, while
+    /// another does, hands the next compaction round and round: a whole core for nothing (fjall 3.1, `worker_tick`).
     pub workers: usize,
     /// Jobs that may wait for the committer. When it is full, writers wait for room.
     pub queue_len_max: usize,
@@ -29,7 +30,7 @@ impl Default for Config {
         Self {
             cache_bytes: 64 << 20,
             journal_bytes_max: 64 << 20,
-            workers: 2,
+            workers: 1,
             queue_len_max: 4096,
             batch_jobs_max: 1024,
             batch_bytes_max: 1 << 20,

@@ -11,22 +11,24 @@ use crate::EmbeddedStore;
 use crate::blocks;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Counter, Glance, Place, SendKey, Stored, decode_message, encode_message};
+use crate::records::{Counter, Fingerprint, Glance, Place, SendKey, Stored, decode_message, encode_message};
 use crate::tables::{Table, Tables, View};
 use crate::tx::Tx;
 
 #[async_trait]
 impl MessageWriter for EmbeddedStore {
     async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
-        self.write(move |tx| batch.into_iter().map(|new| judge(tx, new)).collect()).await
+        // What needs no table is done here: the committer is the one thread that everybody waits for.
+        let batch: Vec<_> = batch.into_iter().map(|new| (new.fingerprint(), new)).collect();
+        self.write(move |tx| batch.into_iter().map(|(fingerprint, new)| judge(tx, new, fingerprint)).collect()).await
     }
 }
 
 /// Appends one send of a batch. A row that does not decode refuses this send alone: all that a send reads it reads before
 /// it writes, so nothing of it is left, and the others go on.
-fn judge(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
+fn judge(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<Appended, StoreError> {
     let chat_id = new.chat_id;
-    match append(tx, new) {
+    match append(tx, new, fingerprint) {
         Err(failure @ StoreError::Corrupt { .. }) => {
             error!(error = &failure as &dyn std::error::Error, %chat_id, "a send met a damaged row");
             Ok(Appended::Refused(SendRefusal::Unreadable))
@@ -35,7 +37,7 @@ fn judge(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
     }
 }
 
-fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
+fn append(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<Appended, StoreError> {
     let NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, origin_connection_id, .. } = new;
     if tx.get_bytes(Table::Members, &keys::member(chat_id, sender_id))?.is_none() {
         let chat = tx.get_bytes(Table::Chats, &keys::chat(chat_id))?;
@@ -43,7 +45,6 @@ fn append(tx: &mut Tx<'_>, new: NewMessage) -> Result<Appended, StoreError> {
         return Ok(Appended::Refused(refusal));
     }
     let send_key = keys::send(chat_id, sender_id, client_message_id);
-    let fingerprint = new.fingerprint();
     if let Some(known) = tx.get::<SendKey>(Table::SendKeys, &send_key)?
         // A key is void after its time, whether or not the trimmer has been there.
         && created_at.since(known.receipt.created_at) < RETENTION

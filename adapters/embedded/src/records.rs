@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use block::BlockedBy;
 pub(crate) use event::{LogRecord, LoggedMessage, encode_event};
-pub(crate) use message::{Counter, Glance, Place, SendKey, decode_message, encode_message};
+pub(crate) use message::{Counter, Fingerprint, Glance, Place, SendKey, decode_message, encode_message};
 pub(crate) use notify::NoticeState;
 pub(crate) use user::Request;
 

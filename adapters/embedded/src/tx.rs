@@ -17,7 +17,8 @@ pub(crate) type Heads = Cache<ChatId, Counter>;
 /// The transactions of one commit, one after the other.
 ///
 /// Each job sees the committed rows and what the jobs before it in the same commit have written. It keeps all that it
-/// wrote or, when it fails half-way, discards all of it.
+/// wrote or, when it fails half-way, discards all of it. Most keep: so a job writes where the commit will find it, and what
+/// it takes to undo that is noted beside it.
 pub(crate) struct Tx<'a> {
     tables: &'a Tables,
     heads: &'a mut Heads,
@@ -25,12 +26,11 @@ pub(crate) struct Tx<'a> {
     now: Timestamp,
     /// The offset of the first event of this commit.
     offset: u64,
-    kept: Writes,
-    job: Writes,
+    writes: Writes,
+    job: Job,
 }
 
 /// Rows to write, and the events that tell of them.
-#[derive(Default)]
 struct Writes {
     /// By table; `None` deletes.
     rows: Vec<HashMap<Slice, Option<Slice>>>,
@@ -39,6 +39,23 @@ struct Writes {
     events: Vec<Arc<Event>>,
     purged: HashSet<Place>,
     bytes: usize,
+}
+
+/// What the job under way has changed: where it began, and what it has written over.
+#[derive(Default)]
+struct Job {
+    overwritten: Vec<Overwritten>,
+    new_rows: usize,
+    events: usize,
+    purged: Vec<Place>,
+    bytes: usize,
+}
+
+struct Overwritten {
+    table: Table,
+    key: Slice,
+    /// What this commit had written there before, if anything.
+    before: Option<Option<Slice>>,
 }
 
 /// What a commit changes in the log.
@@ -51,7 +68,7 @@ pub(crate) struct Committed {
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(tables: &'a Tables, heads: &'a mut Heads, ids: &'a dyn Ids, now: Timestamp, offset: u64) -> Self {
-        Self { tables, heads, ids, now, offset, kept: Writes::default(), job: Writes::default() }
+        Self { tables, heads, ids, now, offset, writes: Writes::new(), job: Job::default() }
     }
 
     /// The time of the commit.
@@ -69,36 +86,43 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        match self.job.get(table, key).or_else(|| self.kept.get(table, key)) {
+        match self.writes.get(table, key) {
             Some(written) => Ok(written.clone()),
             None => self.tables.get_bytes(table, key),
         }
     }
 
     pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &impl Stored) {
-        self.job.set(table, key.into(), Some(value.encode().into()));
+        self.set(table, key, Some(value.encode()));
     }
 
     /// Writes a row in the place of one that is there.
     pub(crate) fn put_bytes(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
-        self.job.set(table, key.into(), Some(row.into()));
+        self.set(table, key, Some(row));
     }
 
     pub(crate) fn delete(&mut self, table: Table, key: &[u8]) {
-        self.job.set(table, key.into(), None);
+        self.set(table, key, None);
+    }
+
+    fn set(&mut self, table: Table, key: &[u8], row: Option<Vec<u8>>) {
+        let key = Slice::from(key);
+        self.writes.bytes += key.len() + row.as_ref().map_or(0, Vec::len);
+        let before = self.writes.rows[table as usize].insert(key.clone(), row.map(Slice::from));
+        self.job.overwritten.push(Overwritten { table, key, before });
     }
 
     /// Writes a row that was not there and that no other job of this commit looks up.
     pub(crate) fn put_new(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
-        self.job.bytes += key.len() + row.len();
-        self.job.new_rows.push((table, key.into(), row.into()));
+        self.writes.bytes += key.len() + row.len();
+        self.writes.new_rows.push((table, key.into(), row.into()));
     }
 
     /// The keys of a table that begin with `prefix`, as this commit leaves them so far.
     pub(crate) fn keys(&self, table: Table, prefix: &[u8]) -> Result<BTreeSet<Slice>, StoreError> {
         let view = self.committed();
         let mut keys = view.prefix(table, prefix).map(|row| Ok(row?.0)).collect::<Result<BTreeSet<_>, StoreError>>()?;
-        for (key, row) in self.kept.of(table).chain(self.job.of(table)) {
+        for (key, row) in self.writes.of(table) {
             match row {
                 Some(_) if key.starts_with(prefix) => drop(keys.insert(key.clone())),
                 Some(_) => {}
@@ -110,13 +134,13 @@ impl<'a> Tx<'a> {
 
     /// Whether this commit has written to a table so far.
     pub(crate) fn touches(&self, table: Table) -> bool {
-        self.kept.of(table).chain(self.job.of(table)).next().is_some()
+        self.writes.of(table).next().is_some()
     }
 
     /// The counter of a chat; `None` if its head row is missing.
     pub(crate) fn counter(&self, chat_id: ChatId) -> Result<Option<Counter>, StoreError> {
         let key = keys::chat(chat_id);
-        let row = match self.job.get(Table::Heads, &key).or_else(|| self.kept.get(Table::Heads, &key)) {
+        let row = match self.writes.get(Table::Heads, &key) {
             Some(written) => written.clone(),
             None => match self.heads.get(&chat_id) {
                 Some(counter) => return Ok(Some(*counter)),
@@ -138,21 +162,24 @@ impl<'a> Tx<'a> {
 
     /// Says that a message is deleted, and gone from the log with that.
     pub(crate) fn purged(&mut self, place: Place) {
-        self.job.purged.insert(place);
+        if self.writes.purged.insert(place) {
+            self.job.purged.push(place);
+        }
     }
 
     /// Puts an event at the end of the log.
     pub(crate) fn log_event(&mut self, event: Event) {
-        let offset = self.offset + (self.kept.events.len() + self.job.events.len()) as u64;
+        let offset = self.offset + self.writes.events.len() as u64;
         self.put_new(Table::Log, &keys::offset(offset), encode_event(&event));
-        self.job.events.push(Arc::new(event));
+        self.writes.events.push(Arc::new(event));
     }
 
     /// Asserts that the job moves no head back that is known here. The one who wrote it discards the job.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        for (chat_id, after) in self.job.of(Table::Heads).filter_map(moved_head) {
-            let kept = self.kept.get(Table::Heads, &keys::chat(chat_id));
-            let before = match kept {
+        for Overwritten { key, before, .. } in self.job.overwritten.iter().filter(|row| row.table == Table::Heads) {
+            let Some(row) = self.writes.get(Table::Heads, key) else { continue };
+            let Some((chat_id, after)) = moved_head((key, row)) else { continue };
+            let before = match before {
                 Some(written) => written.as_ref().and_then(|row| Counter::decode(row).ok()),
                 None => self.heads.get(&chat_id).copied(),
             };
@@ -167,28 +194,45 @@ impl<'a> Tx<'a> {
 
     /// Ends a job that worked: its writes are part of the commit.
     pub(crate) fn keep(&mut self) {
-        self.kept.absorb(std::mem::take(&mut self.job));
+        let Writes { new_rows, events, bytes, .. } = &self.writes;
+        (self.job.new_rows, self.job.events, self.job.bytes) = (new_rows.len(), events.len(), *bytes);
+        self.job.overwritten.clear();
+        self.job.purged.clear();
     }
 
     /// Ends a job that failed: it leaves no trace.
     pub(crate) fn discard(&mut self) {
-        self.job = Writes::default();
+        let Self { writes, job, .. } = self;
+        // The last write first, so that of several to one row the first has the last word.
+        for Overwritten { table, key, before } in job.overwritten.drain(..).rev() {
+            let rows = &mut writes.rows[table as usize];
+            match before {
+                Some(before) => drop(rows.insert(key, before)),
+                None => drop(rows.remove(&key)),
+            }
+        }
+        for place in job.purged.drain(..) {
+            writes.purged.remove(&place);
+        }
+        writes.new_rows.truncate(job.new_rows);
+        writes.events.truncate(job.events);
+        writes.bytes = job.bytes;
     }
 
-    /// Bytes of the rows kept so far.
+    /// Bytes of the rows written so far.
     pub(crate) fn bytes(&self) -> usize {
-        self.kept.bytes
+        self.writes.bytes
     }
 
     /// Whether there is nothing to commit.
     pub(crate) fn is_empty(&self) -> bool {
-        self.kept.bytes == 0
+        self.writes.bytes == 0
     }
 
     /// Makes everything kept durable and visible.
     pub(crate) fn commit(self) -> fjall::Result<Committed> {
-        let Writes { rows, new_rows, events, purged, .. } = self.kept;
-        let heads: Vec<_> = rows.get(Table::Heads as usize).into_iter().flatten().filter_map(moved_head).collect();
+        let Writes { rows, new_rows, events, purged, .. } = self.writes;
+        let heads: Vec<_> = rows[Table::Heads as usize].iter().filter_map(moved_head).collect();
         let mut batch = self.tables.batch(new_rows.len() + rows.iter().map(HashMap::len).sum::<usize>());
         for (table, key, row) in in_order(rows, new_rows) {
             batch.write(table, key, row);
@@ -227,35 +271,23 @@ fn moved_head((key, row): (&Slice, &Option<Slice>)) -> Option<(ChatId, Option<Co
 }
 
 impl Writes {
+    fn new() -> Self {
+        Self {
+            rows: Table::ALL.iter().map(|_| HashMap::new()).collect(),
+            new_rows: vec![],
+            events: vec![],
+            purged: HashSet::new(),
+            bytes: 0,
+        }
+    }
+
     fn get(&self, table: Table, key: &[u8]) -> Option<&Option<Slice>> {
-        self.rows.get(table as usize)?.get(key)
+        self.rows[table as usize].get(key)
     }
 
     /// What is written to a table, new rows aside.
     fn of(&self, table: Table) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
-        self.rows.get(table as usize).into_iter().flatten()
-    }
-
-    fn set(&mut self, table: Table, key: Slice, row: Option<Slice>) {
-        if self.rows.is_empty() {
-            self.rows.resize_with(Table::ALL.len(), HashMap::new);
-        }
-        self.bytes += key.len() + row.as_ref().map_or(0, |row| row.len());
-        self.rows[table as usize].insert(key, row);
-    }
-
-    fn absorb(&mut self, mut later: Self) {
-        if self.rows.is_empty() {
-            self.rows = later.rows;
-        } else {
-            for (rows, later) in self.rows.iter_mut().zip(later.rows) {
-                rows.extend(later);
-            }
-        }
-        self.new_rows.append(&mut later.new_rows);
-        self.events.append(&mut later.events);
-        self.purged.extend(later.purged);
-        self.bytes += later.bytes;
+        self.rows[table as usize].iter()
     }
 }
 
@@ -306,11 +338,35 @@ mod tests {
             assert_eq!(tx.get::<u64>(Table::Meta, b"kept").unwrap(), Some(1));
             assert_eq!(tx.get::<u64>(Table::Meta, b"other").unwrap(), None);
             tx.delete(Table::Meta, b"kept");
+            tx.put(Table::Meta, b"kept", &3u64);
+            tx.put_new(Table::Codes, b"other", vec![1]);
+            tx.delete(Table::Meta, b"kept");
             assert_eq!(tx.get::<u64>(Table::Meta, b"kept").unwrap(), None);
             tx.discard();
+            assert_eq!(tx.get::<u64>(Table::Meta, b"kept").unwrap(), Some(1));
             tx.commit().unwrap();
             assert_eq!(tables.get::<u64>(Table::Meta, b"kept").unwrap(), Some(1));
             assert_eq!(tables.get::<u64>(Table::Meta, b"other").unwrap(), None);
+            assert_eq!(tables.get_bytes(Table::Codes, b"other").unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_discarded_job_purges_nothing_and_there_is_nothing_to_commit() {
+        on_tables(|tables, heads| {
+            let place = |n| Place { chat_id: chat(n), sequence: Sequence(1) };
+            let mut tx = tx(tables, heads);
+            tx.put(Table::Meta, b"key", &1u64);
+            tx.purged(place(1));
+            tx.discard();
+            assert!(tx.is_empty());
+            tx.put(Table::Meta, b"key", &1u64);
+            tx.purged(place(2));
+            tx.keep();
+            tx.purged(place(2));
+            tx.purged(place(3));
+            tx.discard();
+            assert_eq!(tx.commit().unwrap().purged, HashSet::from([place(2)]));
         });
     }
 
@@ -423,7 +479,7 @@ mod tests {
                 tx.put_new(Table::Log, &[n], vec![n]);
                 tx.keep();
             }
-            let Writes { rows, new_rows, .. } = tx.kept;
+            let Writes { rows, new_rows, .. } = tx.writes;
             let order: Vec<_> = in_order(rows, new_rows).map(|(table, ..)| table).collect();
             let messages = [Table::Messages, Table::Log].repeat(3);
             assert_eq!(order, [messages, vec![Table::Heads; 3]].concat());

@@ -1,6 +1,7 @@
 use std::hash::Hash;
 
 use domain::Timestamp;
+use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 /// How many entries each insertion looks at for some that are past. More than one, so that the hand is faster than
@@ -13,7 +14,7 @@ const SWEEP_LEN: usize = 2;
 /// are past. When the map is full of live entries, a new key takes the place of the one at the hand.
 #[derive(Debug)]
 pub(crate) struct ExpiringMap<K, V> {
-    entries: IndexMap<K, Entry<V>>,
+    entries: IndexMap<K, Entry<V>, RandomState>,
     hand: usize,
     len_max: usize,
 }
@@ -26,7 +27,7 @@ struct Entry<V> {
 
 impl<K: Hash + Eq, V> ExpiringMap<K, V> {
     pub(crate) fn new(len_max: usize) -> Self {
-        Self { entries: IndexMap::new(), hand: 0, len_max }
+        Self { entries: IndexMap::default(), hand: 0, len_max }
     }
 
     /// The value of a key, unless it is past.

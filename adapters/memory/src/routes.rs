@@ -137,10 +137,14 @@ impl State {
         });
     }
 
-    fn live_routes(&self, user_id: UserId, now: Timestamp, expiry: Duration) -> impl Iterator<Item = &Route> {
+    fn routes(&self, user_id: UserId, now: Timestamp) -> impl Iterator<Item = &Route> {
         let of_user = self.users.get(&user_id, now);
         let kept = of_user.into_iter().flat_map(|of_user| &of_user.routes).filter(move |kept| kept.expires_at > now);
-        kept.map(|kept| &kept.route).filter(move |route| self.is_live(&route.gateway, now, expiry))
+        kept.map(|kept| &kept.route)
+    }
+
+    fn live_routes(&self, user_id: UserId, now: Timestamp, expiry: Duration) -> impl Iterator<Item = &Route> {
+        self.routes(user_id, now).filter(move |route| self.is_live(&route.gateway, now, expiry))
     }
 
     fn is_live(&self, gateway: &GatewayId, now: Timestamp, expiry: Duration) -> bool {
@@ -163,21 +167,26 @@ impl Routes for MemoryRoutes {
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         let now = self.clock.now();
-        let mut gateways: BTreeMap<GatewayId, Vec<UserId>> = BTreeMap::new();
         let state = self.read();
+        // Few gateways and many users: which of them a route leads to is found by looking at each, and once whether it lives.
+        let mut gateways: Vec<(&GatewayId, bool, Vec<UserId>)> = vec![];
         for user_id in user_ids {
-            for route in state.live_routes(*user_id, now, self.expiry) {
-                match gateways.get_mut(&route.gateway) {
-                    // A user with two connections on a gateway is named once: the gateway finds both.
-                    Some(on_gateway) if on_gateway.last() == Some(user_id) => {}
-                    Some(on_gateway) => on_gateway.push(*user_id),
-                    None => {
-                        gateways.insert(route.gateway.clone(), vec![*user_id]);
-                    }
+            for route in state.routes(*user_id, now) {
+                let known = gateways.iter().position(|(gateway, ..)| **gateway == route.gateway);
+                let place = known.unwrap_or_else(|| {
+                    let is_live = state.is_live(&route.gateway, now, self.expiry);
+                    gateways.push((&route.gateway, is_live, vec![]));
+                    gateways.len() - 1
+                });
+                let (_, is_live, on_gateway) = &mut gateways[place];
+                // A user with two connections on a gateway is named once: the gateway finds both.
+                if *is_live && on_gateway.last() != Some(user_id) {
+                    on_gateway.push(*user_id);
                 }
             }
         }
-        Ok(gateways)
+        let live = gateways.into_iter().filter(|(_, is_live, _)| *is_live);
+        Ok(live.map(|(gateway, _, users)| (gateway.clone(), users)).collect())
     }
 
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError> {

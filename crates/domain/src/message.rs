@@ -32,7 +32,9 @@ impl Message {
         match self.content_type {
             ContentType::Encrypted => None,
             ContentType::Text | ContentType::Markdown | ContentType::Json => {
-                Some(Content(self.content.as_str().chars().take(PREVIEW_CHARS_MAX).collect()))
+                let text = self.content.as_str();
+                let end = text.char_indices().nth(PREVIEW_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+                Some(Content(text[..end].into()))
             }
         }
     }

@@ -1,12 +1,14 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, Event, Invariant, Message, UserId};
+use domain::{ChatId, ConnectionId, Event, Invariant, Message, Timestamp, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, gauge, histogram};
-use ports::{ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Routes, StoreError, holds, trace};
+use ports::{
+    ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Record, Routes, StoreError, holds, trace,
+};
 use protocol::frame::message_body;
 use tracing::{Instrument, Span, debug_span, error, warn};
 
@@ -16,6 +18,10 @@ use crate::receipts::Receipts;
 
 /// How long to wait before the log or the store is asked again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Members of a chat up to which it is a small one.
+const SMALL_MEMBERS_MAX: usize = 32;
+/// Recipients of large chats that are served at once.
+const TURN_LEN_MAX: usize = 8192;
 
 /// The delivery plane in this process.
 pub struct Fanout {
@@ -30,6 +36,28 @@ pub struct Fanout {
 
 /// Pushes gathered for each gateway, in the order of their events.
 pub(crate) type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
+
+/// An event and who is to hear of it.
+struct Prepared<'a> {
+    plan: Plan<'a>,
+    members: Arc<[UserId]>,
+    event_time: Timestamp,
+}
+
+/// What is delivered at once.
+#[derive(Default)]
+struct Turn {
+    outgoing: Outgoing,
+    /// Of the events in it.
+    spans: Vec<Span>,
+}
+
+impl Turn {
+    /// Recipients of all pushes.
+    fn len(&self) -> usize {
+        self.outgoing.values().flatten().map(|push| push.recipients.len()).sum()
+    }
+}
 
 impl Fanout {
     /// The name under which all fanout processes share the log.
@@ -60,20 +88,7 @@ impl Fanout {
                     continue;
                 }
             };
-            let mut outgoing = Outgoing::new();
-            let mut spans = vec![];
-            for record in &records {
-                let span = span_of(&record.event);
-                while let Err(failure) = self.process(&record.event, &mut outgoing).instrument(span.clone()).await {
-                    wait_out(failure).await;
-                }
-                if !span.is_disabled() {
-                    spans.push(span);
-                }
-            }
-            owed.note(self.deliver(outgoing).await);
-            // An event is processed when its pushes are handed over.
-            drop(spans);
+            self.process_page(&records, &mut owed).await;
             if !owed.is_empty() {
                 self.make_up(&mut owed).await;
             }
@@ -86,25 +101,71 @@ impl Fanout {
         }
     }
 
-    /// Adds the pushes of one event, all of them or, if the store fails, none.
-    async fn process(&self, event: &Event, outgoing: &mut Outgoing) -> Result<(), StoreError> {
+    /// Processes a page of the log. Order is promised within each chat, so small chats take their turn first: a message for
+    /// one reader does not wait for the thousand pushes of the one before it.
+    async fn process_page(&self, records: &[Record], owed: &mut Owed) {
+        let (mut turn, mut large, mut later) = (Turn::default(), HashSet::new(), vec![]);
+        for Record { event, .. } in records {
+            let span = span_of(event);
+            let prepared = loop {
+                match self.prepare(event).instrument(span.clone()).await {
+                    Ok(prepared) => break prepared,
+                    Err(failure) => wait_out(failure).await,
+                }
+            };
+            // What comes behind a large turn of its chat waits for it, however many members are left by then.
+            if prepared.members.len() > SMALL_MEMBERS_MAX || large.contains(&prepared.plan.chat_id) {
+                large.insert(prepared.plan.chat_id);
+                later.push((prepared, span));
+            } else {
+                self.push_event(prepared, span, &mut turn).await;
+            }
+        }
+        owed.note(self.deliver(turn.outgoing).await);
+        // An event is processed when its pushes are handed over.
+        drop(turn.spans);
+        let mut turn = Turn::default();
+        for (prepared, span) in later {
+            self.push_event(prepared, span, &mut turn).await;
+            if turn.len() >= TURN_LEN_MAX {
+                owed.note(self.deliver(std::mem::take(&mut turn).outgoing).await);
+                tokio::task::yield_now().await;
+            }
+        }
+        owed.note(self.deliver(turn.outgoing).await);
+    }
+
+    /// Finds out who is to hear of an event.
+    async fn prepare<'a>(&self, event: &'a Event) -> Result<Prepared<'a>, StoreError> {
         let plan = Plan::of(event);
         if plan.members_changed {
             self.cache.invalidate(plan.chat_id).await?;
         }
         let members = self.members(plan.chat_id).await?;
-        match plan.what {
-            // One that has expired while it waited here is gone for everybody (G11).
-            What::Message { message, .. } if message.is_expired(self.clock.now()) => {}
-            What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
-            What::Frame(frame) => {
-                let recipients: Vec<UserId> = members.iter().copied().chain(plan.also).collect();
-                self.push(&recipients, None, || frame, outgoing).await;
+        Ok(Prepared { plan, members, event_time: event.event_time })
+    }
+
+    /// Adds the pushes of one event.
+    async fn push_event(&self, prepared: Prepared<'_>, span: Span, turn: &mut Turn) {
+        let Prepared { plan, members, event_time } = prepared;
+        let Turn { outgoing, spans } = turn;
+        let pushed = async {
+            match plan.what {
+                // One that has expired while it waited here is gone for everybody (G11).
+                What::Message { message, .. } if message.is_expired(self.clock.now()) => {}
+                What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
+                What::Frame(frame) => {
+                    let recipients: Vec<UserId> = members.iter().copied().chain(plan.also).collect();
+                    self.push(&recipients, None, || frame, outgoing).await;
+                }
             }
+        };
+        pushed.instrument(span.clone()).await;
+        if !span.is_disabled() {
+            spans.push(span);
         }
-        histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event.event_time).as_secs_f64());
+        histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event_time).as_secs_f64());
         counter!("tidings_fanout_events_total").increment(1);
-        Ok(())
     }
 
     async fn push_message(

@@ -10,6 +10,7 @@ use tracing::{info, warn};
 
 use crate::Gateway;
 use crate::peer::Peer;
+use crate::socket::TextFrame;
 
 /// Routes that are written once more with each beat, at the least.
 const TURN_LEN_MIN: usize = 32;
@@ -152,7 +153,7 @@ impl Gateway {
         let (refreshed, beat) = (self.route_writer.refresh(&routes).await?, self.hub.beat());
         let lost = peers.iter().zip(refreshed).filter(|(peer, refreshed)| peer.handle_refreshed(beat, *refreshed));
         // Told now, behind the write: what is not pushed to a client from here on is in its sync.
-        Ok(lost.inspect(|(peer, _)| peer.mailbox.push(Resync::missed_pushes())).count())
+        Ok(lost.inspect(|(peer, _)| peer.mailbox.push(TextFrame::new(Resync::missed_pushes()))).count())
     }
 
     fn measure(&self) {

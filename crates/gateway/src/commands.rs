@@ -11,7 +11,7 @@ use ports::{IngestError, LimitKey, Look, Page, SendRequest, Sent, Signal, StoreE
 use protocol::frame::{
     MessageBody, PresenceSnapshot, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
 };
-use protocol::{Command, ErrorBody, ErrorCode};
+use protocol::{Command, ErrorBody, ErrorCode, Move};
 use serde_json::json;
 use tracing::{error, warn};
 
@@ -26,18 +26,21 @@ pub(crate) struct Finished {
     pub(crate) outcome: Result<Option<Bytes>, ErrorBody>,
 }
 
-/// How much an answer may weigh.
+/// What kind of answer a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Small,
     /// A page of messages: half a megabyte at the most.
     Page,
+    /// None, unless this could not be done.
+    Move(Move),
 }
 
 impl Kind {
     pub(crate) fn of(command: &Command) -> Self {
         match command {
             Command::Sync { .. } => Self::Page,
+            Command::Advance(moved) => Self::Move(*moved),
             _ => Self::Small,
         }
     }
@@ -70,15 +73,12 @@ impl Gateway {
                 Ok(()) => self.sync(peer, request_id, sync),
                 Err(error) => finished(kind, Some(request_id), Err(error)),
             },
-            Command::Advance { chat_id, kind, sequence } => {
+            Command::Advance(moved) => {
                 let gateway = self.clone();
+                let Move { chat_id, kind: watermark, sequence } = moved;
                 async move {
-                    let advanced = gateway.ingest.advance(user_id, chat_id, kind, sequence).await;
-                    Finished {
-                        kind: Kind::Small,
-                        request_id: None,
-                        outcome: advanced.map(|_| None).map_err(ingest_error),
-                    }
+                    let advanced = gateway.ingest.advance(user_id, chat_id, watermark, sequence).await;
+                    Finished { kind, request_id: None, outcome: advanced.map(|_| None).map_err(ingest_error) }
                 }
                 .boxed()
             }
@@ -215,7 +215,7 @@ fn name(command: &Command) -> &'static str {
     match command {
         Command::Send { .. } => "send_message",
         Command::Sync { .. } => "sync_request",
-        Command::Advance { .. } => "advance",
+        Command::Advance(_) => "advance",
         Command::Typing { .. } => "typing",
         Command::PresenceSubscribe { .. } => "presence_subscribe",
         Command::PresenceUnsubscribe { .. } => "presence_unsubscribe",

@@ -1,26 +1,23 @@
 use std::collections::VecDeque;
-use std::error::Error as _;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes};
-use bytes::Bytes;
 use domain::{Timestamp, TraceContext};
 use futures_util::stream::FuturesUnordered;
-use futures_util::{Sink, SinkExt, Stream, StreamExt};
+use futures_util::{SinkExt, Stream, StreamExt};
 use metrics::counter;
 use protocol::frame::{ConnectionEstablished, ServerFrame};
 use protocol::{CloseReason, Command, Connection, Output, PROTOCOL_VERSION, Pressure};
 use tokio::time::Sleep;
-use tokio_tungstenite::tungstenite;
 
 use crate::Gateway;
 use crate::commands::{Finished, Kind, Pending};
 use crate::hub::Admitted;
 use crate::mailbox::Pushed;
+use crate::socket::{Incoming, Outgoing, Socket, SocketError, TextFrame};
 use crate::spans;
 
 /// Answers that may wait for the socket before no further frame is read, in number and in bytes.
@@ -42,7 +39,7 @@ pub(crate) struct Driver<S> {
     admitted: Admitted,
     commands: FuturesUnordered<Pending>,
     pages_under_way: usize,
-    answers: VecDeque<Bytes>,
+    answers: VecDeque<TextFrame>,
     unflushed: bool,
     timer: Pin<Box<Sleep>>,
     /// The trace that the client's handshake was in.
@@ -51,7 +48,7 @@ pub(crate) struct Driver<S> {
 
 /// What the connection was waiting for.
 enum Step {
-    Frame(Message),
+    Frame(Incoming),
     /// The client has closed, or the socket has failed.
     Gone,
     TooLarge,
@@ -61,11 +58,6 @@ enum Step {
     Missed,
     Timeout,
 }
-
-/// The socket of a connection: whole frames in, whole frames out.
-pub trait Socket: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin {}
-
-impl<S: Stream<Item = Result<Message, axum::Error>> + Sink<Message, Error = axum::Error> + Unpin> Socket for S {}
 
 impl<S: Socket> Driver<S> {
     pub(crate) fn new(
@@ -119,7 +111,7 @@ impl<S: Socket> Driver<S> {
         loop {
             while let Some(output) = self.connection.poll_output() {
                 match output {
-                    Output::Send(frame) => self.answers.push_back(frame),
+                    Output::Send(frame) => self.answers.push_back(TextFrame::new(frame)),
                     Output::Command(command) => {
                         self.pages_under_way += usize::from(Kind::of(&command) == Kind::Page);
                         self.begin(command).await;
@@ -133,28 +125,31 @@ impl<S: Socket> Driver<S> {
             let step = poll_fn(|cx| self.poll_step(cx)).await;
             let now = now();
             match step {
-                Step::Frame(Message::Text(text)) => {
+                Step::Frame(Incoming::Text(text)) => {
                     self.heard();
                     self.connection.handle_text(now, self.gateway.now(), &text);
                 }
-                Step::Frame(Message::Binary(_)) => {
+                Step::Frame(Incoming::Binary) => {
                     self.heard();
                     self.connection.handle_binary(now);
                 }
-                Step::Frame(Message::Ping(_) | Message::Pong(_)) => {
+                Step::Frame(Incoming::Alive) => {
                     self.heard();
                     self.connection.handle_alive(now);
                 }
-                Step::Frame(Message::Close(_)) | Step::Gone => return None,
+                Step::Frame(Incoming::Close) | Step::Gone => return None,
                 Step::TooLarge => self.connection.close(CloseReason::FrameTooLarge),
                 Step::Finished(Finished { kind, request_id, outcome }) => {
                     self.pages_under_way -= usize::from(kind == Kind::Page);
-                    match outcome {
-                        Ok(answer) => self.connection.handle_done(answer),
-                        Err(error) => {
-                            counter!("tidings_gateway_errors_total", "code" => error.code.as_str()).increment(1);
-                            self.connection.handle_failure(now, request_id.as_ref(), error);
+                    if let Err(error) = &outcome {
+                        counter!("tidings_gateway_errors_total", "code" => error.code.as_str()).increment(1);
+                    }
+                    match (kind, outcome) {
+                        (Kind::Move(moved), outcome) => {
+                            self.connection.handle_advanced(now, &moved, outcome.map(drop));
                         }
+                        (_, Ok(answer)) => self.connection.handle_done(answer),
+                        (_, Err(error)) => self.connection.handle_failure(now, request_id.as_ref(), error),
                     }
                 }
                 Step::Ordered(reason) => self.connection.close(reason),
@@ -199,8 +194,8 @@ impl<S: Socket> Driver<S> {
         if self.connection.wants_frame() && self.has_room_for_answers() {
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
-                Poll::Ready(Some(Err(error))) if is_too_large(&error) => return Poll::Ready(Step::TooLarge),
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(Step::Gone),
+                Poll::Ready(Some(Err(SocketError::TooLarge))) => return Poll::Ready(Step::TooLarge),
+                Poll::Ready(Some(Err(SocketError::Failed(_))) | None) => return Poll::Ready(Step::Gone),
                 Poll::Pending => {}
             }
         }
@@ -217,7 +212,7 @@ impl<S: Socket> Driver<S> {
     }
 
     /// Writes answers, then pushes, as long as the socket takes them; then flushes, once for all of them.
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), axum::Error> {
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), SocketError> {
         loop {
             if self.answers.is_empty() && !self.connection.is_open() {
                 break;
@@ -231,7 +226,7 @@ impl<S: Socket> Driver<S> {
             let Some(Pushed { frame, span: _written }) = answer.or_else(|| self.admitted.peer.mailbox.pop()) else {
                 break;
             };
-            Pin::new(&mut self.socket).start_send(text(frame))?;
+            Pin::new(&mut self.socket).start_send(Outgoing::Text(frame))?;
             self.unflushed = true;
         }
         if self.unflushed
@@ -260,19 +255,18 @@ impl<S: Socket> Driver<S> {
 
     /// Writes the last answers and the close frame, if the client still takes them, and waits for the client's own.
     async fn close(&mut self, reason: CloseReason) {
-        let close = CloseFrame { code: reason.code(), reason: Utf8Bytes::from_static(reason.as_str()) };
         let goodbye = async {
             while let Some(frame) = self.answers.pop_front() {
-                self.socket.feed(text(frame)).await?;
+                self.socket.feed(Outgoing::Text(frame)).await?;
             }
-            self.socket.send(Message::Close(Some(close))).await?;
+            self.socket.send(Outgoing::Close(reason)).await?;
             // A socket that is dropped with bytes unread is reset, and a reset can overtake the goodbye on its way.
             while let Some(Ok(_)) = self.socket.next().await {}
             if reason == CloseReason::FrameTooLarge {
                 // The rest of the frame cannot be read, so the client has all of its time to read the goodbye.
                 pending::<()>().await;
             }
-            Ok::<_, axum::Error>(())
+            Ok::<_, SocketError>(())
         };
         // A client that is gone, or does not read, has no use for a goodbye.
         drop(tokio::time::timeout(CLOSE_GRACE, goodbye).await);
@@ -283,14 +277,14 @@ impl<S: Socket> Driver<S> {
     fn has_room_for_answers(&self) -> bool {
         self.pages_under_way < PAGES_MAX
             && self.answers.len() < ANSWERS_MAX
-            && self.answers.iter().map(Bytes::len).sum::<usize>() < ANSWERS_BYTES_MAX
+            && self.answers.iter().map(TextFrame::size).sum::<usize>() < ANSWERS_BYTES_MAX
     }
 
     fn heard(&self) {
         self.gateway.hub.handle_frame(&self.admitted.peer);
     }
 
-    fn established(&self) -> Bytes {
+    fn established(&self) -> TextFrame {
         let peer = &self.admitted.peer;
         let established = ConnectionEstablished {
             connection_id: peer.connection_id,
@@ -300,7 +294,7 @@ impl<S: Socket> Driver<S> {
             heartbeat_interval_ms: self.gateway.config.heartbeat_interval.as_millis() as u64,
             protocol_version: PROTOCOL_VERSION,
         };
-        ServerFrame::ConnectionEstablished(established).encode(None)
+        TextFrame::new(ServerFrame::ConnectionEstablished(established).encode(None))
     }
 }
 
@@ -309,22 +303,13 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-fn text(frame: Bytes) -> Message {
-    Message::Text(Utf8Bytes::try_from(frame).expect("frames are encoded as JSON, which is UTF-8"))
-}
-
-/// Whether the socket refused a frame for its size, before reading it.
-fn is_too_large(error: &axum::Error) -> bool {
-    let cause = error.source().and_then(|cause| cause.downcast_ref::<tungstenite::Error>());
-    matches!(cause, Some(tungstenite::Error::Capacity(_)))
-}
-
 #[cfg(test)]
 mod tests {
     use domain::{ChatId, UserId};
     use ports::Signal;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
+    use tokio_tungstenite::tungstenite;
     use tokio_tungstenite::tungstenite::client::IntoClientRequest;
     use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 

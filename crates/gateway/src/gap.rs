@@ -5,6 +5,7 @@ use protocol::frame::Resync;
 use tracing::{info, warn};
 
 use crate::Gateway;
+use crate::socket::TextFrame;
 
 /// Sessions looked up at a time.
 const SESSIONS_AT_ONCE: usize = 100;
@@ -21,7 +22,7 @@ impl Gateway {
         self.hub.orders.give().await;
         self.hub.for_each(|peer| {
             if peer.take_passed_by() {
-                peer.mailbox.push(Resync::missed_pushes());
+                peer.mailbox.push(TextFrame::new(Resync::missed_pushes()));
             }
         });
         self.hub.watches.doubt_all();

@@ -2,30 +2,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::{Query, State};
+use axum::body::Body;
+use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use domain::limits::FRAME_BYTES_MAX;
 use domain::{DeviceId, Timestamp, TraceContext, UserId};
 use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
+use hyper_util::rt::TokioIo;
 use metrics::{counter, histogram};
 use ports::{IdentityError, LimitKey, Principal, Route, StoreError};
 use serde::{Deserialize, Serialize};
-use tracing::{Instrument, error, warn};
+use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
+use tracing::{Instrument, debug, error, warn};
 
 use crate::Gateway;
-use crate::driver::{Driver, Socket};
+use crate::driver::Driver;
 use crate::hub::{Admitted, Refused};
 use crate::peer::Peer;
+use crate::socket::Socket;
 use crate::spans;
-
-/// What one read of a socket may bring. Every open connection holds a buffer of this size.
-const READ_BUFFER_BYTES: usize = 2048;
-/// Frames gathered into one write. Allocated while frames wait, not before.
-const WRITE_BUFFER_BYTES: usize = 16 * 1024;
+use crate::wire::Wire;
 
 /// What browsers, which cannot set headers, say in the query. Never logged: it holds secrets.
 #[derive(Deserialize)]
@@ -36,16 +32,11 @@ pub(crate) struct Parameters {
 }
 
 /// `GET /v1/ws`: admits a client and hands its socket to a driver.
-pub(crate) async fn handle(
-    State(gateway): State<Arc<Gateway>>,
-    parameters: Result<Query<Parameters>, QueryRejection>,
-    headers: HeaderMap,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Response {
+pub(crate) async fn handle(State(gateway): State<Arc<Gateway>>, request: Request) -> Response {
     let begun = Instant::now();
-    let inbound = spans::inbound(&headers);
+    let inbound = spans::inbound(request.headers());
     let span = spans::handshake(inbound);
-    let admitted = admit(&gateway, parameters, &headers, upgrade, inbound).instrument(span.clone()).await;
+    let admitted = admit(&gateway, request, inbound).instrument(span.clone()).await;
     histogram!("tidings_gateway_handshake_seconds").record(begun.elapsed());
     match admitted {
         Ok(response) => {
@@ -65,26 +56,29 @@ pub(crate) async fn handle(
 
 async fn admit(
     gateway: &Arc<Gateway>,
-    parameters: Result<Query<Parameters>, QueryRejection>,
-    headers: &HeaderMap,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    mut request: Request,
     inbound: Option<TraceContext>,
 ) -> Result<Response, Refusal> {
+    let headers = request.headers();
     if !gateway.config.origins.permit(headers) {
         return Err(Refusal::foreign_page());
     }
-    let Query(parameters) = parameters.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
+    let Query(parameters) =
+        Query::try_from_uri(request.uri()).map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
     let device_id = device(&parameters, headers)?;
     let principal = gateway.identify(credential(&parameters, headers)?, device_id).await?;
-    let upgrade = upgrade.map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
+    let response = create_response_with_body(&request, Body::empty)
+        .map_err(|error| Refusal::invalid_request(format!("this is no WebSocket handshake: {error}")))?;
+    let upgrade = hyper::upgrade::on(&mut request);
     let entrant = Entrant { inbound, ..gateway.admit(principal, device_id).await? };
-    Ok(upgrade
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(WRITE_BUFFER_BYTES)
-        .max_frame_size(FRAME_BYTES_MAX)
-        .max_message_size(FRAME_BYTES_MAX)
-        // If the upgrade fails, the callback is dropped with the place it holds in the hub.
-        .on_upgrade(move |socket| entrant.converse(socket)))
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(stream) => entrant.converse(Wire::new(TokioIo::new(stream)).await).await,
+            // The client is gone, and the place it had in the hub with it.
+            Err(error) => debug!(error = &error as &dyn std::error::Error, "a handshake came to nothing"),
+        }
+    });
+    Ok(response)
 }
 
 /// What a client shows to be let in.

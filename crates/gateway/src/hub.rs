@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ConnectionId, SessionId, UserId};
-use metrics::{counter, gauge};
+use metrics::{Counter, counter, gauge};
 use ports::{Delivery, Displacement, GatewayId, PresenceNews, Push, Route, StoreError, Watchers};
 use protocol::CloseReason;
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ use crate::beats::Orders;
 use crate::departures::{Departures, Ending};
 use crate::mailbox::Pushed;
 use crate::peer::Peer;
+use crate::socket::TextFrame;
 use crate::spans;
 use crate::watches::Watches;
 
@@ -41,6 +42,9 @@ pub struct Hub {
     pub(crate) orders: Orders,
     pub(crate) departures: Departures,
     pub(crate) watches: Watches,
+    /// Counters of what happens too often to look them up each time.
+    frames: Counter,
+    pushes: Counter,
 }
 
 /// Why a connection is not taken.
@@ -70,6 +74,8 @@ impl Hub {
             orders: Orders::default(),
             departures: Departures::new(connections_max),
             watches: Watches::default(),
+            frames: counter!("tidings_heartbeats_total"),
+            pushes: counter!("tidings_gateway_pushes_total"),
         }
     }
 
@@ -114,7 +120,7 @@ impl Hub {
 
     /// Takes note of a frame of a client, which counts as its beat whatever it is (C11).
     pub(crate) fn handle_frame(&self, peer: &Peer) {
-        counter!("tidings_heartbeats_total").increment(1);
+        self.frames.increment(1);
         self.heard(peer);
     }
 
@@ -270,6 +276,7 @@ impl Delivery for Hub {
         let mut pushed = 0;
         for Push { recipients, except, frame, trace } in pushes {
             let span = trace.and_then(|trace| spans::push(trace, recipients.len()));
+            let frame = TextFrame::new(frame.clone());
             for user_id in recipients {
                 let shard = self.shard(*user_id);
                 for peer in shard.get(user_id).into_iter().flatten() {
@@ -280,7 +287,7 @@ impl Delivery for Hub {
                 }
             }
         }
-        counter!("tidings_gateway_pushes_total").increment(pushed);
+        self.pushes.increment(pushed);
         Ok(())
     }
 

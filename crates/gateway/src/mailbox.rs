@@ -1,10 +1,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use protocol::{CloseReason, Outbox, Pressure};
+use protocol::{CloseReason, Outbox, Pressure, Weight};
 use tracing::Span;
+
+use crate::socket::TextFrame;
 
 /// What waits for one connection from outside of it: pushes, and perhaps the order to close.
 ///
@@ -25,19 +26,19 @@ struct Inner {
 /// will.
 #[derive(Debug)]
 pub(crate) struct Pushed {
-    pub(crate) frame: Bytes,
+    pub(crate) frame: TextFrame,
     pub(crate) span: Option<Box<Span>>,
 }
 
-impl From<Bytes> for Pushed {
-    fn from(frame: Bytes) -> Self {
+impl From<TextFrame> for Pushed {
+    fn from(frame: TextFrame) -> Self {
         Self { frame, span: None }
     }
 }
 
-impl AsRef<[u8]> for Pushed {
-    fn as_ref(&self) -> &[u8] {
-        &self.frame
+impl Weight for Pushed {
+    fn bytes(&self) -> usize {
+        self.frame.size()
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use domain::{ConnectionId, PresenceView, UserId};
 use metrics::counter;
 use ports::{Look, StoreError};
@@ -15,6 +14,7 @@ use tracing::warn;
 
 use crate::Gateway;
 use crate::peer::Peer;
+use crate::socket::TextFrame;
 
 /// Users that one connection can watch.
 pub(crate) const WATCHED_MAX: usize = 1000;
@@ -269,7 +269,7 @@ impl Watched {
 
 /// The frame that was made last: it is encoded once for all who are shown the same, one after the other.
 #[derive(Default)]
-struct LastFrame(Option<(Presence, Bytes)>);
+struct LastFrame(Option<(Presence, TextFrame)>);
 
 impl LastFrame {
     /// Pushes the change from what a client was shown before, if that is known, to what it sees now.
@@ -277,7 +277,7 @@ impl LastFrame {
         let Some(presence) = change(user_id, before, now) else { return };
         let frame = match self.0.take() {
             Some((last, frame)) if last == presence => frame,
-            _ => ServerFrame::PresenceChanged(presence.clone()).encode(None),
+            _ => TextFrame::new(ServerFrame::PresenceChanged(presence.clone()).encode(None)),
         };
         peer.mailbox.push(frame.clone());
         counter!("tidings_gateway_presence_pushes_total").increment(1);
@@ -625,6 +625,31 @@ mod tests {
             let told = pushed(&ann.peer);
             assert_eq!(told[1..], [ServerFrame::PresenceChanged(presence(users[1], ONLINE))], "behind the resync");
         }
+    }
+
+    /// The symptom: somebody on another gateway stayed offline in the eyes of all who had looked while its routes were lost.
+    #[tokio::test(start_paused = true)]
+    async fn after_a_loss_of_routes_everybody_is_looked_at_again_at_the_next_two_beats() {
+        let world = World::start().await;
+        let ann = world.connect(world.user()).await;
+        let (bob, viewers) = (world.user(), [ann.peer.user_id]);
+        world.others.show(&viewers, bob, ONLINE);
+        subscribe(&world, &ann, &[bob]).await.unwrap();
+        let watches = &world.gateway.hub.watches;
+        world.others.show(&viewers, bob, OFFLINE);
+        watches.handle_loss();
+        time::sleep(SOON).await;
+        assert_eq!(changes(&ann), [presence(bob, OFFLINE)]);
+        for view in [ONLINE, OFFLINE] {
+            world.others.show(&viewers, bob, view);
+            watches.handle_beat();
+            time::sleep(SOON).await;
+            assert_eq!(changes(&ann), [presence(bob, view)], "nobody says so");
+        }
+        world.others.show(&viewers, bob, ONLINE);
+        watches.handle_beat();
+        time::sleep(SOON).await;
+        assert_eq!(changes(&ann), [], "by then everybody has written their routes again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -129,7 +129,7 @@ impl World {
 
 /// What was pushed to a connection since this was last asked.
 pub(crate) fn pushed(peer: &Peer) -> Vec<ServerFrame> {
-    std::iter::from_fn(|| peer.mailbox.pop().map(|pushed| pushed.frame))
+    std::iter::from_fn(|| peer.mailbox.pop().map(|pushed| pushed.frame.text()))
         .map(|frame| Outbound::parse(str::from_utf8(&frame).unwrap()).unwrap().frame)
         .collect()
 }

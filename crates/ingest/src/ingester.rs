@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use metrics::{counter, gauge, histogram};
+use metrics::{Gauge, Histogram, counter, gauge, histogram};
 use ports::{
     ChatReader, Clock, Ids, Ingest, IngestError, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
     SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore, trace,
@@ -53,12 +53,16 @@ pub struct Ingester {
     config: Config,
     ports: Ports,
     lanes: Vec<mpsc::Sender<Waiting>>,
+    /// What every send touches, looked up once.
+    waiting: Gauge,
+    answer_seconds: Histogram,
 }
 
 impl Ingester {
     /// Starts the lanes as tasks of `tasks`. They end when the ingester is dropped and what waits is committed.
     pub fn start(config: Config, ports: Ports, tasks: &mut JoinSet<()>) -> Self {
-        gauge!("tidings_ingest_queue_sends").set(0);
+        let waiting = gauge!("tidings_ingest_queue_sends");
+        waiting.set(0);
         gauge!("tidings_ingest_queue_sends_max").set((config.lanes.max(1) * config.queue_len_max) as f64);
         let lanes = (0..config.lanes.max(1))
             .map(|_| {
@@ -67,7 +71,7 @@ impl Ingester {
                 sender
             })
             .collect();
-        Self { config, ports, lanes }
+        Self { config, ports, lanes, waiting, answer_seconds: histogram!("tidings_ingest_answer_seconds") }
     }
 
     /// Sends that wait in the lanes.
@@ -126,16 +130,17 @@ impl Ingest for Ingester {
         let span = trace::current_span();
         let waiting = Waiting { message, deadline: begun + self.config.deadline, reply, span };
         match self.lane(request.chat_id).try_send(waiting) {
-            Ok(()) => gauge!("tidings_ingest_queue_sends").increment(1),
+            Ok(()) => self.waiting.increment(1),
             Err(mpsc::error::TrySendError::Full(refused)) => lane::answer(refused.reply, Err(IngestError::Busy)),
             Err(mpsc::error::TrySendError::Closed(refused)) => {
                 lane::answer(refused.reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
             }
         }
+        let answer_seconds = self.answer_seconds.clone();
         // A reply that is dropped unanswered means that the lane has died with the send: its outcome is unknown.
         outcome
             .map(move |outcome| {
-                histogram!("tidings_ingest_answer_seconds").record(begun.elapsed());
+                answer_seconds.record(begun.elapsed());
                 outcome.unwrap_or(Err(IngestError::Unavailable { retry_after: RETRY_AFTER }))
             })
             .boxed()

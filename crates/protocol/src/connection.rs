@@ -2,8 +2,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::{ChatId, Sequence, Timestamp, UserId, WatermarkKind};
+use domain::{ChatId, Timestamp, UserId, WatermarkKind};
 
+use crate::advances::{Advances, Move};
 use crate::frame::{ClientFrame, FrameError, HeartbeatAck, Inbound, RequestId, Resync, SendMessage, ServerFrame, Sync};
 use crate::window::Window;
 use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
@@ -33,6 +34,7 @@ pub struct Connection {
     refusals: Window,
     commands_in_flight: usize,
     typing: Vec<(ChatId, Instant)>,
+    advances: Advances,
     outputs: VecDeque<Output>,
 }
 
@@ -68,8 +70,8 @@ impl Default for Timing {
 pub enum Output {
     /// Write this frame.
     Send(Bytes),
-    /// Do this, and hand the outcome back: each command ends in one [`Connection::handle_done`] or
-    /// [`Connection::handle_failure`].
+    /// Do this, and hand the outcome back: each command ends in one [`Connection::handle_done`],
+    /// [`Connection::handle_failure`] or [`Connection::handle_advanced`].
     Command(Command),
     /// Write what is left, then the close frame.
     Close(CloseReason),
@@ -83,8 +85,9 @@ pub enum Command {
     Send { request_id: RequestId, message: SendMessage },
     /// Read what was missed.
     Sync { request_id: RequestId, sync: Sync },
-    /// Move a watermark. It is answered only if it fails, without a request id.
-    Advance { chat_id: ChatId, kind: WatermarkKind, sequence: Sequence },
+    /// Move a watermark. It is answered only if it fails, without a request id, and ends in
+    /// [`Connection::handle_advanced`].
+    Advance(Move),
     /// Tell the others who types.
     Typing { chat_id: ChatId, is_typing: bool },
     /// Tell the presence of these users, now and when it changes.
@@ -118,6 +121,7 @@ impl Connection {
             refusals: Window::new(Self::REFUSALS_MAX, minute),
             commands_in_flight: 0,
             typing: Vec::new(),
+            advances: Advances::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -163,10 +167,10 @@ impl Connection {
             }
             (ClientFrame::PresenceUnsubscribe { user_ids }, _) => Command::PresenceUnsubscribe { user_ids },
             (ClientFrame::Ack { chat_id, sequence }, _) => {
-                Command::Advance { chat_id, kind: WatermarkKind::Delivered, sequence }
+                return self.advance(now, Move { chat_id, kind: WatermarkKind::Delivered, sequence });
             }
             (ClientFrame::MarkRead { chat_id, sequence }, _) => {
-                Command::Advance { chat_id, kind: WatermarkKind::Read, sequence }
+                return self.advance(now, Move { chat_id, kind: WatermarkKind::Read, sequence });
             }
             (ClientFrame::Typing { chat_id, is_typing }, _) => {
                 self.note_typing(now, chat_id, is_typing);
@@ -189,6 +193,18 @@ impl Connection {
     fn command(&mut self, command: Command) {
         self.commands_in_flight += 1;
         self.outputs.push_back(Output::Command(command));
+    }
+
+    fn advance(&mut self, now: Instant, moved: Move) {
+        if let Some(moved) = self.advances.take(now, moved) {
+            self.command(Command::Advance(moved));
+        }
+    }
+
+    fn advance_those_due(&mut self, now: Instant) {
+        while let Some(moved) = self.advances.poll(now) {
+            self.command(Command::Advance(moved));
+        }
     }
 
     fn note_typing(&mut self, now: Instant, chat_id: ChatId, is_typing: bool) {
@@ -220,6 +236,16 @@ impl Connection {
         if refused && self.refusals.hit(now) {
             self.close(CloseReason::RateLimited);
         }
+    }
+
+    /// Takes the outcome of moving a watermark.
+    pub fn handle_advanced(&mut self, now: Instant, moved: &Move, outcome: Result<(), ErrorBody>) {
+        self.advances.handle_outcome(now, moved, outcome.is_ok());
+        match outcome {
+            Ok(()) => self.handle_done(None),
+            Err(error) => self.handle_failure(now, None, error),
+        }
+        self.advance_those_due(now);
     }
 
     /// Takes note of how full the outbox is. Near its bound, the client is told once and has some time (G9).
@@ -263,6 +289,7 @@ impl Connection {
         for (chat_id, _) in ended {
             self.command(Command::Typing { chat_id, is_typing: false });
         }
+        self.advance_those_due(now);
     }
 
     /// Ends the connection. What is under way is still answered.
@@ -276,11 +303,14 @@ impl Connection {
     }
 
     /// Takes note that nothing more will come of the connection, whether it was closed or its socket is gone: whoever was
-    /// typing on it has stopped.
+    /// typing on it has stopped, and watermarks are where it moved them last.
     pub fn handle_end(&mut self) {
         self.state = State::Closed;
         for (chat_id, _) in std::mem::take(&mut self.typing) {
             self.command(Command::Typing { chat_id, is_typing: false });
+        }
+        for moved in self.advances.finish() {
+            self.command(Command::Advance(moved));
         }
     }
 
@@ -294,7 +324,10 @@ impl Connection {
         let idle = self.last_heard + self.timing.idle_timeout;
         let slow = self.slow_since.map(|since| since + self.timing.slow_grace);
         let typing = self.typing.iter().map(|(_, until)| *until).min();
-        [Some(self.expires_at), slow, typing].into_iter().flatten().fold(idle, Instant::min)
+        [Some(self.expires_at), slow, typing, self.advances.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .fold(idle, Instant::min)
     }
 
     /// Whether it has not been closed.
@@ -309,7 +342,7 @@ impl Connection {
 
     /// Whether the next frame may be read from the socket.
     pub fn wants_frame(&self) -> bool {
-        self.state == State::Open && self.commands_in_flight < Self::COMMANDS_IN_FLIGHT_MAX
+        self.state == State::Open && self.commands_in_flight < Self::COMMANDS_IN_FLIGHT_MAX && !self.advances.is_full()
     }
 
     /// Whether every command under way has come to its end.
@@ -452,6 +485,50 @@ mod tests {
         assert_eq!(driver.outputs(), ["typing false"]);
         driver.connection.handle_end();
         assert_eq!((driver.outputs(), driver.timeout(10)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn acks_that_come_one_upon_another_move_the_watermark_once_more_and_every_refusal_is_told() {
+        let mut driver = Driver::new();
+        let ack = |n: u64| {
+            format!(
+                r#"{{"type":"ack","payload":{{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","last_acked_sequence":{n}}}}}"#
+            )
+        };
+        let made = |outputs: Vec<Output>| -> Vec<Move> {
+            let made = |output| match output {
+                Output::Command(Command::Advance(moved)) => moved,
+                other => panic!("{other:?}"),
+            };
+            outputs.into_iter().map(made).collect()
+        };
+        let take = |driver: &mut Driver| std::iter::from_fn(|| driver.connection.poll_output()).collect::<Vec<_>>();
+        for n in [1, 2, 3, 99] {
+            driver.connection.handle_text(driver.start, Timestamp::default(), &ack(n));
+        }
+        let [first] = made(take(&mut driver))[..] else { panic!("one is made at once") };
+        assert_eq!(first.sequence.0, 1);
+        driver.connection.handle_advanced(driver.start, &first, Ok(()));
+        let due = driver.connection.poll_timeout();
+        assert!(due > driver.start && due < driver.at(1), "the next is due in a moment");
+        driver.connection.handle_timeout(due);
+        let [highest] = made(take(&mut driver))[..] else { panic!("one for all that waited") };
+        assert_eq!(highest.sequence.0, 99);
+        let refused = ErrorBody::new(ErrorCode::InvalidSequence, "above the head");
+        driver.connection.handle_advanced(due, &highest, Err(refused));
+        let mut outputs = take(&mut driver);
+        assert!(matches!(outputs.remove(0), Output::Send(_)), "the refusal");
+        let [next] = made(outputs)[..] else { panic!("those below it are made") };
+        assert_eq!(next.sequence.0, 3);
+        driver.connection.handle_text(due, Timestamp::default(), &ack(4));
+        driver.connection.handle_end();
+        let waited = made(take(&mut driver));
+        assert_eq!(waited.iter().map(|moved| moved.sequence.0).collect::<Vec<_>>(), [2, 4], "none is lost at the end");
+        for moved in [next].iter().chain(&waited) {
+            assert!(!driver.connection.drained());
+            driver.connection.handle_advanced(due, moved, Ok(()));
+        }
+        assert!(driver.connection.drained());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! what it shares with the document of the API: the schemas of ids and words, and the people of the examples.
 #![warn(missing_docs)]
 
+mod advances;
 mod asyncapi;
 pub mod client;
 mod close;
@@ -22,11 +23,12 @@ pub mod schema;
 pub mod story;
 mod window;
 
+pub use advances::Move;
 pub use asyncapi::asyncapi;
 pub use close::CloseReason;
 pub use connection::{Command, Connection, Output, Timing};
 pub use error::{ErrorBody, ErrorCode, Retry};
-pub use outbox::{Outbox, Pressure};
+pub use outbox::{Outbox, Pressure, Weight};
 
 /// The version of the contract that `connection_established` announces.
 pub const PROTOCOL_VERSION: u32 = 1;

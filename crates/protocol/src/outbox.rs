@@ -13,6 +13,18 @@ pub struct Outbox<F = Bytes> {
     missed: bool,
 }
 
+/// What takes so much of the room of an outbox.
+pub trait Weight {
+    /// Its bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl Weight for Bytes {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
 /// How full an outbox is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
@@ -37,10 +49,10 @@ impl Outbox {
     const CAPACITY_KEPT: usize = 32;
 }
 
-impl<F: AsRef<[u8]>> Outbox<F> {
+impl<F: Weight> Outbox<F> {
     /// Takes a push, or drops it and remembers that one was missed.
     pub fn push(&mut self, frame: F) {
-        let bytes = frame.as_ref().len();
+        let bytes = frame.bytes();
         if self.queue.len() < Outbox::MESSAGES_MAX && self.bytes + bytes <= Outbox::BYTES_MAX {
             self.bytes += bytes;
             self.queue.push_back(frame);
@@ -52,7 +64,7 @@ impl<F: AsRef<[u8]>> Outbox<F> {
     /// The next push to write.
     pub fn pop(&mut self) -> Option<F> {
         let frame = self.queue.pop_front()?;
-        self.bytes -= frame.as_ref().len();
+        self.bytes -= frame.bytes();
         if self.queue.is_empty() && self.queue.capacity() > Outbox::CAPACITY_KEPT {
             self.queue = VecDeque::new();
         }

@@ -167,3 +167,27 @@ async fn typing_reaches_the_other_members_and_outsiders_are_refused() {
     let ServerFrame::TypingIndicator(indicator) = &pushes[0].2 else { panic!("{pushes:?}") };
     assert!(indicator.is_typing && indicator.user_id == member);
 }
+
+#[tokio::test]
+async fn small_chats_are_served_before_large_ones_of_the_same_page_and_each_in_its_order() {
+    let mut world = World::new();
+    let (sender, other) = (world.user(), world.user());
+    world.connect(other, "a").await;
+    let many: Vec<_> = (0..40).map(|_| world.user()).collect();
+    for user in &many {
+        world.connect(*user, "a").await;
+    }
+    let large = world.group(sender, &many).await;
+    let small = world.group(sender, &[other]).await;
+    for chat in [large, small, large, small] {
+        world.send(chat, sender, None).await;
+    }
+    world.start();
+    let told = world.pushes(6).await.into_iter().map(|(_, _, frame)| match frame {
+        ServerFrame::ChatUpdated(updated) => (updated.chat_id, 0),
+        ServerFrame::Message(message) => (message.chat_id, message.sequence.0),
+        other => panic!("{other:?}"),
+    });
+    let expected: Vec<_> = [small, large].into_iter().flat_map(|chat| (0..3).map(move |n| (chat, n))).collect();
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}

@@ -18,14 +18,12 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 
 use crate::socket::{Incoming, Outgoing, SocketError};
 
-/// What one read of a socket may bring. Every open connection holds a buffer of this size.
-const READ_BUFFER_BYTES: usize = 2048;
+/// What one read of a socket may bring: three messages of ordinary length. Every open connection holds a buffer of this size.
+const READ_BUFFER_BYTES: usize = 1024;
 /// Bytes that wait to be written before no further frame is taken.
 const QUEUE_BYTES: usize = 32 * 1024;
 /// Pieces written in one call.
 const PIECES_MAX: usize = 64;
-/// Pieces that an empty queue keeps room for.
-const CAPACITY_KEPT: usize = 8;
 
 pub(crate) struct Wire<S>(WebSocketStream<Queue<S>>);
 
@@ -128,9 +126,8 @@ impl<S> Queue<S> {
             written -= first.len();
             self.pieces.pop_front();
         }
-        if self.pieces.capacity() > CAPACITY_KEPT {
-            self.pieces = VecDeque::new();
-        }
+        // Most connections are silent most of the time, and there are many of them.
+        self.pieces = VecDeque::new();
     }
 }
 

@@ -90,7 +90,7 @@ impl<S: Socket> Driver<S> {
         self.answers.push_back(self.established());
         let reason = self.converse().await;
         self.admitted.handle_end();
-        self.stop_typing().await;
+        self.wind_up().await;
         // What the client said last is done before its own close is answered: who has closed in order knows that an ack
         // right before it counts. Each command has a deadline.
         let mut commands = std::mem::take(&mut self.commands);
@@ -238,8 +238,9 @@ impl<S: Socket> Driver<S> {
         Ok(())
     }
 
-    /// Has the others told that whoever was typing has stopped. Nobody is left to hear how that ends.
-    async fn stop_typing(&mut self) {
+    /// Does what is left to do for a connection that has ended: others are told that its typing has stopped, and watermarks
+    /// are moved where it moved them last. Nobody is left to hear how that ends.
+    async fn wind_up(&mut self) {
         self.connection.handle_end();
         while let Some(output) = self.connection.poll_output() {
             if let Output::Command(command) = output {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use domain::{ChatId, SessionId, UserId};
 use metrics::counter;
 use ports::{Delivery, GatewayId, MemberCache, Peer, Peers, ProcessRole, Push, Route, Routes, StoreError};
+use protocol::frame::Resync;
 use tokio::time::{self, Instant};
 use tracing::{info, warn};
 
@@ -17,6 +18,8 @@ const REFRESH: Duration = Duration::from_secs(5);
 /// Chats still to be forgotten by the member cache, at the most. Beyond them an invalidation is an error, which the
 /// consumer of the log waits out.
 const OWED_MAX: usize = 100_000;
+/// Users whom one push has sync, so that a gateway full of them fits into calls of a bounded size.
+const SYNCING_MAX: usize = 4096;
 
 /// What processes share, and lose all at once.
 pub struct Shared {
@@ -35,6 +38,10 @@ pub struct Shared {
 /// is shared answers again, which gateways there are is asked for each push, because new ones may hold connections. Where
 /// it begins and ends a push may come twice, or before an earlier one, which clients know from its sequence.
 ///
+/// A gateway that nobody knew of until what is shared answered again may have connections that pushes have passed by, of
+/// which it knows nothing: it has found everything in order. So all its clients are told to sync. If this process dies
+/// before that, they find the hole with the next message of the chat.
+///
 /// Its routes are for pushes alone: in an outage everybody seems to be at every gateway.
 ///
 /// Invalidations of the member cache that fail are made up for before it is read again. A crash meanwhile costs what a
@@ -49,6 +56,8 @@ pub struct Fallback {
 struct State {
     /// The gateways that were last known.
     gateways: BTreeSet<GatewayId>,
+    /// Those of them that became known while what is shared was not believed, until their clients are told to sync.
+    newcomers: BTreeSet<GatewayId>,
     /// When what is shared may be believed again, while it is not.
     away_until: Option<Instant>,
     /// Whether it has answered since its last failure.
@@ -83,6 +92,7 @@ impl Fallback {
                 return Err(failure);
             }
         }
+        self.tell_newcomers().await?;
         let mut state = self.lock();
         if state.owed.is_empty() && state.away_until.is_some_and(|until| until <= Instant::now()) {
             state.away_until = None;
@@ -97,6 +107,29 @@ impl Fallback {
         Ok(())
     }
 
+    /// Has the clients of newcomers sync. One that does not take it is told the next time, until its routes are gone too.
+    async fn tell_newcomers(&self) -> Result<(), StoreError> {
+        let newcomers = self.lock().newcomers.clone();
+        for gateway in newcomers {
+            let routes = self.shared.routes.on_gateway(&gateway, usize::MAX).await?;
+            let users: Vec<UserId> =
+                BTreeSet::from_iter(routes.iter().map(|route| route.user_id)).into_iter().collect();
+            let mut told = Ok(());
+            for recipients in users.chunks(SYNCING_MAX) {
+                let recipients = recipients.to_vec();
+                let push = Push { recipients, except: None, frame: Resync::missed_pushes(), trace: None };
+                told = told.and(self.direct.deliver(&gateway, &[push]).await);
+            }
+            if let Err(failure) = told {
+                let (error, gateway) = (&failure as &dyn std::error::Error, &*gateway.0);
+                warn!(error, gateway, "clients of a new gateway cannot be told to sync yet");
+            } else {
+                self.lock().newcomers.remove(&gateway);
+            }
+        }
+        Ok(())
+    }
+
     /// The gateways to push to while what is shared is not believed.
     async fn known_gateways(&self) -> BTreeSet<GatewayId> {
         let answers = self.lock().answers;
@@ -108,12 +141,16 @@ impl Fallback {
 
     fn learn(&self, peers: Vec<Peer>) {
         let mut state = self.lock();
-        // What was wiped, or comes back from an outage, may know few of those that are there, or none.
-        if state.away_until.is_none() && !peers.is_empty() {
-            state.gateways.clear();
-        }
         state.answers = true;
-        state.gateways.extend(peers.into_iter().map(|peer| GatewayId(peer.id)));
+        let peers = BTreeSet::from_iter(peers.into_iter().map(|peer| GatewayId(peer.id)));
+        // What was wiped, or comes back from an outage, may know few of those that are there, or none.
+        if state.away_until.is_some() {
+            let newcomers: Vec<_> = peers.difference(&state.gateways).cloned().collect();
+            state.newcomers.extend(newcomers);
+            state.gateways.extend(peers);
+        } else if !peers.is_empty() {
+            state.gateways = peers;
+        }
     }
 
     fn take_owed(&self) -> Option<ChatId> {

@@ -10,7 +10,7 @@ use ports::{
     Delivery, GatewayId, Ids, MemberCache, Peer, Peers, ProcessRole, Push, RandomIds, Route, Routes, StoreError,
     SystemClock,
 };
-use protocol::frame::ServerFrame;
+use protocol::frame::{Resync, ServerFrame};
 use tidings_fanout::{Fallback, Shared};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
@@ -144,6 +144,33 @@ async fn c8_a_new_gateway_is_called_as_soon_as_redis_answers_again() {
     assert_eq!(called.map(|gateway| gateway.0.to_string()), ["a", "b"]);
 }
 
+/// Redis is back, fanout has not found out yet, and a gateway takes the place of another meanwhile: its clients have
+/// routes, so it sees nothing amiss, and yet nobody pushes to it.
+#[tokio::test(start_paused = true)]
+async fn c8_clients_of_a_gateway_that_pushes_have_passed_by_are_told_to_sync() {
+    let mut outage = Outage::new(&["a"]).await;
+    let (sender, other) = (outage.world.user(), outage.world.user());
+    let chat = outage.world.group(sender, &[other]).await;
+    outage.redis.begin();
+    outage.world.start();
+    outage.called().await;
+    outage.redis.end();
+    outage.peers.announce(&peer("b"), &[ProcessRole::Gateway]).await.unwrap();
+    outage.world.connect(other, "b").await;
+    while outage.direct.try_recv().is_ok() {}
+    outage.world.send(chat, sender, None).await;
+    assert_eq!(&*outage.called().await.0.0, "a", "nobody has looked for others yet");
+
+    outage.to_refuse_directly.store(1, Ordering::SeqCst);
+    let began = Instant::now();
+    let (gateway, pushes) = outage.called().await;
+    assert_eq!((&*gateway.0, pushes.len()), ("b", 1));
+    assert_eq!((&pushes[0].recipients, &pushes[0].frame), (&vec![other], &Resync::missed_pushes()));
+    assert!(began.elapsed() > REFRESH, "at the second try, since it did not take the first");
+    time::sleep(REBUILD + 2 * REFRESH).await;
+    assert!(outage.direct.is_empty(), "once is enough");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_has_left_before_an_outage_is_not_called() {
     let mut outage = Outage::new(&["a", "b"]).await;
@@ -228,6 +255,8 @@ struct Outage {
     cache: Arc<MemoryMemberCache>,
     direct: mpsc::Receiver<(GatewayId, Vec<Push>)>,
     revoked_directly: Arc<AtomicUsize>,
+    /// How many direct calls are refused from now on.
+    to_refuse_directly: Arc<AtomicUsize>,
 }
 
 impl Outage {
@@ -250,13 +279,14 @@ impl Outage {
         };
         let (recorder, direct) = Recorder::new();
         let revoked_directly = Arc::new(AtomicUsize::new(0));
-        let called = Called { recorder, revoked: revoked_directly.clone() };
+        let to_refuse_directly = Arc::new(AtomicUsize::new(0));
+        let called = Called { recorder, revoked: revoked_directly.clone(), to_refuse: to_refuse_directly.clone() };
         let fallback = Arc::new(Fallback::new(shared, Arc::new(called)));
         let world = World::over(fallback.clone(), routes, fallback.clone(), fallback.clone(), deliveries);
         tokio::spawn(async move { fallback.run().await });
         // The first look at the gateways takes no time.
         time::sleep(Duration::from_millis(1)).await;
-        Self { world, redis, peers, cache, direct, revoked_directly }
+        Self { world, redis, peers, cache, direct, revoked_directly, to_refuse_directly }
     }
 
     /// The next push by Redis.
@@ -283,11 +313,16 @@ fn peer(gateway: &str) -> Peer {
 struct Called {
     recorder: Recorder,
     revoked: Arc<AtomicUsize>,
+    to_refuse: Arc<AtomicUsize>,
 }
 
 #[async_trait]
 impl Delivery for Called {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        let less_one = |count: usize| count.checked_sub(1);
+        if self.to_refuse.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less_one).is_ok() {
+            return Err(StoreError::unavailable("it does not listen yet"));
+        }
         self.recorder.deliver(gateway, pushes).await
     }
 

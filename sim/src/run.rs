@@ -19,6 +19,7 @@ use crate::checks::LOOK_INTERVAL;
 use crate::client::{self, Command, Identity};
 use crate::compose::{self, CODE};
 use crate::plan::{Action, Fault, Plan, Shape, Timed};
+use crate::process::Process;
 use crate::rest::Call;
 use crate::shared::Memory;
 use crate::trace::{Actor, Trace, What};
@@ -78,6 +79,8 @@ struct Stage {
     users: Vec<UserId>,
     chats: Vec<ChatId>,
     epochs: Vec<u32>,
+    /// The process of a node that goes in good order. No other has its directory before it is gone.
+    leaving: Option<Arc<Process>>,
     kills: u64,
     panic: Option<String>,
 }
@@ -100,6 +103,7 @@ impl Stage {
             users: vec![],
             chats: vec![],
             epochs: vec![0; processes],
+            leaving: None,
             kills: 0,
             panic: None,
         };
@@ -216,7 +220,7 @@ impl Stage {
         sleep_until(until).await;
     }
 
-    fn note_panic(&mut self, process: &crate::process::Process) {
+    fn note_panic(&mut self, process: &Process) {
         if let Some(panic) = process.take_panic() {
             self.panic.get_or_insert(panic);
         }
@@ -230,6 +234,7 @@ impl Stage {
         if was_away {
             self.world.lose_links();
         }
+        gone(self.leaving.take()).await;
         for (slot, epoch) in self.epochs.iter_mut().enumerate() {
             match self.world.directory.at(slot) {
                 Some(running) => {
@@ -246,6 +251,13 @@ impl Stage {
             }
         }
         self.watch_until(Instant::now() + SETTLE).await;
+    }
+}
+
+/// Waits until a process is gone that is about to go.
+async fn gone(leaving: Option<Arc<Process>>) {
+    if let Some(process) = leaving {
+        process.died().await;
     }
 }
 

@@ -123,16 +123,31 @@ impl World {
         Ok(())
     }
 
-    /// Writes one commit to the disk of a node, after those before it.
+    /// Writes one commit to the disk of a node, after those before it. Whoever dies with it hears nothing of it, and holds up
+    /// nobody.
     async fn commit<T>(
         &self,
         process: &Process,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let _committing = self.committing.lock().await;
+        let committing = self.committing.lock().await;
+        let answer = self.commit_alone(process, work).await;
+        drop(committing);
+        match answer {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The answer to a commit, unless it is lost with the process.
+    async fn commit_alone<T>(
+        &self,
+        process: &Process,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Option<Result<T, StoreError>> {
         if process.is_dead() {
             // What was still in memory is gone.
-            return std::future::pending().await;
+            return None;
         }
         let writing = Duration::from_micros(self.streams.store.below(20, 300));
         let syncing = Duration::from_micros(self.streams.store.below(200, 12_000));
@@ -143,18 +158,18 @@ impl World {
         };
         // A commit has a checksum, so one that is torn is none. Whether it was whole when the power went is the disk's to say.
         if cut_off && self.streams.store.chance(0.5) {
-            return std::future::pending().await;
+            return None;
         }
         if !cut_off && (self.is_away(Part::Disk) || self.streams.store.chance(self.rates().store_fails)) {
-            return Err(away("the disk refuses"));
+            return Some(Err(away("the disk refuses")));
         }
         let answer = work.await;
         self.after_write();
         if !cut_off && self.streams.store.chance(self.rates().store_unknown) {
             // The sync failed, and yet everything was there when the store was opened again.
-            return Err(away("the disk did not sync"));
+            return Some(Err(away("the disk did not sync")));
         }
-        answer
+        Some(answer)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::Stage;
+use super::{Stage, gone};
 use crate::client::Command;
 use crate::compose;
 use crate::plan::{Fault, Shape};
@@ -90,8 +90,10 @@ impl Stage {
     fn start_later(&mut self, slot: usize, after: Duration) {
         self.epochs[slot] += 1;
         let (world, memory, epoch) = (self.world.clone(), self.memory.clone(), self.epochs[slot]);
+        let leaving = self.leaving.clone();
         tokio::spawn(async move {
             sleep(after.max(Duration::from_millis(1))).await;
+            gone(leaving).await;
             if world.directory.at(slot).is_none() {
                 world.look_at_store();
                 compose::start(&world, slot, epoch, &memory);
@@ -106,6 +108,9 @@ impl Stage {
         if let Some(stop) = running.stop_relay.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // The relay may have ended by itself.
             let _ = stop.send(());
+        }
+        if self.world.plan.shape == Shape::Node {
+            self.leaving = Some(running.process.clone());
         }
         let gateway = running.services.gateway.clone();
         let (done, drained) = oneshot::channel();

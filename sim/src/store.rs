@@ -131,7 +131,7 @@ impl World {
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let committing = self.committing.lock().await;
-        let answer = self.commit_alone(process, work).await;
+        let answer = Box::pin(self.commit_alone(process, work)).await;
         drop(committing);
         match answer {
             Some(answer) => answer,

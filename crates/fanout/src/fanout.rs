@@ -1,9 +1,10 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, Event, Invariant, Message, Timestamp, UserId};
+use domain::{ChatId, ConnectionId, Event, Invariant, Message, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, gauge, histogram};
 use ports::{
@@ -12,16 +13,15 @@ use ports::{
 use protocol::frame::message_body;
 use tracing::{Instrument, Span, debug_span, error, warn};
 
+use crate::backlog::{Backlog, Prepared};
 use crate::owed::Owed;
-use crate::plan::{Plan, What};
+use crate::plan::{self, Plan, What};
 use crate::receipts::Receipts;
 
 /// How long to wait before the log or the store is asked again after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Members of a chat up to which it is a small one.
-const SMALL_MEMBERS_MAX: usize = 32;
-/// Recipients of large chats that are served at once.
-const TURN_LEN_MAX: usize = 8192;
+/// Recipients of large chats that are served at once: a few milliseconds, for which others of the same thread wait.
+const TURN_LEN_MAX: usize = 2048;
 
 /// The delivery plane in this process.
 pub struct Fanout {
@@ -30,6 +30,8 @@ pub struct Fanout {
     pub routes: Arc<dyn Routes>,
     pub delivery: Arc<dyn Delivery>,
     pub clock: Arc<dyn Clock>,
+    /// Members of a chat up to which it is a small one, and comes before large ones.
+    pub small_members_max: usize,
     /// Watermarks that have moved, on their way to the members.
     pub receipts: Receipts,
 }
@@ -37,18 +39,11 @@ pub struct Fanout {
 /// Pushes gathered for each gateway, in the order of their events.
 pub(crate) type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
 
-/// An event and who is to hear of it.
-struct Prepared<'a> {
-    plan: Plan<'a>,
-    members: Arc<[UserId]>,
-    event_time: Timestamp,
-}
-
 /// What is delivered at once.
 #[derive(Default)]
 struct Turn {
     outgoing: Outgoing,
-    /// Of the events in it.
+    /// Of the events in it, each of which is processed when its pushes are handed over.
     spans: Vec<Span>,
 }
 
@@ -62,6 +57,8 @@ impl Turn {
 impl Fanout {
     /// The name under which all fanout processes share the log.
     pub const GROUP: &'static str = "fanout";
+    /// What is good for `small_members_max`.
+    pub const SMALL_MEMBERS_MAX: usize = 32;
 
     /// Consumes the log, for ever. Failures of the log and of the store are waited out: an event is processed late rather
     /// than skipped. It may be dropped at any moment; the next run repeats what was not committed.
@@ -72,28 +69,36 @@ impl Fanout {
                 Err(failure) => wait_out(failure).await,
             }
         };
-        let mut owed = Owed::default();
+        let (mut backlog, mut owed) = (Backlog::default(), Owed::default());
         // None is a number too, and not the same as no fanout.
         gauge!("tidings_fanout_gateways_owed").set(0.0);
         loop {
             let records = tokio::select! {
                 biased;
                 () = tokio::time::sleep(RETRY_PAUSE), if !owed.is_empty() => Ok(vec![]),
-                records = consumer.next(), if !owed.is_full() => records,
+                records = consumer.next(), if !owed.is_full() && backlog.has_room() => records,
+                // Only when nothing is there to be read.
+                () = future::ready(()), if !backlog.is_empty() => Ok(vec![]),
             };
             let records = match records {
                 Ok(records) => records,
                 Err(failure) => {
                     wait_out(failure).await;
-                    continue;
+                    // What was read is pushed all the same.
+                    if backlog.is_empty() {
+                        continue;
+                    }
+                    vec![]
                 }
             };
-            self.process_page(&records, &mut owed).await;
+            self.process_page(records, &mut backlog, &mut owed).await;
+            self.process_backlog(&mut backlog, &mut owed).await;
             if !owed.is_empty() {
                 self.make_up(&mut owed).await;
             }
             // The place is kept only now, behind the pushes: a crash before this repeats them.
             if owed.is_empty()
+                && backlog.is_empty()
                 && let Err(failure) = consumer.commit().await
             {
                 warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
@@ -101,61 +106,66 @@ impl Fanout {
         }
     }
 
-    /// Processes a page of the log. Order is promised within each chat, so small chats take their turn first: a message for
-    /// one reader does not wait for the thousand pushes of the one before it.
-    async fn process_page(&self, records: &[Record], owed: &mut Owed) {
-        let (mut turn, mut large, mut later) = (Turn::default(), HashSet::new(), vec![]);
+    /// Processes a page of the log, but for events of large chats, whose turn comes later. Order is promised within each
+    /// chat: a message for one reader does not wait for the thousand pushes of those before it.
+    async fn process_page(&self, records: Vec<Record>, backlog: &mut Backlog, owed: &mut Owed) {
+        let mut turn = Turn::default();
         for Record { event, .. } in records {
-            let span = span_of(event);
-            let prepared = loop {
-                match self.prepare(event).instrument(span.clone()).await {
-                    Ok(prepared) => break prepared,
+            let span = span_of(&event);
+            let members = loop {
+                match self.members_for(&event).instrument(span.clone()).await {
+                    Ok(members) => break members,
                     Err(failure) => wait_out(failure).await,
                 }
             };
-            // What comes behind a large turn of its chat waits for it, however many members are left by then.
-            if prepared.members.len() > SMALL_MEMBERS_MAX || large.contains(&prepared.plan.chat_id) {
-                large.insert(prepared.plan.chat_id);
-                later.push((prepared, span));
+            let chat_id = event.body.chat_id();
+            let is_small = members.len() <= self.small_members_max;
+            let prepared = Prepared { event, members, span };
+            // What comes behind an event that waits does so too, however many members are left by then.
+            if is_small && !backlog.has(chat_id) {
+                self.push_event(prepared, &mut turn).await;
             } else {
-                self.push_event(prepared, span, &mut turn).await;
-            }
-        }
-        owed.note(self.deliver(turn.outgoing).await);
-        // An event is processed when its pushes are handed over.
-        drop(turn.spans);
-        let mut turn = Turn::default();
-        for (prepared, span) in later {
-            self.push_event(prepared, span, &mut turn).await;
-            if turn.len() >= TURN_LEN_MAX {
-                owed.note(self.deliver(std::mem::take(&mut turn).outgoing).await);
-                tokio::task::yield_now().await;
+                backlog.push(prepared);
             }
         }
         owed.note(self.deliver(turn.outgoing).await);
     }
 
-    /// Finds out who is to hear of an event.
-    async fn prepare<'a>(&self, event: &'a Event) -> Result<Prepared<'a>, StoreError> {
-        let plan = Plan::of(event);
-        if plan.members_changed {
-            self.cache.invalidate(plan.chat_id).await?;
+    /// Gives large chats a turn, behind which whoever waits for a page or for a thread comes first again.
+    async fn process_backlog(&self, backlog: &mut Backlog, owed: &mut Owed) {
+        let mut turn = Turn::default();
+        while turn.len() < TURN_LEN_MAX
+            && let Some(prepared) = backlog.pop()
+        {
+            self.push_event(prepared, &mut turn).await;
         }
-        let members = self.members(plan.chat_id).await?;
-        Ok(Prepared { plan, members, event_time: event.event_time })
+        owed.note(self.deliver(turn.outgoing).await);
+        if !backlog.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Who is to hear of an event.
+    async fn members_for(&self, event: &Event) -> Result<Arc<[UserId]>, StoreError> {
+        let chat_id = event.body.chat_id();
+        if plan::members_changed(event) {
+            self.cache.invalidate(chat_id).await?;
+        }
+        self.members(chat_id).await
     }
 
     /// Adds the pushes of one event.
-    async fn push_event(&self, prepared: Prepared<'_>, span: Span, turn: &mut Turn) {
-        let Prepared { plan, members, event_time } = prepared;
+    async fn push_event(&self, prepared: Prepared, turn: &mut Turn) {
+        let Prepared { event, members, span } = prepared;
         let Turn { outgoing, spans } = turn;
+        let Plan { also, what } = Plan::of(&event);
         let pushed = async {
-            match plan.what {
+            match what {
                 // One that has expired while it waited here is gone for everybody (G11).
                 What::Message { message, .. } if message.is_expired(self.clock.now()) => {}
                 What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
                 What::Frame(frame) => {
-                    let recipients: Vec<UserId> = members.iter().copied().chain(plan.also).collect();
+                    let recipients: Vec<UserId> = members.iter().copied().chain(also).collect();
                     self.push(&recipients, None, || frame, outgoing).await;
                 }
             }
@@ -164,7 +174,7 @@ impl Fanout {
         if !span.is_disabled() {
             spans.push(span);
         }
-        histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event_time).as_secs_f64());
+        histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event.event_time).as_secs_f64());
         counter!("tidings_fanout_events_total").increment(1);
     }
 

@@ -6,6 +6,7 @@
 //! event of the log, typing and receipts, comes to it as [`Signals`](ports::Signals). Where processes share routes, the
 //! member cache and the way of pushes, [`Fallback`] stands between fanout and them, for the time in which they are away.
 
+mod backlog;
 mod fallback;
 mod fanout;
 mod owed;

@@ -1,12 +1,9 @@
 use bytes::Bytes;
-use domain::{ChatId, ConnectionId, Event, EventBody, MembershipChange, Message, UserId};
+use domain::{ConnectionId, Event, EventBody, MembershipChange, Message, UserId};
 use protocol::frame::{ChatChangeKind, ChatUpdated, MessageExpired, ServerFrame};
 
 /// What an event means for those who are online.
 pub(crate) struct Plan<'a> {
-    pub(crate) chat_id: ChatId,
-    /// Whether the members of the chat have changed, so that what is remembered of them is wrong.
-    pub(crate) members_changed: bool,
     /// Who gets it besides the members: somebody who was one until now.
     pub(crate) also: Option<UserId>,
     pub(crate) what: What<'a>,
@@ -25,25 +22,29 @@ impl<'a> Plan<'a> {
             let chat_id = event.body.chat_id();
             What::Frame(ServerFrame::ChatUpdated(ChatUpdated { chat_id, change, user_id }).encode(None))
         };
-        let (members_changed, also, what) = match &event.body {
+        let (also, what) = match &event.body {
             EventBody::MessagePersisted { message, origin_connection_id } => {
-                (false, None, What::Message { message, origin: *origin_connection_id })
+                (None, What::Message { message, origin: *origin_connection_id })
             }
-            EventBody::ChatCreated { .. } => (true, None, updated(ChatChangeKind::Created, None)),
-            EventBody::ChatRenamed { .. } => (false, None, updated(ChatChangeKind::Renamed, None)),
-            EventBody::MessageTtlChanged { .. } => (false, None, updated(ChatChangeKind::MessageTtlChanged, None)),
+            EventBody::ChatCreated { .. } => (None, updated(ChatChangeKind::Created, None)),
+            EventBody::ChatRenamed { .. } => (None, updated(ChatChangeKind::Renamed, None)),
+            EventBody::MessageTtlChanged { .. } => (None, updated(ChatChangeKind::MessageTtlChanged, None)),
             EventBody::MessagesExpired { chat_id, sequences } => {
                 let expired = MessageExpired { chat_id: *chat_id, sequences: sequences.clone() };
-                (false, None, What::Frame(ServerFrame::MessageExpired(expired).encode(None)))
+                (None, What::Frame(ServerFrame::MessageExpired(expired).encode(None)))
             }
             EventBody::MembershipChanged { user_id, change, .. } => match change {
-                MembershipChange::Added => (true, None, updated(ChatChangeKind::MemberAdded, Some(*user_id))),
-                MembershipChange::Removed => {
-                    (true, Some(*user_id), updated(ChatChangeKind::MemberRemoved, Some(*user_id)))
-                }
-                MembershipChange::RoleChanged => (false, None, updated(ChatChangeKind::RoleChanged, Some(*user_id))),
+                MembershipChange::Added => (None, updated(ChatChangeKind::MemberAdded, Some(*user_id))),
+                MembershipChange::Removed => (Some(*user_id), updated(ChatChangeKind::MemberRemoved, Some(*user_id))),
+                MembershipChange::RoleChanged => (None, updated(ChatChangeKind::RoleChanged, Some(*user_id))),
             },
         };
-        Self { chat_id: event.body.chat_id(), members_changed, also, what }
+        Self { also, what }
     }
+}
+
+/// Whether the members of the chat have changed, so that what is remembered of them is wrong.
+pub(crate) fn members_changed(event: &Event) -> bool {
+    use MembershipChange::{Added, Removed};
+    matches!(event.body, EventBody::ChatCreated { .. } | EventBody::MembershipChanged { change: Added | Removed, .. })
 }

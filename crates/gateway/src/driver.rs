@@ -307,7 +307,7 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use domain::{ChatId, UserId};
-    use ports::Signal;
+    use ports::{Delivery, Push, Signal};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use tokio_tungstenite::tungstenite;
@@ -402,5 +402,32 @@ mod tests {
         soon(service.until_ended()).await;
         soon(service.world.gateway.hub.departures.none()).await;
         assert_eq!(service.world.gateway.routes.routes(user_id).await.unwrap(), []);
+    }
+
+    #[tokio::test]
+    async fn what_is_pushed_together_comes_in_its_order_to_every_connection_it_is_meant_for() {
+        let service = Service::start().await;
+        let [ann, bob] = [service.world.user(), service.world.user()];
+        let [mut of_ann, mut of_bob] = [service.connect(ann).await, service.connect(bob).await];
+        let hub = &service.world.gateway.hub;
+        let anns = service.world.gateway.routes.routes(ann).await.unwrap()[0].connection_id;
+        let push = |recipients: &[UserId], except, frame: &'static str| Push {
+            recipients: recipients.to_vec(),
+            except,
+            frame: frame.into(),
+            trace: None,
+        };
+        let pushes = [
+            push(&[ann, bob], None, "1"),
+            push(&[bob], None, "2"),
+            push(&[bob, ann], Some(anns), "3"),
+            push(&[ann, bob], None, "4"),
+        ];
+        hub.deliver(hub.id(), &pushes).await.unwrap();
+        for (client, expected) in [(&mut of_ann, &["1", "4"][..]), (&mut of_bob, &["1", "2", "3", "4"])] {
+            for frame in expected {
+                assert_eq!(soon(client.next()).await.unwrap().unwrap().to_text().unwrap(), *frame);
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -236,6 +236,18 @@ impl Hub {
         }
     }
 
+    /// Hands the connections of a user those pushes that are meant for them, and returns how many.
+    fn hand_over(&self, user_id: UserId, places: &[usize], pushes: &[Push], frames: &[Pushed]) -> u64 {
+        let shard = self.shard(user_id);
+        let peers = shard.get(&user_id).into_iter().flatten();
+        peers
+            .map(|peer| {
+                let meant = places.iter().filter(|place| pushes[**place].except != Some(peer.connection_id));
+                peer.mailbox.push_all(meant.map(|place| frames[*place].clone()))
+            })
+            .sum()
+    }
+
     fn shard(&self, user_id: UserId) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<Peer>>>> {
         // The last byte of an id is as good as random.
         let [.., last] = user_id.to_bytes();
@@ -246,6 +258,22 @@ impl Hub {
         // Nothing that runs under the lock can leave the map half changed.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The places of the pushes of each recipient, so that a connection is woken once for all it gets, and writes it at once.
+fn by_recipient(pushes: &[Push]) -> Vec<(UserId, Vec<usize>)> {
+    let mut recipients: Vec<(UserId, Vec<usize>)> = vec![];
+    let mut known = HashMap::new();
+    for (place, push) in pushes.iter().enumerate() {
+        for user_id in &push.recipients {
+            let index = *known.entry(*user_id).or_insert_with(|| {
+                recipients.push((*user_id, vec![]));
+                recipients.len() - 1
+            });
+            recipients[index].1.push(place);
+        }
+    }
+    recipients
 }
 
 /// A place in the hub; given up when dropped.
@@ -273,20 +301,20 @@ impl Drop for Admitted {
 #[async_trait]
 impl Delivery for Hub {
     async fn deliver(&self, _gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
-        let mut pushed = 0;
-        for Push { recipients, except, frame, trace } in pushes {
-            let span = trace.and_then(|trace| spans::push(trace, recipients.len()));
-            let frame = TextFrame::new(frame.clone());
-            for user_id in recipients {
-                let shard = self.shard(*user_id);
-                for peer in shard.get(user_id).into_iter().flatten() {
-                    if Some(peer.connection_id) != *except {
-                        peer.mailbox.push(Pushed { frame: frame.clone(), span: span.clone() });
-                        pushed += 1;
-                    }
-                }
-            }
-        }
+        let frames: Vec<Pushed> = pushes
+            .iter()
+            .map(|Push { recipients, frame, trace, .. }| {
+                let span = trace.and_then(|trace| spans::push(trace, recipients.len()));
+                Pushed { frame: TextFrame::new(frame.clone()), span }
+            })
+            .collect();
+        let pushed = match pushes {
+            [push] => push.recipients.iter().map(|user_id| self.hand_over(*user_id, &[0], pushes, &frames)).sum(),
+            pushes => by_recipient(pushes)
+                .into_iter()
+                .map(|(user_id, places)| self.hand_over(user_id, &places, pushes, &frames))
+                .sum(),
+        };
         self.pushes.increment(pushed);
         Ok(())
     }

@@ -24,7 +24,7 @@ struct Inner {
 
 /// A frame that was pushed. Its span, if it is in a trace, ends when the last of its recipients has written it or never
 /// will.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pushed {
     pub(crate) frame: TextFrame,
     pub(crate) span: Option<Box<Span>>,
@@ -44,8 +44,22 @@ impl Weight for Pushed {
 
 impl Mailbox {
     pub(crate) fn push(&self, pushed: impl Into<Pushed>) {
-        self.lock().outbox.push(pushed.into());
-        self.waker.wake();
+        self.push_all([pushed.into()].into_iter());
+    }
+
+    /// Adds pushes in their order, and returns how many.
+    pub(crate) fn push_all(&self, pushed: impl Iterator<Item = Pushed>) -> u64 {
+        let mut count = 0;
+        let mut inner = self.lock();
+        for pushed in pushed {
+            inner.outbox.push(pushed);
+            count += 1;
+        }
+        drop(inner);
+        if count > 0 {
+            self.waker.wake();
+        }
+        count
     }
 
     /// Orders the connection to close. The first order stands.

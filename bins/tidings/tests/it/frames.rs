@@ -223,6 +223,24 @@ async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored() {
     assert_eq!(code(&socket.next().await), "NOT_A_MEMBER");
 }
 
+/// Acks are gathered: the second one waits for the next commit, unless the connection ends first.
+#[tokio::test]
+async fn acks_in_quick_succession_count_when_the_connection_has_closed_behind_them() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.direct_chat(&bob).await;
+    for content in ["one", "two", "three"] {
+        ann.send(&chat_id, content).await;
+    }
+    let mut socket = bob.connect().await;
+    let ack = |sequence| json!({ "type": "ack", "payload": { "chat_id": chat_id, "last_acked_sequence": sequence } });
+    socket.send_all([ack(1), ack(2), ack(3)]).await;
+    socket.send_raw(Message::Close(None)).await;
+    while socket.read().await.is_ok() {}
+    let chat = bob.get(&format!("/chats/{chat_id}")).await.data(200);
+    assert_eq!(chat["my_delivered_sequence"], 3);
+}
+
 #[tokio::test]
 async fn typing_is_shown_to_the_other_members_only() {
     let server = TestServer::start().await;

@@ -1,8 +1,18 @@
-use domain::ChatCommand;
-use ports::{Signal, Signals};
-use protocol::frame::{ChatChangeKind, ServerFrame};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use crate::world::World;
+use async_trait::async_trait;
+use domain::{ChatCommand, Event, SessionId};
+use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore};
+use ports::{
+    Delivery, EventConsumer, EventLog, GatewayId, MessageWriter, NewMessage, Position, Push, Record, Signal, Signals,
+    Start, StoreError, SystemClock,
+};
+use protocol::frame::{ChatChangeKind, ServerFrame};
+use tidings_fanout::Fanout;
+
+use crate::world::{EXPIRY, Recorder, World};
 
 #[tokio::test]
 async fn g8_every_device_of_every_member_gets_a_push_but_the_connection_that_sent() {
@@ -190,4 +200,124 @@ async fn small_chats_are_served_before_large_ones_of_the_same_page_and_each_in_i
     });
     let expected: Vec<_> = [small, large].into_iter().flat_map(|chat| (0..3).map(move |n| (chat, n))).collect();
     assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+/// Writes into a small chat when it has handed over the first pushes of a large one.
+struct Interrupted {
+    recorder: Recorder,
+    store: OnceLock<(Arc<MemoryStore>, NewMessage)>,
+    written: AtomicBool,
+}
+
+#[async_trait]
+impl Delivery for Interrupted {
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
+        if !self.written.swap(true, Ordering::SeqCst) {
+            let (store, message) = self.store.get().unwrap();
+            store.append(vec![message.clone()]).await?;
+        }
+        self.recorder.deliver(gateway, pushes).await
+    }
+
+    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_message_of_a_small_chat_does_not_wait_for_all_that_large_ones_have_before_it() {
+    let (recorder, deliveries) = Recorder::new();
+    let delivery = Arc::new(Interrupted { recorder, store: OnceLock::new(), written: AtomicBool::new(false) });
+    let routes = Arc::new(MemoryRoutes::new(Arc::new(SystemClock), EXPIRY));
+    let cache = Arc::new(MemoryMemberCache::new(Arc::new(SystemClock)));
+    let mut world = World::over(routes.clone(), routes, cache, delivery.clone(), deliveries);
+    let (sender, other) = (world.user(), world.user());
+    world.connect(other, "a").await;
+    let many: Vec<_> = (0..100).map(|_| world.user()).collect();
+    for user in &many {
+        world.connect(*user, "a").await;
+    }
+    let small = world.group(sender, &[other]).await;
+    let large = world.group(sender, &many).await;
+    for _ in 0..400 {
+        world.send(large, sender, None).await;
+    }
+    let message = world.message(small, sender);
+    delivery.store.set((world.store.clone(), message)).unwrap_or_else(|_| unreachable!("it is set once"));
+    world.start();
+    let mut told = vec![];
+    while told.len() < 403 {
+        told.extend(world.delivery().await.into_iter().map(|(_, _, frame)| match frame {
+            ServerFrame::ChatUpdated(updated) => (updated.chat_id, 0),
+            ServerFrame::Message(message) => (message.chat_id, message.sequence.0),
+            other => panic!("{other:?}"),
+        }));
+    }
+    let at = told.iter().position(|told| *told == (small, 1)).unwrap();
+    assert!(at < 300, "it came behind {at} others");
+    told.retain(|(chat_id, _)| *chat_id == large);
+    assert_eq!(told, (0..=400).map(|n| (large, n)).collect::<Vec<_>>(), "the large chat in its order");
+    // The place is kept when all of it is pushed.
+    while world.store.lag(Fanout::GROUP).await.unwrap() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A log that can be read once.
+struct ReadOnce(Arc<MemoryStore>);
+
+struct ReadOnceConsumer {
+    consumer: Box<dyn EventConsumer>,
+    has_read: bool,
+}
+
+#[async_trait]
+impl EventLog for ReadOnce {
+    async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
+        Ok(Box::new(ReadOnceConsumer { consumer: self.0.consumer(group).await?, has_read: false }))
+    }
+
+    async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
+        self.0.seek(group, to).await
+    }
+
+    async fn lag(&self, group: &str) -> Result<u64, StoreError> {
+        self.0.lag(group).await
+    }
+
+    async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
+        self.0.event(position).await
+    }
+}
+
+#[async_trait]
+impl EventConsumer for ReadOnceConsumer {
+    async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
+        if std::mem::replace(&mut self.has_read, true) {
+            return Err(StoreError::unavailable("the log is away"));
+        }
+        self.consumer.next().await
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        self.consumer.commit().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_of_large_chats_is_pushed_though_the_log_cannot_be_read_any_more() {
+    let mut world = World::new();
+    let sender = world.user();
+    let many: Vec<_> = (0..100).map(|_| world.user()).collect();
+    for user in &many {
+        world.connect(*user, "a").await;
+    }
+    let large = world.group(sender, &many).await;
+    for _ in 0..60 {
+        world.send(large, sender, None).await;
+    }
+    let (fanout, log) = (world.fanout.clone(), Arc::new(ReadOnce(world.store.clone())));
+    tokio::spawn(async move { fanout.run(log).await });
+    let pushes = tokio::time::timeout(Duration::from_secs(60), world.pushes(61)).await.unwrap();
+    assert_eq!(pushes.len(), 61);
 }

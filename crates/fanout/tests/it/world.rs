@@ -65,7 +65,9 @@ impl World {
         let ids = Arc::new(SequentialIds::default());
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let (clock, receipts) = (Arc::new(SystemClock), Receipts::default());
-        let fanout = Arc::new(Fanout { chats: store.clone(), cache, routes, delivery, clock, receipts });
+        let small_members_max = Fanout::SMALL_MEMBERS_MAX;
+        let chats = store.clone();
+        let fanout = Arc::new(Fanout { chats, cache, routes, delivery, clock, small_members_max, receipts });
         Self { store, fanout, deliveries, route_writer, ids }
     }
 

@@ -310,6 +310,7 @@ fn fanout(
         routes: fallback.clone(),
         delivery: fallback,
         clock: commons.clock.clone(),
+        small_members_max: Fanout::SMALL_MEMBERS_MAX,
         receipts: Receipts::default(),
     });
     spawn_fanout(&fanout, log, &mut commons.background);

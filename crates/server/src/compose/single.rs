@@ -40,6 +40,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         routes: routes.clone(),
         delivery: hub.clone(),
         clock: clock.clone(),
+        small_members_max: Fanout::SMALL_MEMBERS_MAX,
         receipts: Receipts::default(),
     });
     spawn_fanout(&fanout, store_ports.clone(), &mut background);

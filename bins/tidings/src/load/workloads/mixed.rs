@@ -90,6 +90,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         report.figure("hot chat, messages acknowledged", hot.acks.count() as f64 / window.seconds(), "msg/s");
     }
     report.rate("deeds", deeds.values().map(Latencies::count).sum(), "deeds/s");
+    report.latency("control chat, to ack", &control.acks);
     report.latency("control chat, to delivery", &control.deliveries);
     for (deed, name, _) in DEEDS {
         report.latency(name, deeds.entry(deed).or_default());

@@ -79,14 +79,14 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
         Program::RedisServer => apt_install_service("redis-server")?,
         Program::Tansu => into_cache(program, |version, root| {
             let package = ["tansu", "--version", version, "--no-default-features", "--features", "libsql"];
-            cargo_install(&package, &QUICK_PROFILE, root)
+            cargo_install(&package, root)
         })?,
         Program::Dynoxide => {
-            into_cache(program, |version, root| cargo_install(&["dynoxide-rs", "--version", version], &[], root))?;
+            into_cache(program, |version, root| cargo_install(&["dynoxide-rs", "--version", version], root))?;
         }
-        Program::CargoDeny | Program::CargoCyclonedx => into_cache(program, |version, root| {
-            cargo_install(&[program.name(), "--version", version], &QUICK_PROFILE, root)
-        })?,
+        Program::CargoDeny | Program::CargoCyclonedx => {
+            into_cache(program, |version, root| cargo_install(&[program.name(), "--version", version], root))?
+        }
         Program::CfnLint => into_cache(program, |version, root| python(program, CFN_LINT, version, root))?,
         Program::Schemathesis => into_cache(program, |version, root| python(program, SCHEMATHESIS, version, root))?,
         Program::PreviousTidings => into_cache(program, previous_tidings)?,
@@ -147,10 +147,10 @@ fn fill(directory: &Path, name: &str, install: impl FnOnce(&Path) -> anyhow::Res
     fs::rename(&partial, directory).with_context(|| format!("`{}` cannot be renamed", partial.display()))
 }
 
-fn cargo_install(package: &[&str], profile: &[(&str, &str)], root: &Path) -> anyhow::Result<()> {
+fn cargo_install(package: &[&str], root: &Path) -> anyhow::Result<()> {
     let target = root.join("target");
     let mut install = Command::new("cargo");
-    install.args(["install", "--locked"]).args(package).envs(profile.iter().copied());
+    install.args(["install", "--locked"]).args(package).envs(QUICK_PROFILE);
     install.arg("--root").arg(root).arg("--target-dir").arg(&target);
     // Away from the settings of our own tree.
     install.current_dir(root.parent().expect("it is a directory of the cache"));

@@ -11,6 +11,7 @@ mod serve;
 mod tools;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -184,8 +185,19 @@ fn main() -> ExitCode {
 /// Threads that wait for the disk, at the most. Each keeps some megabytes of what it has freed, so the hundreds that tokio
 /// would start for a burst of reads cost gigabytes, and no disk serves so many at once.
 const BLOCKING_THREADS_MAX: usize = 16;
+/// Tasks that a thread serves before it looks at the sockets again. Where a busy chat keeps hundreds of connections writing,
+/// tokio's own 61 of them keep whoever says something now and then waiting for several milliseconds.
+const EVENT_INTERVAL: u32 = 16;
+
+/// How long calls that block a thread hold up the end, when everything else is done: a broker that does not answer may hold
+/// one for minutes.
+const LAST_CALLS: Duration = Duration::from_secs(5);
 
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).build()?.block_on(work)
+    runtime.enable_all().max_blocking_threads(BLOCKING_THREADS_MAX).event_interval(EVENT_INTERVAL);
+    let runtime = runtime.build()?;
+    let outcome = runtime.block_on(work);
+    runtime.shutdown_timeout(LAST_CALLS);
+    outcome
 }

@@ -149,7 +149,7 @@ impl Commons {
             routes,
             delivery,
             clock: self.clock.clone(),
-            // The chats of a simulation are all small, and in every other run one of two is a large one all the same.
+            // The chats of a simulation are all small. In every other run, those of three and more count as large.
             small_members_max: if self.world.plan.seed.is_multiple_of(2) { Fanout::SMALL_MEMBERS_MAX } else { 2 },
             receipts: Receipts::default(),
         });

@@ -213,21 +213,26 @@ impl<S: Socket> Driver<S> {
 
     /// Writes answers, then pushes, as long as the socket takes them; then flushes, once for all of them.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), SocketError> {
+        let mut bytes = 0;
         loop {
             if self.answers.is_empty() && !self.connection.is_open() {
                 break;
             }
             match Pin::new(&mut self.socket).poll_ready(cx) {
                 Poll::Ready(ready) => ready?,
-                Poll::Pending => return Ok(()),
+                Poll::Pending => break,
             }
             let answer = self.answers.pop_front().map(Pushed::from);
             // Its span ends with this round.
             let Some(Pushed { frame, span: _written }) = answer.or_else(|| self.admitted.peer.mailbox.pop()) else {
                 break;
             };
+            bytes += frame.size();
             Pin::new(&mut self.socket).start_send(Outgoing::Text(frame))?;
             self.unflushed = true;
+        }
+        if bytes > 0 {
+            self.admitted.peer.handle_written(bytes);
         }
         if self.unflushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.socket).poll_flush(cx)

@@ -21,6 +21,7 @@ use crate::hub::{Admitted, Refused};
 use crate::peer::Peer;
 use crate::socket::Socket;
 use crate::spans;
+use crate::turns;
 use crate::wire::Wire;
 
 /// What browsers, which cannot set headers, say in the query. Never logged: it holds secrets.
@@ -71,7 +72,8 @@ async fn admit(
         .map_err(|error| Refusal::invalid_request(format!("this is no WebSocket handshake: {error}")))?;
     let upgrade = hyper::upgrade::on(&mut request);
     let entrant = Entrant { inbound, ..gateway.admit(principal, device_id).await? };
-    tokio::spawn(async move {
+    let (turns, peer) = (gateway.hub.turns.clone(), entrant.admitted.peer.clone());
+    turns::spawn(turns, peer, async move {
         match upgrade.await {
             Ok(stream) => entrant.converse(Wire::new(TokioIo::new(stream)).await).await,
             // The client is gone, and the place it had in the hub with it.

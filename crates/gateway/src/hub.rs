@@ -18,6 +18,7 @@ use crate::mailbox::Pushed;
 use crate::peer::Peer;
 use crate::socket::TextFrame;
 use crate::spans;
+use crate::turns::Turns;
 use crate::watches::Watches;
 
 const SHARDS: usize = 64;
@@ -42,6 +43,7 @@ pub struct Hub {
     pub(crate) orders: Orders,
     pub(crate) departures: Departures,
     pub(crate) watches: Watches,
+    pub(crate) turns: Arc<Turns>,
     /// Counters of what happens too often to look them up each time.
     frames: Counter,
     pushes: Counter,
@@ -74,6 +76,7 @@ impl Hub {
             orders: Orders::default(),
             departures: Departures::new(connections_max),
             watches: Watches::default(),
+            turns: Arc::default(),
             frames: counter!("tidings_heartbeats_total"),
             pushes: counter!("tidings_gateway_pushes_total"),
         }

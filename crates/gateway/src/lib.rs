@@ -6,8 +6,8 @@
 //!
 //! In reading order: `handshake` admits a socket, `origins` says from whose pages, `hub` knows all of them, `peer` is
 //! one as others see it, `mailbox` where pushes for it wait. `socket` is what it speaks through, `wire` that in earnest.
-//! `driver` runs one, `commands` does what its client asks for, `watches` knows whose presence it is shown. `beats`
-//! keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all, `drain` has clients
+//! `driver` runs one, `turns` says when, `commands` does what its client asks for, `watches` knows whose presence it is
+//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all, `drain` has clients
 //! go elsewhere, `spans` is what a trace shows of all this.
 
 mod beats;
@@ -24,6 +24,7 @@ mod origins;
 mod peer;
 mod socket;
 mod spans;
+mod turns;
 mod watches;
 mod wire;
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     pub(crate) connected_at: Timestamp,
     pub(crate) mailbox: Mailbox,
     pub(crate) watched: Watched,
+    /// Bytes that were written to it since somebody looked.
+    written: AtomicUsize,
     /// Milliseconds from the hub's start to the last frame of the client.
     pub(crate) last_heard_ms: AtomicU64,
     /// The beat in which its route was last written.
@@ -48,12 +50,23 @@ impl Peer {
             connected_at,
             mailbox: Mailbox::default(),
             watched: Watched::default(),
+            written: AtomicUsize::new(0),
             last_heard_ms: AtomicU64::new(0),
             written_in: AtomicU64::new(NOT_YET),
             may_be_routed: AtomicBool::new(false),
             is_passed_by: AtomicBool::new(false),
             connections_of_user: AtomicUsize::new(1),
         }
+    }
+
+    /// Takes note that it is written so many bytes.
+    pub(crate) fn handle_written(&self, bytes: usize) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The bytes that were written to it since this was last asked.
+    pub(crate) fn take_written(&self) -> usize {
+        self.written.swap(0, Ordering::Relaxed)
     }
 
     /// Takes note that the handshake is about to write its route.

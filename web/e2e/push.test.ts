@@ -36,7 +36,7 @@ test("what the server pushes while the page is closed is shown, one notification
   const direct = { chat_id: "chat_1", chat_type: "direct", sender_name: "Bob", preview: "one", unread_count: 1 };
   const group = { ...direct, chat_id: "chat_2", chat_type: "group", chat_name: "Book club", preview: "hello" };
   const { preview: _, ...encrypted } = { ...direct, chat_id: "chat_3" };
-  // What is on the screen is not asked for: Chromium forgets a notification that it is asked about while it puts it there.
+  // What is on the screen is not asked for: while it was, notifications that had been there were now and then gone again.
   const [worker = await context.waitForEvent("serviceworker")] = context.serviceWorkers();
   await worker.evaluate(() => {
     const { registration, shown } = Object.assign(globalThis as unknown as WorkerScope, { shown: [] as string[] });

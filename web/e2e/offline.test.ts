@@ -20,6 +20,16 @@ async function chatting() {
   return { ada, bob };
 }
 
+/** Deletes what the page keeps beside the server, as somebody does who makes room. */
+async function forgetPage(page: Page): Promise<void> {
+  await page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        indexedDB.deleteDatabase("tidings-page").onsuccess = resolve;
+      }),
+  );
+}
+
 test("what is written offline is sent once and in order when the network is back", async () => {
   const { ada, bob } = await chatting();
   await ada.context.setOffline(true);
@@ -100,6 +110,20 @@ test("a draft survives a reload and is gone once it is sent", async () => {
   assert.equal(await input(ada.page).inputValue(), "");
 });
 
+test("a page whose database is deleted under it goes on, and keeps what comes from then on", async () => {
+  const { ada, bob } = await chatting();
+  await ada.page.evaluate(() => navigator.serviceWorker.ready);
+  await forgetPage(ada.page);
+  await say(bob.page, "after the flood");
+  await sees(ada.page, "after the flood");
+  await hasStatus(bob.page, "after the flood", "read");
+  await ada.page.reload();
+  await sees(ada.page, "after the flood");
+  await ada.context.setOffline(true);
+  await ada.page.reload();
+  await sees(ada.page, "after the flood");
+});
+
 test("a second tab leaves the first alone, and takes over when it is told to", async () => {
   const { ada } = await chatting();
   const second = await ada.context.newPage();
@@ -119,14 +143,11 @@ test("a device that knows nothing waits for the server, and goes on when it is b
   await page.evaluate(() => navigator.serviceWorker.ready);
   await page.reload();
   await page.getByRole("heading", { name: "Chats", exact: true }).waitFor();
-  await page.evaluate(
-    () =>
-      new Promise((resolve) => {
-        indexedDB.deleteDatabase("tidings-page").onsuccess = resolve;
-      }),
-  );
+  // From a page of the same origin that keeps nothing: the chat page would open its database anew.
+  await page.goto(`${server.url}/docs`);
+  await forgetPage(page);
   await server.kill();
-  await page.reload();
+  await page.goto(server.url);
   await page.getByRole("heading", { name: "The server cannot be reached" }).waitFor();
   await server.start();
   await page.getByRole("button", { name: "Try again" }).click();

@@ -93,7 +93,12 @@ async function read<T>(name: Store, ask: (store: IDBObjectStore) => IDBRequest<T
 }
 
 function database(): Promise<IDBDatabase> {
-  opening ??= new Promise((resolve, reject) => {
+  opening ??= open();
+  return opening;
+}
+
+function open(): Promise<IDBDatabase> {
+  return new Promise((resolve, reject) => {
     const request = indexedDB.open("tidings-page", VERSION);
     request.onupgradeneeded = () => {
       request.result.createObjectStore("self");
@@ -102,11 +107,19 @@ function database(): Promise<IDBDatabase> {
       request.result.createObjectStore("covered");
     };
     request.onsuccess = () => {
-      // A newer page in another tab changes the database, and must not wait for this one.
-      request.result.onversionchange = () => request.result.close();
-      resolve(request.result);
+      const database = request.result;
+      // Somebody changes or deletes the database, and must not wait for this page, which opens it anew when it needs it.
+      database.onversionchange = () => {
+        database.close();
+        opening = undefined;
+      };
+      database.onclose = () => (opening = undefined);
+      resolve(database);
     };
-    request.onerror = () => reject(request.error);
+    request.onerror = () => {
+      // The next call tries again: a database may be out of reach for a moment only.
+      opening = undefined;
+      reject(request.error);
+    };
   });
-  return opening;
 }

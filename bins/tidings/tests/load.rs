@@ -56,6 +56,16 @@ fn each_workload_measures_what_it_is_for() {
 }
 
 #[test]
+fn commits_of_the_server_that_a_load_starts_are_timed() {
+    let report = load(&["-w", "pairs", "-n", "4"]);
+    let commits = &report["server"]["commits"];
+    let (count, median) = (commits["count"].as_f64().unwrap(), commits["median_ms"].as_f64().unwrap());
+    assert!(count > 0.0 && median > 0.0, "{commits}");
+    assert!(commits["long"].as_f64().unwrap() < count / 2.0, "half of them take no longer than the median: {commits}");
+    assert!(commits["longest_ms"].as_f64().is_none_or(|longest| longest >= median), "{commits}");
+}
+
+#[test]
 fn growth_measures_each_step_on_what_the_steps_before_it_stored() {
     let report = load(&["-w", "growth", "-n", "4", "--messages", "3000"]);
     for step in ["0 messages in 100 chats", "3,000 messages in 100 chats"] {

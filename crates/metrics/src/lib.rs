@@ -6,15 +6,19 @@
 //!
 //! A name is `tidings_`, the part that records it, what is measured, and the unit: `_seconds`, `_bytes`, `_ratio`, or
 //! what is counted; counters end in `_total`. No label has an id in it: [`Values`] says which values each can have.
+//!
+//! [`Scrape`] reads back what a process says of them.
 
 mod engines;
 mod founding;
 mod metric;
 mod planes;
 mod process;
+mod scrape;
 
 pub use founding::{FOUNDING, Founding};
 pub use metric::{Kind, Label, Metric, Part, Unit, Values};
+pub use scrape::{Buckets, Scrape};
 
 /// All metrics, part by part.
 pub fn all() -> impl Iterator<Item = &'static Metric> {

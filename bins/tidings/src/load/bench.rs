@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::sleep_until;
 
 use super::measure::Window;
-use super::report::ServerFigures;
+use super::report::{CommitFigures, ServerFigures};
 use super::target::Target;
 
 /// A server under load and the means to watch it.
@@ -73,10 +73,11 @@ impl Bench {
     }
 
     /// Watches the server and the counter until the window is over.
-    pub(super) async fn observe(&self, window: Window) -> Observed {
+    pub(super) async fn observe(&self, window: Window) -> anyhow::Result<Observed> {
         self.progress.set_message("warming up");
         sleep_until(window.from.into()).await;
         self.progress.set_message("measuring");
+        let commits_before = self.target.commits().await?;
         let cpu_before = self.target.cpu_seconds();
         let mut timeline = Vec::new();
         let mut done = self.done.load(Ordering::Relaxed);
@@ -89,9 +90,12 @@ impl Bench {
             done = now;
             self.progress.set_position(done);
         }
-        let server = self.server_since(cpu_before);
+        let mut server = self.server_since(cpu_before);
+        if let (Some(server), Some(before), Some(now)) = (&mut server, commits_before, self.target.commits().await?) {
+            server.commits = CommitFigures::of(&now.since(&before));
+        }
         self.progress.set_message("checking");
-        Observed { server, timeline }
+        Ok(Observed { server, timeline })
     }
 
     /// What the server has used since it had used so much.
@@ -99,6 +103,7 @@ impl Bench {
         Some(ServerFigures {
             cpu_seconds: self.target.cpu_seconds()? - cpu_before?,
             memory_kib: self.target.memory_kib()?,
+            commits: None,
         })
     }
 }

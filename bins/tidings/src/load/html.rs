@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use super::report::{LatencyRow, Report, grouped};
+use super::report::{LatencyRow, Report, grouped, whole};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 240.0;
@@ -22,6 +22,13 @@ pub(super) fn page(report: &Report) -> String {
     if let Some(server) = &report.server {
         row(&mut figures, &["server CPU", &grouped(server.cpu_seconds), "s"]);
         row(&mut figures, &["server memory", &grouped(server.memory_kib as f64 / 1024.0), "MiB"]);
+        if let Some(commits) = &server.commits {
+            row(&mut figures, &["commits of the store", &whole(commits.count), ""]);
+            row(&mut figures, &["commit, median", &grouped(commits.median_ms), "ms"]);
+            row(&mut figures, &["commits over ten medians", &whole(commits.long), ""]);
+            let longest = commits.longest_ms.map_or_else(|| "over all buckets".to_owned(), grouped);
+            row(&mut figures, &["longest commit, at most", &longest, "ms"]);
+        }
     }
     if let Some(store) = &report.store {
         row(&mut figures, &["the store alone", &grouped(store.store_sends_per_second), "sends/s"]);

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use tidings_metrics::Buckets;
 
 use super::Workload;
 use super::measure::Latencies;
@@ -47,6 +48,43 @@ pub(super) struct LatencyRow {
 pub(super) struct ServerFigures {
     pub(super) cpu_seconds: f64,
     pub(super) memory_kib: u64,
+    /// Absent if there were none, or nobody looked.
+    pub(super) commits: Option<CommitFigures>,
+}
+
+/// How long commits of the store took, fsync included. The server counts them in buckets: what is said here is rather too
+/// much than too little.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct CommitFigures {
+    pub(super) count: u64,
+    pub(super) median_ms: f64,
+    /// Those that took more than ten medians.
+    pub(super) long: u64,
+    /// None took longer; absent if one took longer than the server's buckets tell apart.
+    pub(super) longest_ms: Option<f64>,
+}
+
+impl CommitFigures {
+    pub(super) fn of(commits: &Buckets) -> Option<Self> {
+        let median = commits.quantile(0.5)?;
+        Some(Self {
+            count: commits.count() as u64,
+            median_ms: median * 1e3,
+            long: commits.above(10.0 * median) as u64,
+            longest_ms: commits.greatest().filter(|bound| bound.is_finite()).map(|bound| bound * 1e3),
+        })
+    }
+}
+
+impl fmt::Display for CommitFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, median_ms, long, longest_ms } = *self;
+        write!(f, "{} commits, median {median_ms:.2} ms, {} over ten times that", whole(count), whole(long))?;
+        match longest_ms {
+            Some(longest_ms) => write!(f, ", none over {longest_ms} ms"),
+            None => write!(f, ", the longest over all buckets"),
+        }
+    }
 }
 
 /// What the store alone and the disk alone do with as many sends in flight.
@@ -134,6 +172,9 @@ impl fmt::Display for Report {
         if let Some(server) = &self.server {
             let memory = server.memory_kib as f64 / 1024.0;
             writeln!(f, "\nserver: {:.2} CPU seconds, {memory:.0} MiB", server.cpu_seconds)?;
+            if let Some(commits) = &server.commits {
+                writeln!(f, "store: {commits}")?;
+            }
         }
         if let Some(store) = &self.store {
             writeln!(f, "\nwith {} sends in flight, in the same directory:", store.in_flight)?;
@@ -177,6 +218,7 @@ mod tests {
     use std::time::Duration;
 
     use expect_test::expect;
+    use tidings_metrics::Scrape;
 
     use super::*;
 
@@ -190,11 +232,23 @@ mod tests {
     }
 
     #[test]
+    fn long_commits_are_those_of_ten_medians_and_more() {
+        let commits = "took_bucket{le=\"0.001\"} 80\ntook_bucket{le=\"0.005\"} 95\ntook_bucket{le=\"0.01\"} 98\n";
+        let and_all = |all: u32| Scrape::of(&format!("{commits}took_bucket{{le=\"+Inf\"}} {all}")).buckets("took");
+        let expected = CommitFigures { count: 98, median_ms: 0.6125, long: 3, longest_ms: Some(10.0) };
+        assert_eq!(CommitFigures::of(&and_all(98)), Some(expected));
+        let figures = CommitFigures::of(&and_all(99)).unwrap();
+        assert_eq!((figures.long, figures.longest_ms), (4, None));
+        assert_eq!(CommitFigures::of(&Buckets::default()), None);
+    }
+
+    #[test]
     fn a_report_for_people() {
         let mut latencies = Latencies::default();
         (1..=100).for_each(|n| latencies.record(Duration::from_millis(n)));
         let mut report = Report::new(Workload::Pairs, "100 direct chats, 1 in flight in each".to_owned(), 10.0);
-        report.server = Some(ServerFigures { cpu_seconds: 5.0, memory_kib: 40 * 1024 });
+        let commits = CommitFigures { count: 12_345, median_ms: 0.456, long: 7, longest_ms: Some(25.0) };
+        report.server = Some(ServerFigures { cpu_seconds: 5.0, memory_kib: 40 * 1024, commits: Some(commits) });
         report.rate("messages delivered", 50_000, "msg/s");
         report.latency("send to ack", &latencies);
         report.integrity.lost = 1;
@@ -210,6 +264,7 @@ mod tests {
             send to ack                         100     50.17     95.23     99.33
 
             server: 5.00 CPU seconds, 40 MiB
+            store: 12,345 commits, median 0.46 ms, 7 over ten times that, none over 25 ms
 
             lost 1, doubled 0, reordered 0
         "#]]

@@ -6,6 +6,7 @@ use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use tidings_metrics::{Buckets, Scrape};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -30,6 +31,8 @@ const LIMITS: [&str; 14] = [
 /// Longer than anybody would wait: how long a full store takes to open is a figure, and not a failure.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+/// What goes wrong, and where it listens.
+const LOG_LEVEL: &str = "warn,tidings_server::run=info";
 /// Where in its directory a server keeps its data.
 const DATA: &str = "data";
 /// Clock ticks of `/proc/<pid>/stat` in a second, on every Linux we run on.
@@ -104,6 +107,14 @@ impl Target {
         line.split_whitespace().next()?.parse().ok()
     }
 
+    /// How long the server's commits have taken so far, if it is ours.
+    pub(super) async fn commits(&self) -> anyhow::Result<Option<Buckets>> {
+        let Self::Own(server) = self else { return Ok(None) };
+        let url = format!("{}/metrics", server.process.admin_url);
+        let metrics = reqwest::get(&url).await.with_context(|| format!("the server says nothing at {url}"))?;
+        Ok(Some(Scrape::of(&metrics.text().await?).buckets("tidings_store_commit_seconds")))
+    }
+
     /// Stops our own server in order, and removes what it stored.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         let Self::Own(server) = self else { return Ok(()) };
@@ -116,6 +127,7 @@ impl Target {
 /// A server that runs.
 struct Process {
     base_url: String,
+    admin_url: String,
     child: Child,
     pid: u32,
 }
@@ -129,7 +141,7 @@ impl Process {
         command
             .args(["serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
             .arg(directory.join(DATA))
-            .env("TIDINGS_LOG__LEVEL", "warn")
+            .env("TIDINGS_LOG__LEVEL", LOG_LEVEL)
             .envs(LIMITS.map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0")))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -141,8 +153,10 @@ impl Process {
             let log = std::fs::read_to_string(log_path).unwrap_or_default();
             bail!("the server did not start:\n{log}");
         };
+        let log = std::fs::read_to_string(log_path).context("the server's log cannot be read")?;
+        let admin_url = admin_url(&log).context("the server does not say where operators look")?;
         let pid = child.id().context("the server has ended already")?;
-        Ok(Self { base_url, child, pid })
+        Ok(Self { base_url, admin_url, child, pid })
     }
 
     /// Stops it in order.
@@ -177,6 +191,12 @@ async fn address(stdout: tokio::process::ChildStdout) -> Option<String> {
     None
 }
 
+/// Where operators look, by what the server logs when it is ready.
+fn admin_url(log: &str) -> Option<String> {
+    let (_, rest) = log.rsplit_once("admin_address=")?;
+    Some(format!("http://{}", rest.split_whitespace().next()?))
+}
+
 /// User and system time in the text of `/proc/<pid>/stat`. The process name may hold anything, so fields are counted
 /// from behind it.
 fn cpu_seconds(stat: &str) -> Option<f64> {
@@ -198,6 +218,13 @@ mod tests {
         assert!(Target::running("http://127.0.0.1.example.org", false).is_err());
         assert!(Target::running("http://192.0.2.1:8080", true).is_ok());
         assert!(Target::running("here", true).is_err());
+    }
+
+    #[test]
+    fn operators_look_where_the_server_says_that_it_is_ready() {
+        let log = "WARN --dev\nINFO ready public_address=127.0.0.1:1 admin_address=127.0.0.1:2 data_dir=/d\n";
+        assert_eq!(admin_url(log).as_deref(), Some("http://127.0.0.1:2"));
+        assert_eq!(admin_url("WARN --dev"), None);
     }
 
     #[test]

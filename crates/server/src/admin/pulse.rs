@@ -1,7 +1,6 @@
 //! How the service has been doing for the last half hour: one sample every two seconds, for plots.
 
 mod sample;
-mod scrape;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +15,11 @@ use ports::{Clock, EventLog, SystemClock};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tidings_metrics::Scrape;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::warn;
 
 use self::sample::{Machine, Sample};
-use self::scrape::Scrape;
 use super::Admin;
 use super::error::AdminError;
 use super::metrics::{cpu_time, resident_bytes};
@@ -135,5 +134,23 @@ mod tests {
         assert_eq!(times(0), (6..=905).collect::<Vec<_>>());
         assert_eq!(times(903), [904, 905]);
         assert_eq!(times(905), [0_u64; 0]);
+    }
+
+    /// The recorder of a process and this have to agree.
+    #[test]
+    fn what_the_recorder_writes_is_read_back() {
+        let recorder =
+            metrics_exporter_prometheus::PrometheusBuilder::new().set_buckets(&[0.5, 1.0]).unwrap().build_recorder();
+        metrics::with_local_recorder(&recorder, || {
+            metrics::counter!("sends_total", "outcome" => "new", "code" => "NOT_FOUND").increment(2);
+            metrics::histogram!("took_seconds").record(0.7);
+            metrics::gauge!("connections").set(3.0);
+        });
+        let scrape = Scrape::of(&recorder.handle().render());
+        assert_eq!(scrape.by("sends_total", "outcome"), [("new".to_owned(), 2.0)].into());
+        assert_eq!(scrape.by("sends_total", "code"), [("NOT_FOUND".to_owned(), 2.0)].into());
+        let took = scrape.buckets("took_seconds");
+        assert_eq!((took.count(), took.quantile(0.5), took.greatest()), (1.0, Some(0.75), Some(1.0)));
+        assert_eq!(scrape.value("connections"), Some(3.0));
     }
 }

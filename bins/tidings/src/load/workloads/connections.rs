@@ -46,7 +46,8 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
             None => Ok(()),
         }
     };
-    let (Observed { server, timeline }, watched) = tokio::join!(bench.observe(window), watching);
+    let (observed, watched) = tokio::join!(bench.observe(window), watching);
+    let Observed { server, timeline } = observed?;
     watched?;
     let memory_after = bench.target().memory_kib();
     over.send_replace(true);

@@ -35,7 +35,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     }
     let pace = arguments.rate.map(|rate| Duration::from_secs(1) / rate);
     tasks.spawn(send(sender, chat, window, deliveries, announce_head, receivers, pace));
-    let Observed { server, timeline } = bench.observe(window).await;
+    let Observed { server, timeline } = bench.observe(window).await?;
     let tally = join(tasks).await?;
     let pace = arguments.rate.map_or("as fast as they arrive".to_owned(), |rate| format!("{rate} a second"));
     let setup = format!("a group of {} who are online, messages of one of them {pace}", arguments.members);

@@ -31,7 +31,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     for _ in 0..READERS {
         tasks.spawn(read(users[1].clone(), chat, messages, window));
     }
-    let Observed { server, .. } = bench.observe(window).await;
+    let Observed { server, .. } = bench.observe(window).await?;
     let mut pages = DEPTHS.map(|_| Latencies::default());
     while let Some(read) = tasks.join_next().await {
         for (total, latencies) in pages.iter_mut().zip(read??) {

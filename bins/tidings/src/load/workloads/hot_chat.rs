@@ -20,7 +20,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let hot_chat = HotChat::prepare(bench, &users).await?;
     let window = bench.window();
     let tasks = hot_chat.start(window, &bench.counter());
-    let Observed { server, timeline } = bench.observe(window).await;
+    let Observed { server, timeline } = bench.observe(window).await?;
     let tally = join(tasks).await?;
     let setup = format!("{} senders into one chat, 1 in flight each", users.len());
     let mut report = Report::new(Workload::HotChat, setup, window.seconds());

@@ -20,7 +20,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     for peer in peers {
         tasks.spawn(stay(peer, window));
     }
-    let Observed { server, .. } = bench.observe(window).await;
+    let Observed { server, .. } = bench.observe(window).await?;
     let after = bench.target().memory_kib().context("the server has ended")?;
     join(tasks).await?;
     let setup = format!("{} idle connections", users.len());

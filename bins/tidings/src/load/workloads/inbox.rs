@@ -44,7 +44,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         let unread = if inbox.read { 0 } else { inbox.messages };
         readers.spawn(async move { anyhow::Ok((index, read(owner, unread, window).await?)) });
     }
-    let Observed { server, .. } = bench.observe(window).await;
+    let Observed { server, .. } = bench.observe(window).await?;
     let mut pages = [(); 3].map(|()| Latencies::default());
     while let Some(read) = readers.join_next().await {
         let (index, latencies) = read??;

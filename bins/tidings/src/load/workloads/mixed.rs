@@ -70,7 +70,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     }
     let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, &Arc::default()));
     let control = watch(control, control_chat, bench.epoch, window);
-    let Observed { server, timeline } = bench.observe(window).await;
+    let Observed { server, timeline } = bench.observe(window).await?;
     let control = control.await??;
     let mut deeds: BTreeMap<Deed, Latencies> = BTreeMap::new();
     while let Some(done) = tasks.join_next().await {

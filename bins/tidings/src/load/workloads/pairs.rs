@@ -52,7 +52,7 @@ pub(super) async fn measure(bench: &Bench, arguments: &LoadArgs, depth: usize) -
             tasks.spawn(Pair::new(sender, receiver, *chat, depth).work(window, bench.counter()));
         }
     }
-    let observed = bench.observe(window).await;
+    let observed = bench.observe(window).await?;
     let tally = join(tasks).await?;
     Ok(Measured { chats: chats.len(), window, observed, tally })
 }

@@ -68,7 +68,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
             tasks.spawn(witness.work(user, number, window, pace, senders.clone(), heads.clone(), bench.counter()));
         }
     }
-    let Observed { server, timeline } = bench.observe(window).await;
+    let Observed { server, timeline } = bench.observe(window).await?;
     while senders.load(Ordering::Relaxed) > 0 && Instant::now() < window.deadline() {
         sleep(Duration::from_millis(20)).await;
     }

@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use serde::Serialize;
-
-use super::scrape::{Buckets, Scrape};
+use tidings_metrics::Scrape;
 
 /// How the service did between two moments, and where it stands at the second.
 ///
@@ -54,9 +53,8 @@ impl Sample {
         let rate = |name: &str| (now.sum(name) - before.sum(name)) / seconds;
         let outcomes = rates(&before.by(SENDS, "outcome"), &now.by(SENDS, "outcome"), seconds);
         let outcome = |name: &str| outcomes.get(name).copied().unwrap_or(0.0);
-        let ack =
-            increase(&before.buckets("tidings_ingest_answer_seconds"), now.buckets("tidings_ingest_answer_seconds"));
-        let push = increase(&before.buckets("tidings_fanout_lag_seconds"), now.buckets("tidings_fanout_lag_seconds"));
+        let added = |histogram: &str| now.buckets(histogram).since(&before.buckets(histogram));
+        let (ack, push) = (added("tidings_ingest_answer_seconds"), added("tidings_fanout_lag_seconds"));
         let mut errors = BTreeMap::new();
         for name in ["tidings_gateway_errors_total", "tidings_api_errors_total"] {
             for (code, rate) in rates(&before.by(name, "code"), &now.by(name, "code"), seconds) {
@@ -71,10 +69,10 @@ impl Sample {
             sends_per_second: rate(SENDS),
             acks_per_second: outcome("new") + outcome("duplicate"),
             pushes_per_second: rate("tidings_gateway_pushes_total"),
-            ack_p50_ms: quantile(&ack, 0.5).map(milliseconds),
-            ack_p99_ms: quantile(&ack, 0.99).map(milliseconds),
-            push_p50_ms: quantile(&push, 0.5).map(milliseconds),
-            push_p99_ms: quantile(&push, 0.99).map(milliseconds),
+            ack_p50_ms: ack.quantile(0.5).map(milliseconds),
+            ack_p99_ms: ack.quantile(0.99).map(milliseconds),
+            push_p50_ms: push.quantile(0.5).map(milliseconds),
+            push_p99_ms: push.quantile(0.99).map(milliseconds),
             connections: now.value("tidings_gateway_connections"),
             // Whoever takes sends out of the queue may be counted before whoever has put them in.
             ingest_queue: now.value("tidings_ingest_queue_sends").map(|waiting| waiting.max(0.0)),
@@ -96,34 +94,6 @@ fn rates(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>, seconds: f
         (grown > 0.0).then(|| (label.clone(), grown / seconds))
     };
     now.iter().filter_map(grown).collect()
-}
-
-/// The observations that were added up to each bound.
-fn increase(before: &Buckets, mut now: Buckets) -> Buckets {
-    for (bound, count) in &mut now {
-        let before = before.iter().find(|(known, _)| known == bound).map_or(0.0, |(_, count)| *count);
-        *count -= before;
-    }
-    now
-}
-
-/// A quantile as Prometheus reckons it: as if the observations of a bucket lay evenly between its bounds.
-fn quantile(buckets: &Buckets, q: f64) -> Option<f64> {
-    let all = buckets.last()?.1;
-    if all <= 0.0 {
-        return None;
-    }
-    let rank = q * all;
-    let (mut lower, mut below) = (0.0, 0.0);
-    for (bound, count) in buckets {
-        if *count >= rank {
-            let share = if *count > below { (rank - below) / (count - below) } else { 0.0 };
-            // Beyond the last bound nobody knows how far.
-            return Some(if bound.is_finite() { lower + (bound - lower) * share } else { lower });
-        }
-        (lower, below) = (*bound, *count);
-    }
-    None
 }
 
 fn milliseconds(seconds: f64) -> f64 {
@@ -174,11 +144,5 @@ mod tests {
         let (p50, p99) = (sample.ack_p50_ms.unwrap(), sample.ack_p99_ms.unwrap());
         assert!((p50 - 50.0 / 90.0).abs() < 1e-9, "{p50}");
         assert!((p99 - 1.9).abs() < 1e-9, "{p99}");
-    }
-
-    #[test]
-    fn beyond_the_last_bound_a_percentile_is_that_bound() {
-        assert_eq!(quantile(&vec![(1.0, 0.0), (5.0, 0.0), (f64::INFINITY, 3.0)], 0.5), Some(5.0));
-        assert_eq!(quantile(&vec![(1.0, 0.0), (f64::INFINITY, 0.0)], 0.5), None);
     }
 }

@@ -311,7 +311,7 @@ fn now() -> Instant {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, UserId};
+    use domain::{ChatId, ConnectionId, UserId};
     use ports::{Delivery, Push, Signal};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
@@ -370,6 +370,10 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
     }
 
+    fn push(recipients: &[UserId], except: Option<ConnectionId>, frame: &str) -> Push {
+        Push { recipients: recipients.to_vec(), except, frame: frame.to_owned().into(), trace: None }
+    }
+
     async fn type_in(client: &mut Client, frame_type: &str, chat_id: ChatId) {
         let frame = format!(r#"{{"type":"{frame_type}","payload":{{"chat_id":"{chat_id}"}}}}"#);
         client.send(tungstenite::Message::text(frame)).await.unwrap();
@@ -416,12 +420,6 @@ mod tests {
         let [mut of_ann, mut of_bob] = [service.connect(ann).await, service.connect(bob).await];
         let hub = &service.world.gateway.hub;
         let anns = service.world.gateway.routes.routes(ann).await.unwrap()[0].connection_id;
-        let push = |recipients: &[UserId], except, frame: &'static str| Push {
-            recipients: recipients.to_vec(),
-            except,
-            frame: frame.into(),
-            trace: None,
-        };
         let pushes = [
             push(&[ann, bob], None, "1"),
             push(&[bob], None, "2"),
@@ -433,6 +431,37 @@ mod tests {
             for frame in expected {
                 assert_eq!(soon(client.next()).await.unwrap().unwrap().to_text().unwrap(), *frame);
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_goes_on_where_it_was_when_it_becomes_busy_and_when_it_is_quiet_again() {
+        let service = Service::start().await;
+        let user_id = service.world.user();
+        let mut client = service.connect(user_id).await;
+        let hub = &service.world.gateway.hub;
+        // Among the busy, whoever wakes a connection knows the queue, too.
+        let is_busy = || Arc::strong_count(&hub.turns) > 2;
+        let mut number = 0;
+        for (becomes_busy, length, pause) in [(true, 16_384, Duration::ZERO), (false, 16, Duration::from_millis(10))] {
+            let pushing = async {
+                while is_busy() != becomes_busy {
+                    let frames = [number, number + 1].map(|number| format!("{number:0length$}"));
+                    let pushes = frames.each_ref().map(|frame| push(&[user_id], None, frame));
+                    hub.deliver(hub.id(), &pushes).await.unwrap();
+                    for frame in frames {
+                        assert_eq!(client.next().await.unwrap().unwrap().to_text().unwrap(), frame);
+                    }
+                    number += 2;
+                    tokio::time::sleep(pause).await;
+                }
+            };
+            soon(pushing).await;
+            let chat_id = ChatId::from_bytes([1; 16]);
+            let (frame_type, is_typing) = if becomes_busy { ("typing_start", true) } else { ("typing_stop", false) };
+            type_in(&mut client, frame_type, chat_id).await;
+            let heard = service.signals(2 - usize::from(becomes_busy)).await;
+            assert_eq!(heard.last(), Some(&Signal::Typing { chat_id, user_id, is_typing }), "it is heard, too");
         }
     }
 }

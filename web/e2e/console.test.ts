@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { after, test } from "node:test";
+import { after } from "node:test";
 
 import { chromium, type Page } from "playwright-core";
 
 import { operated, Person, barriers } from "./operator.js";
-import { PATIENCE_MS, newPhone, picture } from "./world.js";
+import { newPhone, PATIENCE_MS, picture, test } from "./world.js";
 
 const server = await operated();
 const browser = await chromium.launch({

@@ -4,12 +4,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { after } from "node:test";
 
 import type { Page } from "playwright-core";
 
 import { foreign } from "./server.js";
-import { browse, PATIENCE_MS } from "./world.js";
+import { browse, PATIENCE_MS, test } from "./world.js";
 
 // The runner starts tests in `web`.
 const ROOT = join(process.cwd(), "..");

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { hasStatus, newPhone, openRow, picture, said, say, sees, signIn, world } from "./world.js";
+import { hasStatus, newPhone, openRow, picture, said, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
 

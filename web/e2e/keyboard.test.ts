@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
-import { newPhone, openDirect, said, say, sees, signIn, world } from "./world.js";
+import { newPhone, openDirect, said, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
 

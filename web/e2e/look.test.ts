@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
-import { test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { newPhone, openDirect, openRow, picture, say, sees, signIn, world } from "./world.js";
+import { newPhone, openDirect, openRow, picture, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
 const axePath = createRequire(import.meta.url).resolve("axe-core/axe.min.js");

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { hasStatus, newPhone, openDirect, openRow, said, say, sees, signIn, world } from "./world.js";
+import { hasStatus, newPhone, openDirect, openRow, said, say, sees, signIn, test, world } from "./world.js";
 
 const { server, device } = await world();
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
-import { newPhone, PATIENCE_MS, signIn, world } from "./world.js";
+import { newPhone, PATIENCE_MS, signIn, test, world } from "./world.js";
 
 /** What a test knows of the service worker. */
 interface WorkerScope {

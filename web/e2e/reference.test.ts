@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { test } from "node:test";
 
 import type { Page } from "playwright-core";
 
-import { picture, world } from "./world.js";
+import { picture, test, world } from "./world.js";
 
 const { device, server } = await world();
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");

@@ -1,5 +1,5 @@
 import { mkdirSync } from "node:fs";
-import { after } from "node:test";
+import { after, test as testOfNode } from "node:test";
 
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from "playwright-core";
 
@@ -7,6 +7,9 @@ import { Server } from "./server.js";
 
 /** How long something may take to be seen. A machine under load is slow; a page that is wrong never shows it. */
 export const PATIENCE_MS = 30_000;
+
+/** Longer than any test takes. What waits for ever fails by itself, and does not hold up the rest. */
+const TEST_TIMEOUT_MS = 300_000;
 
 const ARGS = [
   "--no-sandbox",
@@ -30,6 +33,11 @@ export interface World {
 export interface Device {
   readonly context: BrowserContext;
   readonly page: Page;
+}
+
+/** One test of a file. */
+export function test(name: string, body: () => Promise<void>): void {
+  void testOfNode(name, { timeout: TEST_TIMEOUT_MS }, body);
 }
 
 /** Starts a browser, and ends it after the last test. */

@@ -40,7 +40,7 @@ pub(crate) const TIDY: Step = Step {
 };
 
 /// The whole check, the quickest to fail first.
-pub(crate) const ALL: [Step; 12] = [
+pub(crate) const ALL: [Step; 11] = [
     Step::new("format", &["fmt", "--all", "--check"]),
     // Without the advisories, whose database is on the internet: `cargo xtask audit` asks it.
     Step {
@@ -58,19 +58,19 @@ pub(crate) const ALL: [Step; 12] = [
         environment: &[("RUSTDOCFLAGS", "--deny warnings")],
         ..Step::new("docs", &["doc", "--workspace", "--no-deps"])
     },
+    // All of the workspace at once, tidy too: of a part of it cargo would build much anew, for fewer features.
     Step {
-        needs: &[provide::nextest, provide::all_programs],
-        ..Step::new("tests", &["nextest", "run", "--workspace", "--exclude", "xtask"])
+        needs: &[provide::nextest, provide::promtool, provide::all_programs],
+        ..Step::new("tests", &["nextest", "run", "--workspace"])
     },
     Step::npm("units of the clients", &["test", "--workspaces"]),
     Step {
         needs: &[provide::node_packages, provide::chromium],
         ..Step::npm("clients and pages", &["run", "test:server", "--workspaces"])
     },
-    // As the tests were built: cargo would build it anew for fewer features of what it stands on.
+    // As the tests were built, for the same reason.
     Step { program: SIMULATOR, ..Step::new("simulation", &["--seeds", "1000", "--fresh", "100"]) },
     Step::new("doc tests", &["test", "--doc", "--workspace"]),
-    TIDY,
 ];
 
 /// Runs the simulator as people ask for it.

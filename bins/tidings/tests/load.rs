@@ -38,7 +38,7 @@ fn figure(report: &Value, name: &str) -> f64 {
 
 #[test]
 fn each_workload_measures_what_it_is_for() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["-w", "pairs", "-n", "4"], "messages delivered"),
         (&["-w", "pairs-deep", "-n", "4"], "messages delivered per server core-second"),
         (&["-w", "group", "--members", "5"], "deliveries"),
@@ -46,6 +46,7 @@ fn each_workload_measures_what_it_is_for() {
         (&["-w", "hot-chat", "-n", "5"], "messages acknowledged"),
         (&["-w", "catch-up", "-n", "4", "--messages", "600"], "all at once"),
         (&["-w", "storm", "-n", "20"], "connections"),
+        (&["-w", "presence", "-n", "20"], "watchers told"),
         (&["-w", "mixed", "-n", "20", "--rate", "100"], "deeds"),
         (&["-w", "history", "--messages", "300"], "pages"),
         (&["-w", "inbox", "-n", "20", "--messages", "5"], "pages"),

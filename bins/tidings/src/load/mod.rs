@@ -56,7 +56,7 @@ pub(crate) struct LoadArgs {
     /// How long the load runs before that [default: 20 for connections, else 2]
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600))]
     warmup: Option<u64>,
-    /// Users: pairs x 2, senders, idle connections…, or the chats of each `inbox` [default: as the workload is defined]
+    /// Users: pairs x 2, senders, idle connections, watchers…, or the chats of each `inbox` [default: as the workload is defined]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
     users: Option<u32>,
     /// Members of the group of `group`, its sender among them.
@@ -104,6 +104,8 @@ pub(crate) enum Workload {
     CatchUp,
     /// 2000 users who connect at once.
     Storm,
+    /// One user who comes and goes before 10000 watchers.
+    Presence,
     /// 256 senders into one chat.
     HotChat,
     /// 1000 users who write, read, look and come and go, beside a chat that is watched.

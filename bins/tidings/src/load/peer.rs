@@ -36,6 +36,8 @@ pub(super) enum Heard {
     Refused { number: u64 },
     /// A message of this load.
     Message { sequence: u64, stamp: Stamp },
+    /// Somebody whom the connection watches has come or gone.
+    Presence { is_online: bool },
     /// Of a beat.
     BeatAck,
     /// Nothing that matters.
@@ -52,12 +54,14 @@ struct Frame<'a> {
     payload: Payload<'a>,
 }
 
-/// The fields of acks and messages that matter, all in one: a frame is read in a single pass.
+/// The fields of acks, messages and presence that matter, all in one: a frame is read in a single pass.
 #[derive(Deserialize)]
 struct Payload<'a> {
     sequence: Option<u64>,
     #[serde(borrow)]
     content: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    status: Option<Cow<'a, str>>,
 }
 
 impl Peer {
@@ -161,6 +165,18 @@ impl Peer {
         }
     }
 
+    /// Watches a user from now on.
+    pub(super) async fn subscribe(&mut self, user_id: UserId) -> anyhow::Result<()> {
+        self.say(RequestId::new("watch"), ClientFrame::PresenceSubscribe { user_ids: vec![user_id] })?;
+        loop {
+            match self.connection.next().await.map_err(lost)?.frame {
+                ServerFrame::PresenceSnapshot(_) => return Ok(()),
+                ServerFrame::Error(error) => bail!("a subscription was refused: {}: {}", error.code, error.message),
+                _ => {}
+            }
+        }
+    }
+
     /// Asks for what the order still lacks, if anything.
     pub(super) async fn heal(&mut self, chat_id: ChatId, order: &mut Order, head: u64) -> anyhow::Result<()> {
         if !order.is_complete(head) {
@@ -188,6 +204,7 @@ impl Heard {
                 let (sequence, content) = (payload.sequence?, payload.content?);
                 Stamp::read(&content, epoch).map_or(Self::Other, |stamp| Self::Message { sequence, stamp })
             }
+            "presence_changed" => Self::Presence { is_online: payload.status? == "online" },
             "heartbeat_ack" => Self::BeatAck,
             "error" => number().map_or(Self::Other, |number| Self::Refused { number }),
             _ => Self::Other,
@@ -221,6 +238,14 @@ mod tests {
             (
                 r#"{"type":"error","request_id":"7","payload":{"code":"SERVER_BUSY"}}"#.to_owned(),
                 Some(Heard::Refused { number: 7 }),
+            ),
+            (
+                r#"{"type":"presence_changed","payload":{"user_id":"u","status":"online"}}"#.to_owned(),
+                Some(Heard::Presence { is_online: true }),
+            ),
+            (
+                r#"{"type":"presence_changed","payload":{"user_id":"u","status":"offline","last_seen":"x"}}"#.to_owned(),
+                Some(Heard::Presence { is_online: false }),
             ),
             (r#"{"type":"heartbeat_ack","payload":{"server_time":"x"}}"#.to_owned(), Some(Heard::BeatAck)),
             (r#"{"type":"resync","payload":{"reason":"slow_consumer"}}"#.to_owned(), Some(Heard::Other)),

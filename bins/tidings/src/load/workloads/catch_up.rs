@@ -98,7 +98,7 @@ pub(super) async fn fill(bench: &Bench, sender: &LoadUser, chat: LoadChat, messa
                 bench.progress.inc(1);
             }
             Heard::Refused { .. } => anyhow::bail!("a send was refused while a chat was filled"),
-            Heard::Message { .. } | Heard::BeatAck | Heard::Other => {}
+            Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
         }
     }
     peer.close().await;

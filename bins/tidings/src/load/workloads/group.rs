@@ -94,7 +94,7 @@ async fn send(
                     tally.refused += 1;
                     sent_at.remove(&number);
                 }
-                Heard::Message { .. } | Heard::BeatAck | Heard::Other => {}
+                Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
             },
             () = deliveries.moved.notified(), if !room => {}
             () = sleep_until(due.into()), if !over && room => {}

@@ -100,7 +100,7 @@ async fn write(
                     tally.delivered(&window, stamp.sent_at);
                     peer.acknowledge(chat.chat_id, &order)?;
                 }
-                Heard::BeatAck | Heard::Other => {}
+                Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
             },
             _ = beats.tick() => peer.beat()?,
             _ = looks.tick(), if !sending => {

@@ -93,7 +93,7 @@ async fn prepare(
                 bench.progress.inc(1);
             }
             Heard::Refused { .. } => anyhow::bail!("a send was refused while the chats were filled"),
-            Heard::Message { .. } | Heard::BeatAck | Heard::Other => {}
+            Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
         }
     }
     peer.close().await;

@@ -10,6 +10,7 @@ mod idle;
 mod inbox;
 mod mixed;
 mod pairs;
+mod presence;
 mod storm;
 mod witness;
 
@@ -35,6 +36,7 @@ pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Resu
         Workload::Connections => connections::run(bench, arguments).await,
         Workload::CatchUp => catch_up::run(bench, arguments).await,
         Workload::Storm => storm::run(bench, arguments).await,
+        Workload::Presence => presence::run(bench, arguments).await,
         Workload::HotChat => hot_chat::run(bench, arguments).await,
         Workload::Mixed => mixed::run(bench, arguments).await,
         Workload::History => history::run(bench, arguments).await,

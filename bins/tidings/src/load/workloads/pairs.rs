@@ -151,7 +151,7 @@ impl Pair {
                 self.tally.refused += 1;
                 self.outstanding.retain(|message| message.number != number);
             }
-            Heard::Message { .. } | Heard::BeatAck | Heard::Other => {}
+            Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
         }
     }
 

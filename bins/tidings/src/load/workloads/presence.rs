@@ -1,0 +1,119 @@
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use domain::{PresenceVisibility, UserId};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use protocol::rest::UpdateMe;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::super::bench::Bench;
+use super::super::measure::Latencies;
+use super::super::peer::{Heard, Peer};
+use super::super::report::Report;
+use super::super::users::{PARALLEL, sign_up};
+use super::super::{LoadArgs, Workload};
+use super::connect_all;
+
+/// How often the user comes, and goes.
+const ROUNDS: usize = 5;
+/// How long all watchers may wait for the word of it.
+const TOLD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Words that wait to be counted.
+const QUEUE_LEN_MAX: usize = 1024;
+
+/// What a watcher was told, and when.
+struct Told {
+    is_online: bool,
+    at: Instant,
+}
+
+/// One user comes and goes before the eyes of many: how soon all of them are told.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+    let watchers = sign_up(bench.base_url(), arguments.users_or(10_000), &bench.progress).await?;
+    let star = sign_up(bench.base_url(), 1, &bench.progress).await?.remove(0);
+    let visibility = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), display_name: None };
+    star.client.api().update_me(&visibility).await.context("the user cannot be made visible")?;
+    let peers = connect_all(bench, &watchers).await?;
+    let (tell, mut told) = mpsc::channel(QUEUE_LEN_MAX);
+    let mut tasks = subscribe(peers, star.user_id, tell).await?;
+
+    bench.progress.set_message("coming and going");
+    let cpu_before = bench.target().cpu_seconds();
+    let started = Instant::now();
+    let (mut came, mut went) = (Latencies::default(), Latencies::default());
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let star = Peer::connect(&star, bench.epoch).await?;
+        count(&mut told, watchers.len(), true, begun, &mut came).await?;
+        let begun = Instant::now();
+        star.close().await;
+        count(&mut told, watchers.len(), false, begun, &mut went).await?;
+    }
+    let took = started.elapsed();
+    let server = bench.server_since(cpu_before);
+    // That nobody listens any more is the watchers' end.
+    drop(told);
+    while let Some(ended) = tasks.join_next().await {
+        ended??;
+    }
+
+    let setup = format!("{} watchers of one user, who comes and goes {ROUNDS} times", watchers.len());
+    let mut report = Report::new(Workload::Presence, setup, took.as_secs_f64());
+    report.server = server;
+    report.rate("watchers told", came.count() + went.count(), "watchers/s");
+    report.latency("handshake to told", &came);
+    report.latency("close to told", &went);
+    Ok(report)
+}
+
+/// Has every connection watch the user, and listen from then on.
+async fn subscribe(
+    peers: Vec<Peer>,
+    user_id: UserId,
+    tell: mpsc::Sender<Told>,
+) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
+    let subscribed = |mut peer: Peer| async move { peer.subscribe(user_id).await.map(|()| peer) };
+    let mut subscribing = stream::iter(peers).map(subscribed).buffer_unordered(PARALLEL);
+    let mut tasks = JoinSet::new();
+    while let Some(peer) = subscribing.try_next().await? {
+        tasks.spawn(watch(peer, tell.clone()));
+    }
+    Ok(tasks)
+}
+
+async fn watch(mut peer: Peer, tell: mpsc::Sender<Told>) -> anyhow::Result<()> {
+    let mut beats = Peer::beats();
+    loop {
+        tokio::select! {
+            heard = peer.next() => {
+                if let Heard::Presence { is_online } = heard? {
+                    // At the end nobody counts.
+                    tell.send(Told { is_online, at: Instant::now() }).await.ok();
+                }
+            }
+            _ = beats.tick() => peer.beat()?,
+            () = tell.closed() => break,
+        }
+    }
+    peer.close().await;
+    Ok(())
+}
+
+/// Waits until all watchers were told.
+async fn count(
+    told: &mut mpsc::Receiver<Told>,
+    watchers: usize,
+    is_online: bool,
+    begun: Instant,
+    latencies: &mut Latencies,
+) -> anyhow::Result<()> {
+    for number in 0..watchers {
+        let word = timeout(TOLD_TIMEOUT, told.recv()).await.ok().flatten();
+        let word = word.with_context(|| format!("only {number} of {watchers} watchers were told"))?;
+        ensure!(word.is_online == is_online, "a watcher was told the opposite of what is");
+        latencies.record(word.at - begun);
+    }
+    Ok(())
+}

@@ -38,7 +38,7 @@ struct OfUser {
     routes: Vec<Kept>,
     /// Whether others were told that they are there; unknown at first.
     announced: Option<bool>,
-    /// When the last route that ended did.
+    /// When they were last seen: by a connection that was made, or until one has ended.
     last_seen: Timestamp,
 }
 
@@ -122,6 +122,9 @@ impl State {
             of_user.routes.retain(|kept| kept.route.connection_id != route.connection_id);
             let was_known = of_user.routes.len() < others;
             of_user.routes.push(Kept { route: route.clone(), expires_at: now + LIFE });
+            if is_new || !was_known {
+                of_user.last_seen = of_user.last_seen.max(now);
+            }
             // Who was lost with everything that was known was announced before.
             if !is_known && !is_new {
                 of_user.announced = Some(true);
@@ -153,9 +156,9 @@ impl State {
 
     /// All routes of a gateway. It looks at every user: the one gateway of a process that serves alone dies with it, and
     /// an index would cost every connection.
-    fn on_gateway(&self, gateway: &GatewayId, now: Timestamp) -> impl Iterator<Item = &Route> {
-        let routes = self.users.values(now).flat_map(|of_user| of_user.routes.iter().map(|kept| &kept.route));
-        routes.filter(move |route| route.gateway == *gateway)
+    fn on_gateway(&self, gateway: &GatewayId, now: Timestamp) -> impl Iterator<Item = &Kept> {
+        let kept = self.users.values(now).flat_map(|of_user| &of_user.routes);
+        kept.filter(move |kept| kept.route.gateway == *gateway)
     }
 }
 
@@ -196,7 +199,9 @@ impl Routes for MemoryRoutes {
     }
 
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
-        Ok(self.read().on_gateway(gateway, self.clock.now()).take(limit).cloned().collect())
+        let state = self.read();
+        let routes = state.on_gateway(gateway, self.clock.now()).map(|kept| &kept.route);
+        Ok(routes.take(limit).cloned().collect())
     }
 }
 
@@ -288,12 +293,16 @@ impl Transitions for MemoryRoutes {
         let dead: Vec<_> = dead.map(|(gateway, beat)| (gateway.clone(), *beat)).collect();
         let mut swept = Swept::default();
         for (gateway, beat) in dead {
-            let mut routes: Vec<Route> = state.on_gateway(&gateway, now).cloned().collect();
-            let left = routes.split_off((limit - swept.forgotten).min(routes.len()));
+            // What was written behind the last beat is kept for as long as a beat holds: the next may be on its way.
+            let since = (beat + self.expiry).max(now.minus(self.expiry));
+            let written_before = state.on_gateway(&gateway, now).filter(|kept| kept.expires_at < since + LIFE);
+            let routes: Vec<Route> =
+                written_before.take(limit - swept.forgotten).map(|kept| kept.route.clone()).collect();
             routes.iter().for_each(|route| state.forget(route, beat, now, Duration::ZERO));
+            let left = state.on_gateway(&gateway, now).count();
             swept.forgotten += routes.len();
-            swept.left += left.len();
-            if left.is_empty() {
+            swept.left += left;
+            if left == 0 {
                 state.beats.remove(&gateway);
             }
         }

@@ -27,7 +27,6 @@ on_one_and_on_a_cluster!(
     rubbish_in_the_queue_holds_up_nobody,
     a_gateway_that_comes_back_during_a_sweep_has_all_its_routes,
     a_gateway_that_beats_during_a_sweep_stays_known,
-    a_gateway_that_died_before_it_could_beat_again_is_swept,
     what_cannot_be_read_is_swept_with_the_others,
     a_storm_of_ten_thousand_is_swept_step_by_step,
 );
@@ -241,22 +240,6 @@ async fn a_gateway_that_beats_during_a_sweep_stays_known(world: World) {
         assert!(!was_known.unwrap());
         assert!(routes.beat(&name).await.unwrap());
     }
-}
-
-/// Its beat was past already when it registered somebody, and it never beat again.
-async fn a_gateway_that_died_before_it_could_beat_again_is_swept(world: World) {
-    let routes = world.routes();
-    routes.beat(&gateway("a")).await.unwrap();
-    world.clock.advance(EXPIRY + Duration::from_secs(1));
-    let last_seen = world.clock.now();
-    let late = route(user(), "a");
-    routes.register(&late).await.unwrap();
-    routes.settle(&routes.claim(10).await.unwrap()).await.unwrap();
-    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 0, left: 1 });
-    world.clock.advance(EXPIRY + Duration::from_millis(1));
-    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 1, left: 0 });
-    let gone = routes.claim(10).await.unwrap();
-    assert_eq!(standings(&gone), [(late.user_id, Standing::Offline { last_seen })]);
 }
 
 async fn what_cannot_be_read_is_swept_with_the_others(world: World) {

@@ -354,6 +354,7 @@ macro_rules! contract_tests {
             who_left_later_than_a_gateway_died_was_seen_until_then,
             a_sweep_is_bounded,
             concurrent_sweeps_announce_each_user_once,
+            what_a_silent_gateway_has_just_written_outlives_a_sweep,
             a_gateway_that_is_back_loses_nothing,
             a_gateway_that_is_back_too_late_brings_its_users_back,
         ]);

@@ -397,6 +397,32 @@ pub async fn concurrent_sweeps_announce_each_user_once(routes: Timed<dyn Routing
     assert_eq!(claim(&routes).await, []);
 }
 
+/// What a gateway has written behind its last beat is kept for as long as a beat holds. If it never beats again, who came
+/// then was seen then, and the others until its last beat.
+pub async fn what_a_silent_gateway_has_just_written_outlives_a_sweep(routes: Timed<dyn Routing>) {
+    let now = clock(&routes).await;
+    let [old, refreshed, late] = [(); 3].map(|()| new_route(fresh(), "a"));
+    come(&routes, &[&old, &refreshed]).await;
+    (routes.pass)(EXPIRY);
+    refresh(&routes, &[&refreshed]).await;
+    routes.port.register(&late).await.expect(WORKS);
+    assert_eq!(sweep(&routes, ALL).await, Swept { forgotten: 1, left: 2 });
+    assert_eq!(on_gateway(&routes, "a").await, sorted(vec![refreshed.clone(), late.clone()]));
+    let mut claimed = claim(&routes).await;
+    claimed.sort_by_key(|transition| transition.user_id == late.user_id);
+    let gone = |route: &Route, last_seen| (route.user_id, Standing::Offline { last_seen });
+    assert_eq!(standings(&claimed), [gone(&old, now), (late.user_id, Standing::Online)]);
+    settle(&routes, &claimed).await;
+
+    (routes.pass)(EXPIRY);
+    assert_eq!(sweep(&routes, ALL).await, Swept { forgotten: 0, left: 2 });
+    (routes.pass)(MOMENT);
+    assert_eq!(sweep(&routes, ALL).await, Swept { forgotten: 2, left: 0 });
+    let mut claimed = claim(&routes).await;
+    claimed.sort_by_key(|transition| transition.user_id == late.user_id);
+    assert_eq!(standings(&claimed), [gone(&refreshed, now), gone(&late, now + EXPIRY)]);
+}
+
 /// A gateway that was silent for too long, came back and has refreshed loses nothing to a sweep, and nobody is told.
 pub async fn a_gateway_that_is_back_loses_nothing(routes: Timed<dyn Routing>) {
     let kept = [new_route(fresh(), "a"), new_route(fresh(), "a")];

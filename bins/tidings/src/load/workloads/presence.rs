@@ -10,11 +10,10 @@ use tokio::time::timeout;
 
 use super::super::bench::Bench;
 use super::super::measure::Latencies;
-use super::super::peer::{Heard, Peer};
+use super::super::peer::{Heard, LoadUser, Peer};
 use super::super::report::Report;
 use super::super::users::{PARALLEL, sign_up};
 use super::super::{LoadArgs, Workload};
-use super::connect_all;
 
 /// How often the user comes, and goes.
 const ROUNDS: usize = 5;
@@ -31,13 +30,12 @@ struct Told {
 
 /// One user comes and goes before the eyes of many: how soon all of them are told.
 pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
-    let watchers = sign_up(bench.base_url(), arguments.users_or(10_000), &bench.progress).await?;
-    let star = sign_up(bench.base_url(), 1, &bench.progress).await?.remove(0);
+    let mut watchers = sign_up(bench.base_url(), arguments.users_or(10_000) + 1, &bench.progress).await?;
+    let star = watchers.pop().context("nobody has signed up")?;
     let visibility = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), display_name: None };
     star.client.api().update_me(&visibility).await.context("the user cannot be made visible")?;
-    let peers = connect_all(bench, &watchers).await?;
     let (tell, mut told) = mpsc::channel(QUEUE_LEN_MAX);
-    let mut tasks = subscribe(peers, star.user_id, tell).await?;
+    let mut tasks = gather(bench, &watchers, star.user_id, tell).await?;
 
     bench.progress.set_message("coming and going");
     let cpu_before = bench.target().cpu_seconds();
@@ -68,16 +66,21 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Has every connection watch the user, and listen from then on.
-async fn subscribe(
-    peers: Vec<Peer>,
+/// Connects all watchers. Each listens from then on, or the first would be given up before the last is there.
+async fn gather(
+    bench: &Bench,
+    watchers: &[LoadUser],
     user_id: UserId,
     tell: mpsc::Sender<Told>,
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
-    let subscribed = |mut peer: Peer| async move { peer.subscribe(user_id).await.map(|()| peer) };
-    let mut subscribing = stream::iter(peers).map(subscribed).buffer_unordered(PARALLEL);
+    bench.progress.set_message("connecting");
+    let watching = |watcher| async move {
+        let mut peer = Peer::connect(watcher, bench.epoch).await?;
+        peer.subscribe(user_id).await.map(|()| peer)
+    };
+    let mut connected = stream::iter(watchers).map(watching).buffer_unordered(PARALLEL);
     let mut tasks = JoinSet::new();
-    while let Some(peer) = subscribing.try_next().await? {
+    while let Some(peer) = connected.try_next().await? {
         tasks.spawn(watch(peer, tell.clone()));
     }
     Ok(tasks)

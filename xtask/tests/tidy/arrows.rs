@@ -36,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "webhook",
         ],
     ),
-    ("tidings", &["audit", "client", "domain", "embedded", "keyfile", "ports", "protocol", "server"]),
+    ("tidings", &["audit", "client", "domain", "embedded", "keyfile", "metrics", "ports", "protocol", "server"]),
     (
         "sim",
         &[

@@ -111,7 +111,8 @@ impl Target {
     pub(super) async fn commits(&self) -> anyhow::Result<Option<Buckets>> {
         let Self::Own(server) = self else { return Ok(None) };
         let url = format!("{}/metrics", server.process.admin_url);
-        let metrics = reqwest::get(&url).await.with_context(|| format!("the server says nothing at {url}"))?;
+        let metrics = reqwest::get(&url).await.and_then(reqwest::Response::error_for_status);
+        let metrics = metrics.with_context(|| format!("the server says nothing at {url}"))?;
         Ok(Some(Scrape::of(&metrics.text().await?).buckets("tidings_store_commit_seconds")))
     }
 

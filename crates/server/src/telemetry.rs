@@ -2,10 +2,11 @@
 //! and metrics.
 //!
 //! `level` says what is logged, now and again later; `line` puts the ids of a trace on each line, and `flood` keeps failures
-//! that repeat themselves from filling the log. `layer` makes spans of
-//! planes and adapters into spans of OpenTelemetry and decides which are kept; `measured` reads the metrics; `exporter`
-//! brings both to the collector, which may be slow or away without anybody else noticing.
+//! that repeat themselves from filling the log. `layer` makes spans of planes and adapters into spans of OpenTelemetry and
+//! decides which are kept; `asked` is how both choose what they look at. `measured` reads the metrics; `exporter` brings
+//! them and the spans to the collector, which may be slow or away without anybody else noticing.
 
+mod asked;
 mod exporter;
 mod flood;
 mod layer;

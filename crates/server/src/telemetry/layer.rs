@@ -11,11 +11,11 @@ use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{FilterFn, filter_fn};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use tracing_subscriber::{Layer, Registry};
 
+use super::asked::Asked;
 use super::exporter::{Queue, attribute};
 
 /// Bytes of the value of an attribute, at the most.
@@ -24,11 +24,11 @@ const VALUE_BYTES_MAX: usize = 1024;
 const LINKS_MAX: usize = 128;
 
 /// What a layer of traces looks at: our spans, and errors, which make the span that they happen in a failed one.
-pub(super) fn filter() -> FilterFn {
+pub(super) fn filter() -> Asked {
     let is_seen = |metadata: &Metadata<'_>| {
         if metadata.is_span() { metadata.target() == TARGET } else { *metadata.level() == Level::ERROR }
     };
-    filter_fn(is_seen as fn(&Metadata<'_>) -> bool).with_max_level_hint(LevelFilter::DEBUG)
+    Asked::new(is_seen, LevelFilter::DEBUG)
 }
 
 /// Where a span stands in its trace, which the layer has written on it.
@@ -248,8 +248,9 @@ fn bounded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use ports::trace;
+    use tracing::dispatcher::get_default;
     use tracing::field::Empty;
-    use tracing::{debug_span, error, info_span};
+    use tracing::{debug_span, error, info_span, trace_span};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::registry;
 
@@ -335,6 +336,18 @@ mod tests {
         });
         assert_eq!(names(&spans), ["inner", "ours"]);
         assert_eq!(spans[0].parent_span_id, spans[1].span_id);
+    }
+
+    #[test]
+    fn no_span_is_lost_behind_a_library_that_asks_whether_it_is_to_log() {
+        let spans = kept(1.0, || {
+            let theirs = trace_span!("theirs");
+            for _ in 0..3 {
+                get_default(|subscriber| subscriber.enabled(theirs.metadata().unwrap()));
+                drop(debug_span!(target: TARGET, "ours"));
+            }
+        });
+        assert_eq!(names(&spans), ["ours"; 3]);
     }
 
     #[test]

@@ -6,8 +6,10 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, info};
-use tracing_subscriber::filter::{FilterFn, ParseError, filter_fn};
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::{EnvFilter, reload};
+
+use super::asked::Asked;
 
 /// What the store's engine tells about every file it touches; whoever wants to hear it names it in the level.
 const QUIET: &str = "fjall=warn,lsm_tree=warn";
@@ -62,11 +64,11 @@ pub(super) fn filter(directives: &str, spans: bool) -> Result<EnvFilter, LevelEr
 
 /// What keeps the lines of libraries out of every log that quote what they carry: contents, tokens, phone numbers. Nobody can
 /// ask for them, so nobody asks for them by mistake.
-pub(super) fn discretion() -> FilterFn {
+pub(super) fn discretion() -> Asked {
     let is_discreet = |metadata: &Metadata<'_>| {
         *metadata.level() <= Level::INFO || !INDISCREET.iter().any(|name| metadata.target().starts_with(name))
     };
-    filter_fn(is_discreet as fn(&Metadata<'_>) -> bool).with_max_level_hint(LevelFilter::TRACE)
+    Asked::new(is_discreet, LevelFilter::TRACE)
 }
 
 /// What is logged, which an operator may change while the process runs.

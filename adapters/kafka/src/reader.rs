@@ -30,6 +30,9 @@ const POLL_WHILE_PAUSED: Duration = Duration::from_millis(10);
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(5);
 /// After this much silence of a member, its partitions are somebody else's.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a member shows that it lives, and hears that another one has come or gone: so long the whole group may stand
+/// still then.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A member of a group: a thread that fetches records into a buffer.
 ///
@@ -143,6 +146,7 @@ fn member_settings(config: &Config, group: &str) -> Result<ClientConfig, OpenErr
         // of the messages, and the events of a chat are all with one. A sticky assignment keeps neither.
         .set("partition.assignment.strategy", "range")
         .set("session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string())
+        .set("heartbeat.interval.ms", HEARTBEAT_INTERVAL.as_millis().to_string())
         .set("statistics.interval.ms", STATISTICS_INTERVAL.as_millis().to_string())
         // What is fetched waits in our buffer. The library's own is for the round trip.
         .set("queued.min.messages", config.buffer_len_max.clamp(1, 100_000).to_string())

@@ -55,6 +55,7 @@ pub(super) struct Watermarks {
 #[derive(Debug)]
 struct Unread {
     user_id: UserId,
+    head: Sequence,
     read: Sequence,
     count: u64,
     entry: u64,
@@ -429,7 +430,7 @@ impl Chat {
         findings.check(Invariant::DynamodbIsAuthoritative, unread >= least, || {
             format!("{now}: {user_id} has {unread} unread in {chat_id}, at least {least} are above {read}")
         });
-        self.unread.push(Unread { user_id, read, count: unread, entry: now.entry });
+        self.unread.push(Unread { user_id, head, read, count: unread, entry: now.entry });
     }
 
     /// The entry in which a message began; 0 if it is unknown which send it is.
@@ -474,13 +475,15 @@ impl Chat {
         if !self.is_stored {
             return;
         }
-        for Unread { user_id, read, count, entry } in &self.unread {
-            let above = self.messages.range(Sequence(read.0.saturating_add(1))..);
-            let others = above.filter(|(_, known)| {
+        for Unread { user_id, head, read, count, entry } in &self.unread {
+            let above = || self.messages.range(Sequence(read.0.saturating_add(1))..);
+            let others = above().filter(|(_, known)| {
                 let began = self.began(known.of);
                 known.sender_id != *user_id && began < *entry
             });
-            let most = others.count() as u64;
+            // What has expired before anybody was told of it was unread, too.
+            let expired = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
+            let most = others.count() as u64 + expired;
             let is_exact = self.highest.0.saturating_sub(read.0) <= UNREAD_EXACT_MAX as u64;
             findings.check(Invariant::DynamodbIsAuthoritative, !is_exact || *count <= most, || {
                 format!(

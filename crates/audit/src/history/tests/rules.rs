@@ -315,6 +315,11 @@ fn unread_is_what_others_sent_above_the_read_watermark() {
     fine(&format!("{sent} bob1 shown 2 0 0 1\n {stored}"));
     finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 0\n {stored}"));
     finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
+    // What is gone before anybody was told of it was there for a while.
+    let expiring = "ann1 sends x ttl 1\n bob1 asks\n";
+    let gone = "wait 1000\n ann1 sends a\n ann1 acked a 2\n reader stored 0 2 last a=2";
+    fine(&format!("{expiring} bob1 shown 1 0 0 1\n {gone}"));
+    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{expiring} bob1 shown 1 0 0 2\n {gone}"));
 }
 
 #[test]

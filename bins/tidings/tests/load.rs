@@ -57,6 +57,13 @@ fn each_workload_measures_what_it_is_for() {
 }
 
 #[test]
+fn a_hot_chat_beside_others_keeps_to_its_rate() {
+    let report = load(&["-w", "mixed", "-n", "20", "--rate", "50", "--beside-hot-chat", "--hot-rate", "40"]);
+    let rate = figure(&report, "hot chat, messages acknowledged");
+    assert!((1.0..120.0).contains(&rate), "{rate} messages a second");
+}
+
+#[test]
 fn commits_of_the_server_that_a_load_starts_are_timed() {
     let report = load(&["-w", "pairs", "-n", "4"]);
     let commits = &report["server"]["commits"];

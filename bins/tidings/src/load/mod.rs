@@ -72,6 +72,9 @@ pub(crate) struct LoadArgs {
     /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
     #[arg(long)]
     beside_hot_chat: bool,
+    /// Messages a second in that hot chat [default: as many as it takes]
+    #[arg(long, requires = "beside_hot_chat", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    hot_rate: Option<u32>,
     /// Writes down what the clients of `witness` did and saw, for `tidings history check`.
     #[arg(long, value_name = "FILE", required_if_eq("workload", "witness"))]
     history: Option<PathBuf>,

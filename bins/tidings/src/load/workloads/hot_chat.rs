@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep_until};
@@ -19,7 +19,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let users = sign_up(bench.base_url(), arguments.users_or(256).min(1000), &bench.progress).await?;
     let hot_chat = HotChat::prepare(bench, &users).await?;
     let window = bench.window();
-    let tasks = hot_chat.start(window, &bench.counter());
+    let tasks = hot_chat.start(window, Duration::ZERO, &bench.counter());
     let Observed { server, timeline } = bench.observe(window).await?;
     let tally = join(tasks).await?;
     let setup = format!("{} senders into one chat, 1 in flight each", users.len());
@@ -54,13 +54,13 @@ impl HotChat {
         Ok(Self { chat, peers: connect_all(bench, users).await? })
     }
 
-    /// Starts every sender. `done` counts acks.
-    pub(super) fn start(self, window: Window, done: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<Tally>> {
+    /// Starts every sender, with at least `pace` between two sends of one. `done` counts acks.
+    pub(super) fn start(self, window: Window, pace: Duration, done: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<Tally>> {
         let progress =
             Arc::new(Progress { sending: AtomicUsize::new(self.peers.len()), head: AtomicU64::new(self.chat.head) });
         let mut tasks = JoinSet::new();
         for peer in self.peers {
-            tasks.spawn(write(peer, self.chat, window, Arc::clone(&progress), Arc::clone(done)));
+            tasks.spawn(write(peer, self.chat, window, pace, Arc::clone(&progress), Arc::clone(done)));
         }
         tasks
     }
@@ -70,6 +70,7 @@ async fn write(
     mut peer: Peer,
     chat: LoadChat,
     window: Window,
+    pace: Duration,
     progress: Arc<Progress>,
     done: Arc<AtomicU64>,
 ) -> anyhow::Result<Tally> {
@@ -78,22 +79,33 @@ async fn write(
     let mut beats = Peer::beats();
     // Looks whether the others have finished; nothing is measured any more by then.
     let mut looks = interval(Duration::from_millis(50));
-    let (mut number, mut sending) = (0, true);
-    let mut sent_at = peer.send(chat.chat_id, number)?;
+    // Everybody begins at another moment, or all would send together.
+    let mut due = Instant::now() + pace.mul_f64(rand::random());
+    let (mut number, mut sending, mut under_way) = (0, true, None);
     loop {
-        let mut answered = false;
+        if sending && under_way.is_none() {
+            if window.is_over() {
+                sending = false;
+                progress.sending.fetch_sub(1, Ordering::AcqRel);
+            } else if due <= Instant::now() {
+                under_way = Some(peer.send(chat.chat_id, number)?);
+                number += 1;
+                due += pace;
+            }
+        }
         tokio::select! {
             heard = peer.next() => match heard? {
                 Heard::Ack { sequence, .. } => {
                     order.acked(sequence);
                     progress.head.fetch_max(sequence, Ordering::Relaxed);
-                    tally.acked(&window, sent_at);
+                    if let Some(sent_at) = under_way.take() {
+                        tally.acked(&window, sent_at);
+                    }
                     done.fetch_add(1, Ordering::Relaxed);
-                    answered = true;
                 }
                 Heard::Refused { .. } => {
                     tally.refused += 1;
-                    answered = true;
+                    under_way = None;
                 }
                 Heard::Message { sequence, stamp } => {
                     order.pushed(sequence);
@@ -103,6 +115,7 @@ async fn write(
                 Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
             },
             _ = beats.tick() => peer.beat()?,
+            () = sleep_until(due.min(window.until).into()), if sending && under_way.is_none() => {}
             _ = looks.tick(), if !sending => {
                 let all_sent = progress.sending.load(Ordering::Acquire) == 0;
                 if all_sent && order.is_complete(progress.head.load(Ordering::Acquire)) {
@@ -110,13 +123,6 @@ async fn write(
                 }
             }
             () = sleep_until(window.deadline().into()) => break,
-        }
-        if answered && !window.is_over() {
-            number += 1;
-            sent_at = peer.send(chat.chat_id, number)?;
-        } else if answered && sending {
-            sending = false;
-            progress.sending.fetch_sub(1, Ordering::AcqRel);
         }
     }
     let head = progress.head.load(Ordering::Acquire);

@@ -68,7 +68,8 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         let user = MixedUser { user: user.clone(), peer: Some(peer), chat, epoch: bench.epoch };
         tasks.spawn(user.work(window, pause, bench.counter()));
     }
-    let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, &Arc::default()));
+    let hot_pace = arguments.hot_rate.map_or(Duration::ZERO, |rate| Duration::from_secs(1) * HOT_SENDERS as u32 / rate);
+    let hot_tasks = hot_chat.map(|hot_chat| hot_chat.start(window, hot_pace, &Arc::default()));
     let control = watch(control, control_chat, bench.epoch, window);
     let Observed { server, timeline } = bench.observe(window).await?;
     let control = control.await??;

@@ -30,8 +30,8 @@ const POLL_WHILE_PAUSED: Duration = Duration::from_millis(10);
 const STATISTICS_INTERVAL: Duration = Duration::from_secs(5);
 /// After this much silence of a member, its partitions are somebody else's.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a member shows that it lives, and hears that another one has come or gone: so long the whole group may stand
-/// still then.
+/// How often a member shows that it lives, and hears that another one has come or gone. A group waits then for the last of
+/// its members to hear of it.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A member of a group: a thread that fetches records into a buffer.

@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use audit::history::{Entry, Op, Page, Seen, fingerprint};
-use domain::{ChatId, Invariant, Sequence};
+use domain::{ChatId, ConnectionId, Invariant, Sequence, UserId};
 use ports::contract::Violations;
 use ports::{ChatReader, Clock, EventLog, MessageReader, PageBounds, Position, Record, Routes, Transitions};
 use tokio::sync::oneshot;
@@ -9,17 +11,15 @@ use crate::client::{Command, Standing};
 use crate::plan::{Fault, Shape};
 use crate::world::World;
 
+/// After so long a client has heard that its connection was closed.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+
 /// What is looked at when all is over.
 impl Stage {
     /// Looks at everything once more, now that nothing is under way.
     pub(super) async fn end(mut self, asserted: &Violations) -> Outcome {
         let world = self.world.clone();
-        let mut standings = vec![];
-        for client in &self.clients {
-            let (report, reported) = oneshot::channel();
-            drop(client.send(Command::Report(report)));
-            standings.extend(reported.await.ok());
-        }
+        let standings = self.standings().await;
         world.look_at_store();
         let all = PageBounds { count: usize::MAX, bytes: usize::MAX };
         for chat_id in &self.chats {
@@ -63,6 +63,16 @@ impl Stage {
         world.observe(&Entry { at: began_at, client: self.client(0), op: Op::Stored { chat_id, began_at, page } });
     }
 
+    async fn standings(&self) -> Vec<Standing> {
+        let mut standings = vec![];
+        for client in &self.clients {
+            let (report, reported) = oneshot::channel();
+            drop(client.send(Command::Report(report)));
+            standings.extend(reported.await.ok());
+        }
+        standings
+    }
+
     /// Looks at where clients stand: all of them have everything, and can be reached.
     async fn look_at_clients(&self, standings: &[Standing]) {
         let world = &self.world;
@@ -79,6 +89,7 @@ impl Stage {
                 );
             }
         }
+        let mut unrouted = vec![];
         for standing in standings.iter().filter(|standing| !standing.is_stopped) {
             let user_id = standing.user_id;
             for chat_id in &self.chats {
@@ -100,13 +111,32 @@ impl Stage {
             let routes = self.memory.routes.routes(user_id).await.unwrap_or_default();
             let is_routed = |connection| routes.iter().any(|route| route.connection_id == connection);
             if wiped && let Some(connection) = standing.connection {
-                world.check(Invariant::RedisIsEphemeral, is_routed(connection), || {
-                    format!("a connection of {user_id} has no route, long after a wipe")
-                });
+                if is_routed(connection) {
+                    world.check(Invariant::RedisIsEphemeral, true, String::new);
+                } else {
+                    unrouted.push((user_id, connection));
+                }
             }
             for (watched, is_online) in &standing.watched {
                 world.shown_last(user_id, *watched, *is_online);
             }
+        }
+        self.look_at_unrouted(&unrouted).await;
+    }
+
+    /// Looks at connections without a route once more. One that the server is closing has none, and its client has not
+    /// heard of it.
+    async fn look_at_unrouted(&self, unrouted: &[(UserId, ConnectionId)]) {
+        if unrouted.is_empty() {
+            return;
+        }
+        tokio::time::sleep(CLOSED_WITHIN).await;
+        let standings = self.standings().await;
+        for (user_id, connection) in unrouted {
+            let is_closed = standings.iter().all(|standing| standing.connection != Some(*connection));
+            self.world.check(Invariant::RedisIsEphemeral, is_closed, || {
+                format!("a connection of {user_id} has no route, long after a wipe")
+            });
         }
     }
 

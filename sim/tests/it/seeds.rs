@@ -22,6 +22,11 @@ const FOUND: &[(Shape, u64, &str)] = &[
         "a gateway that took the place of a dead one was not pushed to while shared memory was not believed (fanout)",
     ),
     (Shape::Node, 27, "the auditor took an expired message for a lost one (audit)"),
+    (
+        Shape::Fleet,
+        77_180_221_719_828,
+        "connections that the server was closing at that moment were taken for ones without a route (ending)",
+    ),
     (Shape::Fleet, 6, "the auditor took a message that one clock had expired for one out of order (audit)"),
 ];
 

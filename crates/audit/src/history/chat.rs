@@ -466,10 +466,11 @@ impl Chat {
     pub(super) fn finish(&self, now: Now, findings: &mut Findings) {
         let gaps = self.gaps.iter().filter(|gap| !matches!(gap.by, By::Rendering { owed_since: 1.., .. }));
         let missing = unknown_in(gaps, |from, to| self.messages.range(from..=to).count() as u64);
+        let vanished: Vec<_> = self.sends.vanished(now.at.saturating_add(now.skew)).collect();
         if self.is_stored || missing > 0 {
-            let vanished = self.sends.vanished(now.at.saturating_add(now.skew));
-            findings.check(Invariant::SequenceContiguous, missing <= vanished, || {
-                format!("{missing} sequences of {} are nobody's, {vanished} sends may have expired", self.chat_id)
+            findings.check(Invariant::SequenceContiguous, missing <= vanished.len() as u64, || {
+                let (chat_id, vanished) = (self.chat_id, vanished.len());
+                format!("{missing} sequences of {chat_id} are nobody's, {vanished} sends may have expired")
             });
         }
         if !self.is_stored {
@@ -481,9 +482,11 @@ impl Chat {
                 let began = self.began(known.of);
                 known.sender_id != *user_id && began < *entry
             });
-            // What has expired before anybody was told of it was unread, too.
-            let expired = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
-            let most = others.count() as u64 + expired;
+            // What has expired before anybody was told of it was unread, too: a place is left of it, and a send.
+            let places = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
+            let sends =
+                vanished.iter().filter(|((sender_id, _), send)| sender_id != user_id && send.beginning.entry < *entry);
+            let most = others.count() as u64 + places.min(sends.count() as u64);
             let is_exact = self.highest.0.saturating_sub(read.0) <= UNREAD_EXACT_MAX as u64;
             findings.check(Invariant::DynamodbIsAuthoritative, !is_exact || *count <= most, || {
                 format!(

@@ -180,8 +180,8 @@ impl Sends {
     }
 
     /// Sends that may have been stored and gone again without anybody knowing, by `now`.
-    pub(super) fn vanished(&self, now: u64) -> u64 {
-        self.by_key.values().filter(|send| send.place.is_none() && send.may_be_gone(now)).count() as u64
+    pub(super) fn vanished(&self, now: u64) -> impl Iterator<Item = (&Key, &Send)> {
+        self.by_key.iter().filter(move |(_, send)| send.place.is_none() && send.may_be_gone(now))
     }
 }
 

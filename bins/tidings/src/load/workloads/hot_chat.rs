@@ -54,7 +54,7 @@ impl HotChat {
         Ok(Self { chat, peers: connect_all(bench, users).await? })
     }
 
-    /// Starts every sender, with at least `pace` between two sends of one. `done` counts acks.
+    /// Starts every sender; each sends once in `pace`, or as soon as it is answered. `done` counts acks.
     pub(super) fn start(self, window: Window, pace: Duration, done: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<Tally>> {
         let progress =
             Arc::new(Progress { sending: AtomicUsize::new(self.peers.len()), head: AtomicU64::new(self.chat.head) });

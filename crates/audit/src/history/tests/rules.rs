@@ -320,6 +320,10 @@ fn unread_is_what_others_sent_above_the_read_watermark() {
     let gone = "wait 1000\n ann1 sends a\n ann1 acked a 2\n reader stored 0 2 last a=2";
     fine(&format!("{expiring} bob1 shown 1 0 0 1\n {gone}"));
     finds(&[Invariant::DynamodbIsAuthoritative], &format!("{expiring} bob1 shown 1 0 0 2\n {gone}"));
+    let later = "bob1 asks\n bob1 shown 0 0 0 1\n ann1 sends x ttl 1\n";
+    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{later} {gone}"));
+    let own = "bob1 sends x ttl 1\n bob1 asks\n bob1 shown 1 0 0 1\n";
+    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{own} {gone}"));
 }
 
 #[test]

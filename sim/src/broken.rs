@@ -1,4 +1,4 @@
-//! The known bugs, as the world around the planes makes them. Nothing here happens unless a plan says so.
+//! Implements the known bugs as fault injection around the planes. Each is active only if the plan selects it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,37 +6,43 @@ use std::time::Duration;
 
 use domain::{Advance, ChatId, Event, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
-use memory::{Damage, MemoryStore};
+use memory::{Damage, MemoryStore, Snapshot};
 use ports::{
-    Appended, ChatReader, EventProducer, MessageReader, NewDirectChat, NewMessage, Page, Receipt, StoreError,
+    AppendOutcome, ChatReader, EventProducer, MessageReader, NewDirectChat, NewMessage, Page, Receipt, StoreError,
     WatermarkStore,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
 use crate::store::SimStore;
-use crate::world::{Part, World};
+use crate::world::{Dependency, World};
 
-/// What broken parts remember.
+/// State of the injected bugs.
 #[derive(Default)]
 pub(crate) struct Memories {
-    /// The sequences that were taken, by chat.
+    /// The last allocated sequence, by chat.
     taken: BTreeMap<ChatId, u64>,
-    /// Which process has committed which send.
+    /// The process that committed each send.
     committers: BTreeMap<(ChatId, UserId, domain::ClientMessageId), String>,
     sends: BTreeMap<(ChatId, domain::ClientMessageId), Receipt>,
     users: BTreeMap<UserId, User>,
+    /// Snapshots of the store after each commit that may still be lost.
+    states: BTreeMap<u64, Snapshot>,
+    written_back_at: Option<Instant>,
 }
+
+/// How long the operating system keeps unsynced writes in memory.
+const WRITE_BACK: Duration = Duration::from_secs(2);
 
 fn now<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
     answer.now_or_never()?.ok()
 }
 
-/// Takes sequences first, and writes their messages when it gets to it.
+/// Allocates sequences first, and writes their messages later.
 pub(crate) async fn append_in_two_phases(
     store: &SimStore,
     batch: Vec<NewMessage>,
-) -> Result<Vec<Appended>, StoreError> {
+) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner) = (store.world.clone(), store.store.clone());
     let mut outcomes = vec![];
     for send in batch {
@@ -59,18 +65,21 @@ pub(crate) async fn append_in_two_phases(
         let (world, inner) = (world.clone(), inner.clone());
         let outcome = store.write("append", async move {
             let receipt = inner.force(send.clone(), sequence).ok_or_else(|| StoreError::unavailable("no such chat"))?;
-            world.appended(&send, Appended::New(receipt), true);
-            Ok(Appended::New(receipt))
+            world.appended(&send, AppendOutcome::New(receipt), true);
+            Ok(AppendOutcome::New(receipt))
         });
         outcomes.push(outcome.await?);
     }
     Ok(outcomes)
 }
 
-/// Writes, answers, and syncs a while later: what a crash finds unsynced is gone.
-pub(crate) async fn append_unsynced(store: &SimStore, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+/// Writes and acknowledges, and syncs later: a crash loses unsynced writes.
+pub(crate) async fn append_unsynced(
+    store: &SimStore,
+    batch: Vec<NewMessage>,
+) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner, process) = (store.world.clone(), store.store.clone(), store.process.clone());
-    if world.is_away(Part::Disk) {
+    if world.is_away(Dependency::Disk) {
         return Err(StoreError::unavailable("the disk refuses"));
     }
     process.runs().await;
@@ -90,12 +99,63 @@ pub(crate) async fn append_unsynced(store: &SimStore, batch: Vec<NewMessage>) ->
     Ok(outcomes)
 }
 
-/// Leaves rows without what belongs to them when the process dies at the wrong moment.
+fn forgets_synced(world: &World) -> bool {
+    world.has(Bug::SyncDoesNothing) || world.has(Bug::DirectoryUnsynced)
+}
+
+/// Periodically writes back the unsynced commits of a node with a broken sync.
+pub(crate) fn write_back(world: &World) {
+    if !forgets_synced(world) {
+        return;
+    }
+    let mut memories = world.memories();
+    let is_due = memories.written_back_at.is_none_or(|at| at.elapsed() >= WRITE_BACK);
+    if is_due {
+        world.journal().write_back();
+        memories.written_back_at = Some(Instant::now());
+        // Earlier commits cannot be lost any more.
+        let last = memories.states.pop_last();
+        memories.states = last.into_iter().collect();
+    }
+}
+
+/// Stores a snapshot after a commit, if a broken sync may lose it.
+pub(crate) fn remember_state(world: &World, number: u64) {
+    if forgets_synced(world) {
+        let state = world.store.snapshot();
+        world.memories().states.insert(number, state);
+    }
+}
+
+/// Resets the store to the snapshot after a commit; `false` if there is none.
+pub(crate) fn forget_state(world: &World, last: u64) -> bool {
+    let mut states = std::mem::take(&mut world.memories().states);
+    let Some(state) = states.remove(&last) else { return false };
+    world.store.restore(state);
+    world.look_at_store();
+    world.memories().states.insert(last, world.store.snapshot());
+    true
+}
+
+/// Writes the first row of a torn commit without its dependent rows.
+pub(crate) fn leave_torn(world: &World, sends: Vec<NewMessage>) {
+    for send in sends {
+        if let Some(Some(head)) = now(world.store.head(send.chat_id))
+            && world.store.committed_send(send.chat_id, send.sender_id, send.client_message_id).is_none()
+        {
+            world.store.spoil(Damage::Message(Box::new(send.at(head.sequence.next(), None))));
+            break;
+        }
+    }
+    world.look_at_store();
+}
+
+/// Writes rows without their dependent rows if the process dies in between.
 pub(crate) async fn torn(
     store: &SimStore,
     batch: Vec<NewMessage>,
-    commit: impl Future<Output = Result<Vec<Appended>, StoreError>>,
-) -> Result<Vec<Appended>, StoreError> {
+    commit: impl Future<Output = Result<Vec<AppendOutcome>, StoreError>>,
+) -> Result<Vec<AppendOutcome>, StoreError> {
     let (world, inner, process) = (store.world.clone(), store.store.clone(), store.process.clone());
     let watched = tokio::spawn(async move {
         process.died().await;
@@ -114,7 +174,7 @@ pub(crate) async fn torn(
     outcome
 }
 
-/// Publishes messages that may never be committed.
+/// Publishes messages before their commit, which may fail.
 pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewMessage]) {
     for send in batch {
         if let Some(Some(head)) = now(world.store.head(send.chat_id))
@@ -128,15 +188,15 @@ pub(crate) async fn publish_early(world: &Arc<World>, batch: &[NewMessage]) {
     }
 }
 
-/// What a broken store says of a send, if it says anything of its own.
-pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, process: &str) -> Option<Appended> {
+/// The outcome of a send in a broken store; `None` if the bug does not change it.
+pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, process: &str) -> Option<AppendOutcome> {
     let key = (send.chat_id, send.sender_id, send.client_message_id);
     let head = now(store.head(send.chat_id)).flatten()?;
     let force = || {
         let receipt = store.force(send.clone(), head.sequence.next())?;
         let is_member = now(store.member(send.chat_id, send.sender_id)).flatten().is_some();
-        world.appended(send, Appended::New(receipt), is_member);
-        Some(Appended::New(receipt))
+        world.appended(send, AppendOutcome::New(receipt), is_member);
+        Some(AppendOutcome::New(receipt))
     };
     match world.plan.bug? {
         Bug::DedupeForgotten => {
@@ -146,10 +206,10 @@ pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, proce
         Bug::DedupeWithoutSender => {
             let known = world.memories().sends.get(&(send.chat_id, send.client_message_id)).copied();
             if let Some(receipt) = known {
-                return Some(Appended::Duplicate(receipt));
+                return Some(AppendOutcome::Duplicate(receipt));
             }
             let outcome = now(world.append_one(store, send.clone()))?;
-            if let Appended::New(receipt) = outcome {
+            if let AppendOutcome::New(receipt) = outcome {
                 world.memories().sends.insert((send.chat_id, send.client_message_id), receipt);
             }
             Some(outcome)
@@ -164,7 +224,7 @@ pub(crate) fn judge(world: &World, store: &MemoryStore, send: &NewMessage, proce
     }
 }
 
-/// What a replica shows that is two seconds behind.
+/// A page as a replica that lags two seconds would return it.
 pub(crate) fn staled(world: &World, mut page: Page, now: Timestamp) -> Page {
     if world.has(Bug::StaleSync) {
         let fresh = page.messages.iter().position(|message| now.since(message.created_at) < Duration::from_secs(2));
@@ -177,7 +237,7 @@ pub(crate) fn staled(world: &World, mut page: Page, now: Timestamp) -> Page {
     page
 }
 
-/// Moves a watermark as it comes.
+/// Stores a wrong watermark, if a known bug requires it.
 pub(crate) fn advance(
     world: &World,
     store: &MemoryStore,
@@ -203,14 +263,14 @@ pub(crate) fn advance(
     Some(Advance::Moved(moved))
 }
 
-/// Forgets that two users have a chat, so that they get another.
+/// Drops the chat of a pair, so that the two users get another one.
 pub(crate) fn forget_direct_chat(world: &World, store: &MemoryStore, chat: &NewDirectChat) {
     if world.has(Bug::DirectChatDoubled) {
         store.spoil(Damage::Pair(chat.pair, ChatId::from_bytes([0xff; 16])));
     }
 }
 
-/// Users as they were when they were first looked at.
+/// Returns users as they were at the first read.
 pub(crate) fn remembered(world: &World, users: Vec<Option<User>>) -> Vec<Option<User>> {
     if !world.has(Bug::PrivacyRemembered) {
         return users;

@@ -3,22 +3,22 @@ use std::str::FromStr;
 
 use domain::Invariant;
 
-use crate::plan::{Plan, Shape};
+use crate::plan::{RunPlan, RunShape};
 use crate::run::run;
 
-/// Declares the known bugs: name, what it does, which promises may be broken by it, in which shapes it shows.
+/// Declares the known bugs: name, description, the invariants it may violate, and the shapes in which it occurs.
 macro_rules! bugs {
     ($($variant:ident $name:literal [$($invariant:ident)+] in [$($shape:ident)+] within $seeds:literal: $says:literal,)+) => {
-        /// A bug that somebody made once, here or elsewhere: put in on purpose, to see that the checkers bite.
+        /// A bug that occurred once, here or elsewhere. The simulator injects it to test that the checkers find it.
         ///
-        /// None of them is in the code of a plane. Each is in the world around it, which answers as a broken one would.
+        /// No bug is in the code of a plane. Each is in the simulated environment, which behaves as a broken one would.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Bug {
             $(#[doc = $says] $variant,)+
         }
 
         impl Bug {
-            /// All of them.
+            /// All known bugs.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// Its name on the command line.
@@ -26,22 +26,22 @@ macro_rules! bugs {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// What it does, in a sentence.
+            /// Description in one sentence.
             pub const fn says(self) -> &'static str {
                 match self { $(Self::$variant => $says,)+ }
             }
 
-            /// What it breaks: the violation found is one of these.
+            /// The invariants that it may violate; the simulator must find one of these violations.
             pub const fn breaks(self) -> &'static [Invariant] {
                 match self { $(Self::$variant => &[$(Invariant::$invariant,)+],)+ }
             }
 
-            /// Where it can show.
-            pub const fn shapes(self) -> &'static [Shape] {
-                match self { $(Self::$variant => &[$(Shape::$shape,)+],)+ }
+            /// The shapes in which it occurs.
+            pub const fn shapes(self) -> &'static [RunShape] {
+                match self { $(Self::$variant => &[$(RunShape::$shape,)+],)+ }
             }
 
-            /// Within how many seeds, from the first one on, it has to be found.
+            /// Number of seeds, from 0 on, within which it must be found.
             pub const fn seeds(self) -> u64 {
                 match self { $(Self::$variant => $seeds,)+ }
             }
@@ -51,69 +51,77 @@ macro_rules! bugs {
 
 bugs! {
     TwoPhaseAllocation "two-phase-allocation" [SequenceContiguous SyncCompleteness NoSilentLoss SyncReadsAuthority AckImpliesPersistence WriteOrderPreserved] in [Fleet] within 100:
-        "A sequence is taken first and its message written later, so that a later one can be seen before it (C1).",
-    AckBeforeFsync "ack-before-fsync" [AckImpliesPersistence NoSilentLoss AllocationMonotonicity SequenceUniqueness CounterLowerBound DynamodbIsAuthoritative] in [Node] within 200:
-        "A send is answered before it is on the disk.",
-    TornCommit "torn-commit" [SequenceMonotonicity SequenceUniqueness IdempotencySequenceConsistency KafkaReflectsDynamodb SequenceContiguous DynamodbIsAuthoritative] in [Node] within 300:
-        "A commit that is cut off leaves a part of itself.",
-    DedupeForgotten "dedupe-forgotten" [IdempotencySequenceConsistency AckImpliesPersistence NoDuplicateRender SequenceUniqueness DynamodbIsAuthoritative] in [Node Fleet] within 300:
-        "Which sends were committed is known to a process only until it dies.",
-    DedupeWithoutSender "dedupe-without-sender" [AckImpliesPersistence NoSilentLoss IdempotencySequenceConsistency DynamodbIsAuthoritative] in [Node Fleet] within 100:
-        "Two members who name their sends alike share one message (C4).",
+        "A sequence is allocated before its message is written, so a later message can become visible first (C1).",
+    AckBeforeFsync "ack-before-fsync" [AckImpliesPersistence NoSilentLoss AllocationMonotonicity SequenceUniqueness CounterLowerBound StoreIsAuthoritative] in [Node] within 200:
+        "A send is acknowledged before it is synced.",
+    TornCommit "torn-commit" [SequenceMonotonicity SequenceUniqueness IdempotencySequenceConsistency LogReflectsStore SequenceContiguous StoreIsAuthoritative] in [Node] within 300:
+        "An interrupted commit leaves some of its rows.",
+    TornTailRefused "torn-tail-refused" [ConflictResolution PresenceStalenessBounded NoSilentLoss ReconnectHeals] in [Node] within 300:
+        "Recovery refuses a journal whose last record is torn, and the node does not come back.",
+    TornRecordTaken "torn-record-taken" [SequenceMonotonicity SequenceUniqueness IdempotencySequenceConsistency LogReflectsStore SequenceContiguous StoreIsAuthoritative] in [Node] within 300:
+        "Recovery checks no checksum, and takes a torn record for a whole one.",
+    SyncDoesNothing "sync-does-nothing" [AckImpliesPersistence NoSilentLoss AllocationMonotonicity SequenceUniqueness CounterLowerBound StoreIsAuthoritative] in [Node] within 200:
+        "A sync returns before anything is on the disk.",
+    DirectoryUnsynced "directory-unsynced" [DeliveryWatermarkMonotonic AckImpliesPersistence NoSilentLoss AllocationMonotonicity SequenceUniqueness CounterLowerBound StoreIsAuthoritative] in [Node] within 300:
+        "The directory entry of a new journal is not synced, so a power cut loses the journal with all its records.",
+    DedupeForgotten "dedupe-forgotten" [IdempotencySequenceConsistency AckImpliesPersistence NoDuplicateRender SequenceUniqueness StoreIsAuthoritative] in [Node Fleet] within 300:
+        "A process loses its record of committed sends when it restarts.",
+    DedupeWithoutSender "dedupe-without-sender" [AckImpliesPersistence NoSilentLoss IdempotencySequenceConsistency StoreIsAuthoritative] in [Node Fleet] within 100:
+        "Two senders with the same client message id share one message (C4).",
     MembershipFromMemory "membership-from-memory" [MembershipCheckUsesAuthority OnlyMembersReceive] in [Node Fleet] within 200:
-        "Whoever was a member once may send (C4).",
+        "Former members may still send (C4).",
     RetryWithoutRepublish "retry-without-republish" [PublishedEventually NoSilentLoss] in [Fleet] within 100:
         "An event whose publication failed is never published again (C2).",
-    PublishBeforeCommit "publish-before-commit" [KafkaReflectsDynamodb] in [Fleet] within 100:
+    PublishBeforeCommit "publish-before-commit" [LogReflectsStore] in [Fleet] within 100:
         "An event is published though its commit fails.",
     DisorderedLog "disordered-log" [OrderingPreserved] in [Fleet] within 100:
-        "Events of one batch get into the log in any order.",
+        "Events of one batch are published in random order.",
     OffsetBeforeProcessing "offset-before-processing" [CommitAfterProcess] in [Fleet] within 500:
-        "A consumer keeps its place before it has processed what is there.",
+        "A consumer commits its offset before it has processed the events.",
     WatermarkByMaximum "watermark-by-maximum" [NoSilentLoss ReconnectHeals] in [Fleet] within 300:
-        "A client believes to have everything below the highest sequence it saw (C5).",
+        "A client assumes that it has every message below the highest sequence it received (C5).",
     WatermarkMovesBack "watermark-moves-back" [DeliveryWatermarkMonotonic] in [Node Fleet] within 100:
-        "The last mark wins, though it is older.",
+        "The last written watermark wins, even if it is lower.",
     WatermarkAboveHead "watermark-above-head" [WatermarkBoundedByHead] in [Node Fleet] within 100:
-        "A mark is taken as it comes, and one more.",
+        "A watermark can be stored above the head.",
     StaleSync "stale-sync" [SyncReadsAuthority SyncCompleteness NoSilentLoss] in [Node Fleet] within 200:
-        "A sync reads a replica that is behind, and takes it for all there is.",
+        "A sync reads a lagging replica and treats the result as complete.",
     ExpiredShown "expired-shown" [ExpiredNeverRead] in [Node Fleet] within 200:
-        "Expired messages are shown until somebody sweeps them away.",
-    UnreadCountsOwn "unread-counts-own" [DynamodbIsAuthoritative] in [Node Fleet] within 200:
-        "What I have written is unread to me.",
+        "Reads return expired messages until they are purged.",
+    UnreadCountsOwn "unread-counts-own" [StoreIsAuthoritative] in [Node Fleet] within 200:
+        "A user's own messages count as unread.",
     DirectChatDoubled "direct-chat-doubled" [DirectChatUniqueness] in [Node Fleet] within 300:
-        "Two who open their chat at once get one each.",
+        "Two users who open their direct chat concurrently get two chats.",
     SendersDevicesSkipped "senders-devices-skipped" [MultiDeviceDelivery] in [Node Fleet] within 100:
-        "What a user sends is not pushed to their other devices (C9).",
+        "A user's messages are not pushed to their other devices (C9).",
     SetLevelTtl "set-level-ttl" [RoutingTtlBounded PresenceStalenessBounded] in [Fleet] within 100:
-        "Routes of a dead gateway live as long as others are refreshed (C6).",
-    WipeNeverHeals "wipe-never-heals" [RedisIsEphemeral NoSilentLoss MultiDeviceDelivery] in [Fleet] within 300:
-        "A beat lengthens what is there, and does not write what is lost (C6).",
+        "Routes of a dead gateway do not expire while other routes are refreshed (C6).",
+    WipeNeverHeals "wipe-never-heals" [SharedStateIsEphemeral NoSilentLoss MultiDeviceDelivery] in [Fleet] within 300:
+        "A heartbeat extends existing routes but does not rewrite lost ones (C6).",
     CacheNeverForgets "cache-never-forgets" [OnlyMembersReceive MultiDeviceDelivery CachePopulatedFromAuthority] in [Node Fleet] within 300:
-        "Who the members of a chat are is remembered, whatever changes.",
+        "The member cache is never invalidated.",
     NobodySweeps "nobody-sweeps" [PresenceStalenessBounded] in [Fleet] within 500:
-        "Users of a gateway that died are never announced to be gone (C7).",
+        "Users of a dead gateway are never announced as offline (C7).",
     PrivacyRemembered "privacy-remembered" [PrivacyEnforced] in [Node Fleet] within 500:
-        "Who may be seen by whom is remembered, whatever they say later.",
+        "Visibility settings are cached and never refreshed.",
 }
 
-/// How a bug was found.
+/// The detection of a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// By which seed.
+pub struct BugDetection {
+    /// The seed that found it.
     pub seed: u64,
-    /// What it broke.
+    /// The violated invariant.
     pub invariant: Invariant,
 }
 
 impl Bug {
-    /// Looks for the bug in a shape, within its number of seeds; for one of the promises that it breaks.
-    pub fn found(self, shape: Shape) -> Option<Found> {
+    /// Searches for the bug in a shape, within its number of seeds. Only a violation of its own invariants counts.
+    pub fn found(self, shape: RunShape) -> Option<BugDetection> {
         (0..self.seeds()).find_map(|seed| {
-            let outcome = run(&Plan::of(seed, shape).with_bug(self));
+            let outcome = run(&RunPlan::of(seed, shape).with_bug(self));
             let is_broken = |invariant: &&Invariant| outcome.findings.tally(**invariant).violated > 0;
-            self.breaks().iter().find(is_broken).map(|invariant| Found { seed, invariant: *invariant })
+            self.breaks().iter().find(is_broken).map(|invariant| BugDetection { seed, invariant: *invariant })
         })
     }
 }

@@ -1,28 +1,29 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, DeviceId, PresenceView, Sequence, SessionId, UserId, WatermarkKind, Watermarks};
+use domain::{ChatId, ConnectionId, DeviceId, IngestError, PresenceView, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    Delivery, Displacement, GatewayId, Identity, IdentityError, Ingest, IngestError, Look, Page, PresenceNews,
-    Presences, Principal, ProcessRole, Push, SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, Watchers,
+    ConnectionDisplacer, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page,
+    PresenceNotifier, PresenceReader, PresenceUpdate, Principal, ProcessRole, Push, Revocation, SendRequest, Sent,
+    Signal, SignalSender, StoreError, SyncRequest, lock,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
-use crate::directory::Running;
-use crate::process::Process;
-use crate::world::{Part, World, until_deadline};
+use crate::directory::RunningProcess;
+use crate::process::SimProcess;
+use crate::world::{Dependency, World, until_deadline};
 
-/// One process of a fleet, as it reaches the others.
+/// One process of a fleet, with its connections to the others.
 #[derive(Clone)]
 pub(crate) struct Remote {
     pub(crate) world: Arc<World>,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<SimProcess>,
 }
 
 fn lost() -> StoreError {
@@ -30,10 +31,10 @@ fn lost() -> StoreError {
 }
 
 impl Remote {
-    /// Has another process do something. An error may hide a success.
+    /// Calls another process. An error may hide a success.
     async fn call<T: Send + 'static>(
         &self,
-        to: &Arc<Running>,
+        to: &Arc<RunningProcess>,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let began = Instant::now();
@@ -44,7 +45,7 @@ impl Remote {
             callee.runs().await;
             let done = work.await;
             callee.runs().await;
-            // Whoever called may have stopped waiting.
+            // The caller may have stopped waiting.
             drop(answer.send(done));
         });
         let answer = tokio::select! {
@@ -58,8 +59,8 @@ impl Remote {
         Ok(answer)
     }
 
-    /// One way to another process, or back from it.
-    async fn leave(&self, to: &Running, began: Instant) -> Result<(), StoreError> {
+    /// One network hop to another process, or back from it.
+    async fn leave(&self, to: &RunningProcess, began: Instant) -> Result<(), StoreError> {
         self.process.runs().await;
         self.world.travel().await;
         if to.process.is_dead() {
@@ -73,38 +74,38 @@ impl Remote {
         Ok(())
     }
 
-    fn one(&self, role: ProcessRole, chat_id: ChatId) -> Result<Arc<Running>, StoreError> {
+    fn one(&self, role: ProcessRole, chat_id: ChatId) -> Result<Arc<RunningProcess>, StoreError> {
         self.world.directory.for_chat(role, chat_id).ok_or_else(lost)
     }
 
-    fn any(&self, role: ProcessRole) -> Result<Arc<Running>, StoreError> {
+    fn any(&self, role: ProcessRole) -> Result<Arc<RunningProcess>, StoreError> {
         let candidates = self.world.directory.of(role);
         let index = self.world.streams.network.index(candidates.len().max(1));
         candidates.into_iter().nth(index).ok_or_else(lost)
     }
 }
 
-/// The way to the durability plane. Sends of one process to another keep their order, as on one stream; when one is lost,
-/// those behind it are too.
-pub(crate) struct RemoteIngest {
+/// The connection to the durability plane. Sends from one process to another stay in order, as on one stream; when one
+/// is lost, the later ones are lost too.
+pub(crate) struct SimRemoteIngest {
     remote: Remote,
-    lanes: Mutex<BTreeMap<String, mpsc::UnboundedSender<Sending>>>,
+    lanes: Mutex<BTreeMap<String, mpsc::UnboundedSender<QueuedSend>>>,
 }
 
-struct Sending {
+struct QueuedSend {
     request: SendRequest,
     reply: oneshot::Sender<Result<Sent, IngestError>>,
 }
 
 const UNAVAILABLE: IngestError = IngestError::Unavailable { retry_after: Duration::from_secs(1) };
 
-impl RemoteIngest {
+impl SimRemoteIngest {
     pub(crate) fn new(remote: Remote) -> Self {
         Self { remote, lanes: Mutex::default() }
     }
 
-    fn lane(&self, to: &Arc<Running>) -> mpsc::UnboundedSender<Sending> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lane(&self, to: &Arc<RunningProcess>) -> mpsc::UnboundedSender<QueuedSend> {
+        let mut lanes = lock(&self.lanes);
         let name = to.process.name.clone();
         lanes
             .entry(name)
@@ -117,12 +118,12 @@ impl RemoteIngest {
     }
 }
 
-async fn carry(remote: Remote, to: Arc<Running>, mut sends: mpsc::UnboundedReceiver<Sending>) {
-    while let Some(Sending { request, reply }) = sends.recv().await {
+async fn carry(remote: Remote, to: Arc<RunningProcess>, mut sends: mpsc::UnboundedReceiver<QueuedSend>) {
+    while let Some(QueuedSend { request, reply }) = sends.recv().await {
         let began = Instant::now();
         if remote.leave(&to, began).await.is_err() {
             refuse(reply);
-            while let Ok(Sending { reply, .. }) = sends.try_recv() {
+            while let Ok(QueuedSend { reply, .. }) = sends.try_recv() {
                 refuse(reply);
             }
             continue;
@@ -151,11 +152,11 @@ fn refuse(reply: oneshot::Sender<Result<Sent, IngestError>>) {
 }
 
 #[async_trait]
-impl Ingest for RemoteIngest {
+impl Ingest for SimRemoteIngest {
     fn send(&self, request: SendRequest) -> BoxFuture<'static, Result<Sent, IngestError>> {
         let (reply, outcome) = oneshot::channel();
         match self.remote.one(ProcessRole::Ingest, request.chat_id) {
-            Ok(to) => drop(self.lane(&to).send(Sending { request, reply })),
+            Ok(to) => drop(self.lane(&to).send(QueuedSend { request, reply })),
             Err(_) => refuse(reply),
         }
         outcome.map(|outcome| outcome.unwrap_or(Err(UNAVAILABLE))).boxed()
@@ -182,7 +183,7 @@ impl Ingest for RemoteIngest {
 }
 
 #[async_trait]
-impl Signals for Remote {
+impl SignalSender for Remote {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         let chat_id = match &signal {
             Signal::Typing { chat_id, .. } | Signal::Receipt { chat_id, .. } => *chat_id,
@@ -190,7 +191,7 @@ impl Signals for Remote {
         let to = self.one(ProcessRole::Fanout, chat_id)?;
         let Some(fanout) = to.services.fanout.clone() else { return Err(lost()) };
         if let Signal::Receipt { .. } = signal {
-            // Nobody waits for a receipt to get through.
+            // Receipts are fire-and-forget.
             let remote = self.clone();
             self.process.spawn(async move {
                 drop(remote.call(&to, async move { fanout.signal(signal).await }).await);
@@ -215,15 +216,15 @@ impl Identity for Remote {
         self.call(&to, async move { identity.redeem(&ticket, device).await }).await?
     }
 
-    async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError> {
-        let (to, session_ids) = (self.any(ProcessRole::Api)?, session_ids.to_vec());
+    async fn live(&self, holders: &[ConnectionHolder]) -> Result<Vec<bool>, StoreError> {
+        let (to, holders) = (self.any(ProcessRole::Api)?, holders.to_vec());
         let Some(identity) = to.services.identity.clone() else { return Err(lost()) };
-        self.call(&to, async move { identity.live(&session_ids).await }).await?
+        self.call(&to, async move { identity.live(&holders).await }).await?
     }
 }
 
 #[async_trait]
-impl Presences for Remote {
+impl PresenceReader for Remote {
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
         let (to, looks) = (self.any(ProcessRole::Api)?, looks.to_vec());
         let Some(presences) = to.services.presences.clone() else { return Err(lost()) };
@@ -231,14 +232,14 @@ impl Presences for Remote {
     }
 }
 
-/// Looks at what others answer before it is passed on.
-pub(crate) struct Watched {
+/// Checks the answers of other processes before they are passed on.
+pub(crate) struct CheckedPresences {
     pub(crate) world: Arc<World>,
-    pub(crate) presences: Arc<dyn Presences>,
+    pub(crate) presences: Arc<dyn PresenceReader>,
 }
 
 #[async_trait]
-impl Presences for Watched {
+impl PresenceReader for CheckedPresences {
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
         let began = Instant::now();
         let views = self.presences.look(looks).await?;
@@ -249,12 +250,12 @@ impl Presences for Watched {
     }
 }
 
-/// The way of pushes through shared memory: nobody knows whether they arrive.
+/// Pushes through the shared state: delivery is not confirmed.
 #[derive(Clone)]
-pub(crate) struct Published(pub(crate) Remote);
+pub(crate) struct SharedPushes(pub(crate) Remote);
 
-impl Published {
-    /// Has a gateway hear something, perhaps, perhaps twice, perhaps late.
+impl SharedPushes {
+    /// Delivers a message to a gateway; it may be lost, duplicated or delayed.
     async fn publish<F: Future<Output = Result<(), StoreError>> + Send + 'static>(
         &self,
         gateway: &GatewayId,
@@ -264,7 +265,7 @@ impl Published {
         process.runs().await;
         let began = Instant::now();
         world.travel().await;
-        if world.is_away(Part::Shared) {
+        if world.is_away(Dependency::Shared) {
             until_deadline(began).await;
             return Err(StoreError::unavailable("shared memory does not answer"));
         }
@@ -289,7 +290,7 @@ impl Published {
                     && let Some(there) = &running.services.gateway
                 {
                     running.process.runs().await;
-                    // It is the gateway's own memory, and cannot fail.
+                    // The call stays within the gateway's memory and cannot fail.
                     drop(hear(there.hub.clone()).await);
                 }
             });
@@ -300,8 +301,8 @@ impl Published {
 }
 
 impl World {
-    /// Has a gateway notice, after a while, that its link to shared memory was cut and is back: that is how something
-    /// published gets lost.
+    /// Makes a gateway notice, after a delay, that its connection to the shared state was interrupted. That is how
+    /// published messages get lost.
     fn lose_link(&self, gateway: &GatewayId) {
         let Some(running) = self.directory.gateway(gateway) else { return };
         let Some(there) = running.services.gateway.clone() else { return };
@@ -314,7 +315,7 @@ impl World {
         });
     }
 
-    /// The same for all gateways, when shared memory is back.
+    /// The same for all gateways, when the shared state is available again.
     pub(crate) fn lose_links(&self) {
         for running in self.directory.of(ProcessRole::Gateway) {
             self.lose_link(&GatewayId(running.process.name.as_str().into()));
@@ -323,7 +324,7 @@ impl World {
 }
 
 #[async_trait]
-impl Delivery for Published {
+impl Delivery for SharedPushes {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let pushes = skipped(&self.0.world, pushes);
         self.0.world.pushing(&self.0.process.name, gateway, &pushes);
@@ -335,17 +336,17 @@ impl Delivery for Published {
         .await
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         for running in self.0.world.directory.of(ProcessRole::Gateway) {
             let id = GatewayId(running.process.name.as_str().into());
-            self.publish(&id, move |hub| async move { hub.revoke(session_id).await }).await?;
+            self.publish(&id, move |hub| async move { hub.revoke(revocation).await }).await?;
         }
         Ok(())
     }
 }
 
 #[async_trait]
-impl Displacement for Published {
+impl ConnectionDisplacer for SharedPushes {
     async fn displace(
         &self,
         gateway: &GatewayId,
@@ -362,8 +363,8 @@ impl Displacement for Published {
 }
 
 #[async_trait]
-impl Watchers for Published {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for SharedPushes {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         let id = gateway.clone();
         self.publish(gateway, move |hub| {
             let (id, news) = (id.clone(), news.clone());
@@ -373,7 +374,7 @@ impl Watchers for Published {
     }
 }
 
-/// The way of pushes that goes to a gateway itself.
+/// Pushes directly to a gateway.
 #[async_trait]
 impl Delivery for Remote {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
@@ -385,10 +386,10 @@ impl Delivery for Remote {
         self.call(&running, async move { there.hub.deliver(&id, &pushes).await }).await?
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         for running in self.world.directory.of(ProcessRole::Gateway) {
             if let Some(there) = running.services.gateway.clone() {
-                self.call(&running, async move { there.hub.revoke(session_id).await }).await??;
+                self.call(&running, async move { there.hub.revoke(revocation).await }).await??;
             }
         }
         Ok(())
@@ -410,12 +411,12 @@ impl Delivery for Local {
         self.hub.deliver(gateway, &pushes).await
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.hub.revoke(session_id).await
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.hub.revoke(revocation).await
     }
 }
 
-/// Leaves out what a known bug does not push.
+/// Leaves out the pushes that a known bug skips.
 fn skipped(world: &World, pushes: &[Push]) -> Vec<Push> {
     let mut pushes = pushes.to_vec();
     if world.has(Bug::SendersDevicesSkipped) {

@@ -1,7 +1,8 @@
-//! The promises, looked at on every step. Whatever is here only reads.
+//! Checks the invariants at every step. The checkers only read.
 //!
-//! What clients did and saw goes to [`audit::history::Checker`], what is stored at the end to [`audit::audit`]: the same code
-//! that judges real runs and real stores. Here is what only somebody can check who sees all sides at once.
+//! [`audit::history::Checker`] checks the observations of clients, and [`audit::audit`] checks the final store: the
+//! same code that checks real runs and real stores. This module has the checks that need a view of all components at
+//! once.
 
 mod delivery;
 mod log;
@@ -9,31 +10,32 @@ mod presence;
 mod routing;
 mod store;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use audit::Findings;
 use audit::history::{Checker, Entry};
 use domain::Invariant;
+use ports::lock;
 
-pub(crate) use delivery::Deliveries;
-pub(crate) use log::Logged;
+pub(crate) use delivery::PushObservations;
+pub(crate) use log::LogObservations;
 pub(crate) use presence::{Appearances, LOOK_INTERVAL};
 pub(crate) use routing::{EXPIRY, Routed};
-pub(crate) use store::Stored;
+pub(crate) use store::StoreObservations;
 
-use crate::plan::Shape;
+use crate::plan::RunShape;
 use crate::world::World;
 
-/// What the checkers remember.
+/// State of the checkers.
 #[derive(Default)]
 pub(crate) struct Checks {
     findings: Mutex<Findings>,
     history: Mutex<Option<Checker>>,
-    stored: Mutex<Stored>,
-    logged: Mutex<Logged>,
+    stored: Mutex<StoreObservations>,
+    logged: Mutex<LogObservations>,
     routed: Mutex<Routed>,
     appearances: Mutex<Appearances>,
-    deliveries: Mutex<Deliveries>,
+    deliveries: Mutex<PushObservations>,
 }
 
 impl Checks {
@@ -41,18 +43,18 @@ impl Checks {
         lock(&self.findings)
     }
 
-    /// Counts a call of a plane that may not write.
+    /// Counts a call of a plane that must not write.
     pub(crate) fn downstream(&self, may_write: bool) {
         if !may_write {
             self.findings().checked(Invariant::DownstreamNeverWritesUpstream, 1);
         }
     }
 
-    fn stored(&self) -> MutexGuard<'_, Stored> {
+    fn stored(&self) -> MutexGuard<'_, StoreObservations> {
         lock(&self.stored)
     }
 
-    fn logged(&self) -> MutexGuard<'_, Logged> {
+    fn logged(&self) -> MutexGuard<'_, LogObservations> {
         lock(&self.logged)
     }
 
@@ -64,13 +66,13 @@ impl Checks {
         lock(&self.appearances)
     }
 
-    fn deliveries(&self) -> MutexGuard<'_, Deliveries> {
+    fn deliveries(&self) -> MutexGuard<'_, PushObservations> {
         lock(&self.deliveries)
     }
 }
 
 impl World {
-    /// Takes note of what a client did or saw.
+    /// Records an action or observation of a client.
     pub(crate) fn observe(&self, entry: &Entry) {
         let mut history = lock(&self.checks.history);
         let checker = history.get_or_insert_with(Checker::new);
@@ -84,7 +86,7 @@ impl World {
         }
     }
 
-    /// Ends the history, and adds what it says to the rest.
+    /// Finishes the history checker, and adds its findings to the others.
     pub(crate) fn end_history(&self) {
         if let Some(checker) = lock(&self.checks.history).take() {
             let findings = checker.finish();
@@ -96,18 +98,14 @@ impl World {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Has the auditor of real stores look at the store of a run.
+/// Audits the store of a run with the auditor for real stores.
 pub(crate) async fn audit_store(world: &World) -> Findings {
-    let mut options = audit::Options::new(world.clock.clone());
-    // Everything has had its time.
+    let mut options = audit::AuditOptions::new(world.clock.clone());
+    // All delayed work has had time to complete.
     options.overdue_after = std::time::Duration::from_secs(30);
     let log: &dyn ports::AuditLog = match world.plan.shape {
-        Shape::Node => &world.store,
-        Shape::Fleet => &*world.log,
+        RunShape::Node => &world.store,
+        RunShape::Fleet => &*world.log,
     };
     audit::audit(&world.store, Some(log), &options, &audit::AtOnce, None).await.unwrap_or_default()
 }

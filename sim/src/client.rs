@@ -1,12 +1,14 @@
-//! A device: a real [`ClientSession`], and an application that stores what it is handed.
+//! A device: a real [`ClientSession`], and an application that stores its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::history::{Client, Entry, Op, Seen, fingerprint};
-use domain::{ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId};
+use audit::history::{Client, Entry, HistoryOp, Seen, fingerprint};
+use domain::{
+    Body, ChatId, ClientMessageId, ConnectionId, Content, ContentType, DeviceId, Invariant, Sequence, Ttl, UserId,
+};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -24,27 +26,27 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::bugs::Bug;
-use crate::rest::Call;
-use crate::socket::{self, ClientSocket, Frame};
-use crate::trace::{Actor, What};
+use crate::rest::RestCall;
+use crate::socket::{self, ClientSocket, SocketFrame};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
-/// What a device has from the beginning.
+/// Initial data of a device.
 #[derive(Clone)]
-pub(crate) struct Identity {
+pub(crate) struct DeviceIdentity {
     pub(crate) name: String,
     pub(crate) user_id: UserId,
     pub(crate) device_id: DeviceId,
     pub(crate) access_token: String,
     pub(crate) refresh_token: String,
-    /// Whether it never forgets what it was about to send.
+    /// Whether its sends stay in order: none is refused, and no restart loses unsent messages.
     pub(crate) keeps_order: bool,
-    /// Whether no other connection of the same device is ever made: neither by a twin nor by an earlier life of its own.
+    /// Whether the device never has a second connection, from a twin or from before a restart.
     pub(crate) is_alone: bool,
 }
 
-/// What a device is told to do.
-pub(crate) enum Command {
+/// Commands to a device.
+pub(crate) enum DeviceCommand {
     Send {
         chat_id: ChatId,
         name: u32,
@@ -56,24 +58,24 @@ pub(crate) enum Command {
     Type(ChatId, bool),
     Watch(UserId),
     GoOffline(Duration),
-    /// Has no network any more, ever.
+    /// Loses the network permanently.
     Vanish,
     Restart,
     Dawdle(Duration),
     Twin,
-    /// Makes a call of the REST API, whose answer somebody looks at.
+    /// Calls the REST API and returns the answer.
     Call {
         method: Method,
         path: String,
         body: Option<Value>,
         answer: oneshot::Sender<Option<(u16, Value)>>,
     },
-    /// Says how it stands.
-    Report(oneshot::Sender<Standing>),
+    /// Reports the state of the device.
+    Report(oneshot::Sender<DeviceState>),
 }
 
-/// How a device stands.
-pub(crate) struct Standing {
+/// State of a device.
+pub(crate) struct DeviceState {
     pub(crate) user_id: UserId,
     pub(crate) connection: Option<ConnectionId>,
     pub(crate) connections: u32,
@@ -82,28 +84,32 @@ pub(crate) struct Standing {
     pub(crate) is_stopped: bool,
 }
 
-/// The name of a send on the wire: two users who use the same one send two messages.
+/// The client message id of a send: two users with the same id send two messages.
 pub(crate) fn client_message_id(name: u32) -> ClientMessageId {
     ClientMessageId::from_bytes(u128::from(name).wrapping_add(1 << 100).to_be_bytes())
 }
 
-/// A send as people read of it.
+/// A readable name of a send.
 fn send_name(id: ClientMessageId) -> String {
     let [.., a, b, c, d] = id.to_bytes();
     format!("#{}", u32::from_be_bytes([a, b, c, d]))
 }
 
-/// How long a client without a network waits for one.
+/// Retry interval of a client without a network.
 const NO_NETWORK: Duration = Duration::from_secs(1);
-/// How long it takes until somebody opens again what was closed.
+/// Time until a user reopens a closed client.
 const REOPENING: Duration = Duration::from_secs(3);
-/// How long a slow reader takes for a frame.
+/// Time that a slow reader takes per frame.
 const DAWDLING: Duration = Duration::from_millis(400);
 
 /// Runs a device until its commands end.
-pub(crate) async fn run(world: Arc<World>, identity: Identity, mut commands: mpsc::UnboundedReceiver<Command>) {
-    let mut device = Device::new(world, identity);
-    device.note(Op::Restarted { positions: vec![] });
+pub(crate) async fn run(
+    world: Arc<World>,
+    identity: DeviceIdentity,
+    mut commands: mpsc::UnboundedReceiver<DeviceCommand>,
+) {
+    let mut device = SimDevice::new(world, identity);
+    device.note(HistoryOp::Restarted { positions: vec![] });
     loop {
         device.follow();
         let timeout = device.session.poll_timeout().map_or_else(far, Instant::from_std);
@@ -139,7 +145,7 @@ fn far() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
-async fn next(opening: &mut Option<BoxFuture<'static, Opened>>) -> Opened {
+async fn next(opening: &mut Option<BoxFuture<'static, OpenedConnection>>) -> OpenedConnection {
     match opening {
         Some(future) => {
             let opened = future.await;
@@ -150,17 +156,17 @@ async fn next(opening: &mut Option<BoxFuture<'static, Opened>>) -> Opened {
     }
 }
 
-async fn read(socket: &mut Option<ClientSocket>) -> Option<Frame> {
+async fn read(socket: &mut Option<ClientSocket>) -> Option<SocketFrame> {
     match socket {
         Some(socket) => socket.next().await,
         None => std::future::pending().await,
     }
 }
 
-type Opened = Result<(ClientSocket, String), Ended>;
+type OpenedConnection = Result<(ClientSocket, String), Ended>;
 
-/// What an errand over REST has brought.
-enum Report {
+/// Result of a REST call.
+enum ClientErrandResult {
     Renewed(Result<(String, String), RefreshFailure>),
     Chats(Vec<Value>),
     LookedUp(ChatId, Result<Sequence, LookUpFailure>),
@@ -168,37 +174,37 @@ enum Report {
     Done,
 }
 
-struct Device {
+struct SimDevice {
     world: Arc<World>,
-    identity: Identity,
+    identity: DeviceIdentity,
     session: ClientSession,
     socket: Option<ClientSocket>,
-    opening: Option<BoxFuture<'static, Opened>>,
-    errands: FuturesUnordered<BoxFuture<'static, Report>>,
+    opening: Option<BoxFuture<'static, OpenedConnection>>,
+    errands: FuturesUnordered<BoxFuture<'static, ClientErrandResult>>,
     timer: Pin<Box<Sleep>>,
     connection: Option<ConnectionId>,
     connections: u32,
-    /// What the application has stored: it outlives a crash.
+    /// Messages that the application has stored; they survive a crash.
     stored: BTreeMap<ChatId, Sequence>,
-    /// What it has shown. The same, unless it believes to have what it has not.
+    /// Messages that it has shown. Equal to `stored`, unless an injected bug skips messages.
     shown: BTreeMap<ChatId, Sequence>,
-    /// The highest sequence of each chat that ever came in.
+    /// The highest received sequence of each chat.
     highest: BTreeMap<ChatId, Sequence>,
     watched: BTreeMap<UserId, bool>,
     wants_to_watch: BTreeSet<UserId>,
     offline_until: Instant,
     dawdles_until: Instant,
-    /// When the next frame may be read.
+    /// The earliest time to read the next frame.
     reads_at: Instant,
     restarts: u64,
-    /// Which send each request is a try of.
+    /// The send that each request is an attempt of.
     tries: BTreeMap<RequestId, (ChatId, ClientMessageId)>,
-    /// Whether it never comes back.
+    /// Whether it is offline permanently.
     is_gone: bool,
 }
 
-impl Device {
-    fn new(world: Arc<World>, identity: Identity) -> Self {
+impl SimDevice {
+    fn new(world: Arc<World>, identity: DeviceIdentity) -> Self {
         let session = ClientSession::new(now(), SendBounds::default(), seed(&identity, 0));
         Self {
             world,
@@ -224,7 +230,7 @@ impl Device {
         }
     }
 
-    fn note(&self, op: Op) {
+    fn note(&self, op: HistoryOp) {
         if self.is_gone {
             return;
         }
@@ -232,11 +238,11 @@ impl Device {
         self.world.observe(&Entry { at: self.world.milliseconds(), client, op });
     }
 
-    fn trace(&self, what: What) {
-        self.world.note(Actor::Client(self.identity.name.clone()), what);
+    fn trace(&self, what: TraceEvent) {
+        self.world.note(TraceActor::Client(self.identity.name.clone()), what);
     }
 
-    /// Does what the session says, until it says nothing more.
+    /// Handles the outputs of the session until there are none.
     fn follow(&mut self) {
         while let Some(output) = self.session.poll_output() {
             match output {
@@ -251,11 +257,11 @@ impl Device {
         }
     }
 
-    /// Writes a frame, and remembers which send it is a try of.
+    /// Writes a frame, and records the send that it is an attempt of.
     fn transmit(&mut self, text: String) {
         if let Ok(Inbound { request_id, frame: ClientFrame::SendMessage(send) }) = Inbound::parse(&text) {
             let id = send.client_message_id;
-            self.trace(What::Sending { chat_id: send.chat_id, send: send_name(id) });
+            self.trace(TraceEvent::Sending { chat_id: send.chat_id, send: send_name(id) });
             self.tries.extend(request_id.map(|request_id| (request_id, (send.chat_id, id))));
         }
         if let Some(socket) = &self.socket {
@@ -270,12 +276,12 @@ impl Device {
         self.lost("it hung up");
     }
 
-    /// Takes note that there is no connection any more.
+    /// Handles the loss of the connection.
     fn lost(&mut self, how: &str) {
         self.opening = None;
         if self.connection.take().is_some() {
-            self.note(Op::Disconnected);
-            self.trace(What::Disconnected { how: how.to_owned() });
+            self.note(HistoryOp::Disconnected);
+            self.trace(TraceEvent::Disconnected { how: how.to_owned() });
         }
     }
 
@@ -291,26 +297,26 @@ impl Device {
         }));
     }
 
-    fn handle_opened(&mut self, opened: Opened) {
+    fn handle_opened(&mut self, opened: OpenedConnection) {
         match opened {
             Ok((socket, gateway)) => {
                 self.socket = Some(socket);
-                self.trace(What::Connected { gateway });
+                self.trace(TraceEvent::Connected { gateway });
                 self.session.handle_connected(now());
             }
             Err(ended) => {
-                self.trace(What::Disconnected { how: format!("{ended:?}") });
+                self.trace(TraceEvent::Disconnected { how: format!("{ended:?}") });
                 self.session.handle_disconnected(now(), ended);
             }
         }
     }
 
-    fn handle_frame(&mut self, frame: Option<Frame>) {
+    fn handle_frame(&mut self, frame: Option<SocketFrame>) {
         if Instant::now() < self.dawdles_until {
             self.reads_at = Instant::now() + DAWDLING;
         }
         let ended = match frame {
-            Some(Frame::Text(text)) => {
+            Some(SocketFrame::Text(text)) => {
                 let text = std::str::from_utf8(&text).expect("frames are JSON, which is UTF-8");
                 let has_skipped = self.see(text);
                 if has_skipped && self.world.has(Bug::WatermarkByMaximum) {
@@ -318,18 +324,18 @@ impl Device {
                 }
                 return self.session.handle_text(now(), text);
             }
-            Some(Frame::Close(Some(reason))) => {
+            Some(SocketFrame::Close(Some(reason))) => {
                 Ended::Closed { code: reason.code(), reason: reason.as_str().to_owned() }
             }
-            Some(Frame::Close(None)) | None => Ended::Lost,
+            Some(SocketFrame::Close(None)) | None => Ended::Lost,
         };
         self.socket = None;
         self.lost(&format!("{ended:?}"));
         self.session.handle_disconnected(now(), ended);
     }
 
-    /// Remembers the highest sequences, as a client does that knows no better, and notes refusals that the session gets
-    /// over by itself. Says whether a message came that does not follow on the one before.
+    /// Updates the highest sequences, as a naive client does, and records refusals that the session retries. Returns
+    /// whether a message arrived out of sequence.
     fn see(&mut self, text: &str) -> bool {
         let Ok(Outbound { request_id, frame }) = Outbound::parse(text) else { return false };
         match frame {
@@ -341,8 +347,8 @@ impl Device {
             ServerFrame::Error(error) => {
                 if let Some((chat_id, id)) = request_id.and_then(|request_id| self.tries.get(&request_id).copied()) {
                     let code = error.code.as_str().to_owned();
-                    self.trace(What::Failed { chat_id, send: send_name(id), code: code.clone() });
-                    self.note(Op::SendFailed { chat_id, client_message_id: id, code });
+                    self.trace(TraceEvent::Failed { chat_id, send: send_name(id), code: code.clone() });
+                    self.note(HistoryOp::SendFailed { chat_id, client_message_id: id, code });
                 }
             }
             _ => {}
@@ -355,19 +361,19 @@ impl Device {
             ClientEvent::Connected { connection_id, .. } => {
                 self.connection = Some(connection_id);
                 self.connections += 1;
-                self.note(Op::Connected { connection: connection_id });
+                self.note(HistoryOp::Connected { connection: connection_id });
             }
             ClientEvent::Message(body) => self.render(&body),
             ClientEvent::Sent(ack) => {
                 let (chat_id, sequence) = (ack.chat_id, ack.sequence);
-                self.trace(What::Acked {
+                self.trace(TraceEvent::Acked {
                     chat_id,
                     send: send_name(ack.client_message_id),
                     sequence,
                     deduplicated: ack.deduplicated,
                 });
                 self.world.acked(chat_id, ack.message_id, sequence);
-                self.note(Op::SendAcked {
+                self.note(HistoryOp::SendAcked {
                     chat_id,
                     client_message_id: ack.client_message_id,
                     message_id: ack.message_id,
@@ -378,20 +384,21 @@ impl Device {
                 for presence in presences {
                     let is_online = presence.status == PresenceStatus::Online;
                     self.watched.insert(presence.user_id, is_online);
-                    self.trace(What::Seen { user_id: presence.user_id, view: format!("{:?}", presence.status) });
+                    self.trace(TraceEvent::Seen { user_id: presence.user_id, view: format!("{:?}", presence.status) });
                 }
             }
             ClientEvent::Expired(expired) => {
-                self.trace(What::Expired { chat_id: expired.chat_id, sequences: expired.sequences });
+                self.trace(TraceEvent::Expired { chat_id: expired.chat_id, sequences: expired.sequences });
             }
             ClientEvent::ChatGone { chat_id } => {
                 self.stored.remove(&chat_id);
                 self.shown.remove(&chat_id);
                 self.highest.remove(&chat_id);
-                // The application drops what it has of the chat. If the user is let in again, it begins anew.
-                self.note(Op::Restarted { positions: self.positions() });
+                // The application deletes its messages of the chat. If the user joins again, it starts from the
+                // beginning.
+                self.note(HistoryOp::Restarted { positions: self.positions() });
             }
-            // What was refused for good was noted when its answer came.
+            // A permanent refusal was recorded when its answer arrived.
             ClientEvent::SendFailed { .. }
             | ClientEvent::Disconnected { .. }
             | ClientEvent::Receipt(_)
@@ -403,19 +410,19 @@ impl Device {
                 self.world.check(Invariant::ReconnectHeals, !self.identity.is_alone, || {
                     format!("{} was shut out by a connection of its own that it had given up", self.identity.name)
                 });
-                // Its user opens it again.
+                // The user reopens the client.
                 self.errands.push(Box::pin(async {
                     sleep(REOPENING).await;
-                    Report::Reopen
+                    ClientErrandResult::Reopen
                 }));
             }
-            ClientEvent::Stopped(_) => self.note(Op::Stopped),
+            ClientEvent::Stopped(_) => self.note(HistoryOp::Stopped),
         }
     }
 
     fn render(&mut self, body: &MessageBody<'_>) {
         let (chat_id, sequence) = (body.chat_id, body.sequence);
-        self.trace(What::Rendered { chat_id, sequence, sender_id: body.sender_id });
+        self.trace(TraceEvent::Rendered { chat_id, sequence, sender_id: body.sender_id });
         let message = Seen {
             sequence,
             message_id: body.message_id,
@@ -423,52 +430,54 @@ impl Device {
             client_message_id: body.client_message_id,
             content: fingerprint(body.content.as_ref()),
         };
-        self.note(Op::Rendered { chat_id, message });
+        self.note(HistoryOp::Rendered { chat_id, message });
         self.stored.insert(chat_id, sequence);
         self.shown.insert(chat_id, sequence);
         self.session.stored(now(), chat_id, sequence);
     }
 
-    fn obey(&mut self, command: Command) {
-        if self.is_gone && !matches!(command, Command::Report(_)) {
+    fn obey(&mut self, command: DeviceCommand) {
+        if self.is_gone && !matches!(command, DeviceCommand::Report(_)) {
             return;
         }
         match command {
-            Command::Send { chat_id, name, content, ttl, ordered } => self.send(chat_id, name, content, ttl, ordered),
-            Command::Read(chat_id) => {
+            DeviceCommand::Send { chat_id, name, content, ttl, ordered } => {
+                self.send(chat_id, name, content, ttl, ordered)
+            }
+            DeviceCommand::Read(chat_id) => {
                 if let Some(read) = self.session.watermark(chat_id) {
-                    self.note(Op::Marked { chat_id, delivered: read, read });
-                    self.trace(What::Marked { chat_id, read: true, sequence: read });
+                    self.note(HistoryOp::Marked { chat_id, delivered: read, read });
+                    self.trace(TraceEvent::Marked { chat_id, read: true, sequence: read });
                     self.session.mark_read(now(), chat_id, read);
                 }
             }
-            Command::Type(chat_id, is_typing) => self.session.typing(now(), chat_id, is_typing),
-            Command::Watch(user_id) => {
+            DeviceCommand::Type(chat_id, is_typing) => self.session.typing(now(), chat_id, is_typing),
+            DeviceCommand::Watch(user_id) => {
                 self.wants_to_watch.insert(user_id);
                 self.session.watch(now(), &[user_id]);
             }
-            Command::GoOffline(lasts) => self.go_offline(lasts),
-            Command::Vanish => {
+            DeviceCommand::GoOffline(lasts) => self.go_offline(lasts),
+            DeviceCommand::Vanish => {
                 self.go_offline(Duration::from_secs(24 * 3600));
-                self.note(Op::Stopped);
+                self.note(HistoryOp::Stopped);
                 self.is_gone = true;
             }
-            Command::Restart => self.restart(),
-            Command::Dawdle(lasts) => self.dawdles_until = Instant::now() + lasts,
-            Command::Twin => self.twin(),
-            Command::Call { method, path, body, answer } => {
+            DeviceCommand::Restart => self.restart(),
+            DeviceCommand::Dawdle(lasts) => self.dawdles_until = Instant::now() + lasts,
+            DeviceCommand::Twin => self.twin(),
+            DeviceCommand::Call { method, path, body, answer } => {
                 let (world, token) = (self.world.clone(), self.identity.access_token.clone());
                 let offline_until = self.offline_until;
                 self.errands.push(Box::pin(async move {
                     let brought = match Instant::now() < offline_until {
                         true => None,
-                        false => world.rest(Call::with(method, &token, path, body)).await,
+                        false => world.rest(RestCall::with(method, &token, path, body)).await,
                     };
                     drop(answer.send(brought));
-                    Report::Done
+                    ClientErrandResult::Done
                 }));
             }
-            Command::Report(report) => drop(report.send(self.standing())),
+            DeviceCommand::Report(report) => drop(report.send(self.standing())),
         }
     }
 
@@ -478,21 +487,20 @@ impl Device {
         let message = SendMessage {
             client_message_id: id,
             chat_id,
-            content,
-            content_type: ContentType::Text,
+            body: Body::new(content, ContentType::Text),
             ttl: ttl.and_then(Ttl::from_secs),
         };
-        let began = Op::SendBegan {
+        let began = HistoryOp::SendBegan {
             chat_id,
             client_message_id: id,
-            content: fingerprint(message.content.as_str()),
-            // By the clock of some process it is gone that much earlier.
+            content: fingerprint(message.body.content.as_str()),
+            // Some process's clock may expire the message that much earlier.
             ttl_seconds: ttl.map(|ttl| ttl.saturating_sub(self.world.plan.skew_bound().as_secs())),
             ordered: ordered && self.identity.keeps_order,
         };
         self.note(began);
         if self.session.send(now(), message).is_err() {
-            self.note(Op::SendFailed { chat_id, client_message_id: id, code: "QUEUE_FULL".to_owned() });
+            self.note(HistoryOp::SendFailed { chat_id, client_message_id: id, code: "QUEUE_FULL".to_owned() });
         }
     }
 
@@ -505,7 +513,7 @@ impl Device {
         }
     }
 
-    /// Dies, and comes back with what it has stored.
+    /// Crashes, and restarts with its stored messages.
     fn restart(&mut self) {
         if let Some(socket) = self.socket.take() {
             socket.cut();
@@ -519,7 +527,7 @@ impl Device {
         if self.world.has(Bug::WatermarkByMaximum) {
             self.stored.clone_from(&self.highest);
         }
-        self.note(Op::Restarted { positions: self.positions() });
+        self.note(HistoryOp::Restarted { positions: self.positions() });
         for (chat_id, sequence) in &self.stored {
             self.session.track(now(), *chat_id, *sequence);
         }
@@ -527,12 +535,12 @@ impl Device {
         self.session.watch(now(), &watched);
     }
 
-    /// Up to where the application has the messages of each chat.
+    /// The highest contiguous sequence of each chat that the application has.
     fn positions(&self) -> Vec<(ChatId, Sequence)> {
         self.shown.iter().map(|(chat_id, sequence)| (*chat_id, *sequence)).collect()
     }
 
-    /// Has another connection of the same device come and go.
+    /// Opens and closes a second connection of the same device.
     fn twin(&mut self) {
         let (world, identity) = (self.world.clone(), self.identity.clone());
         self.errands.push(Box::pin(async move {
@@ -542,7 +550,7 @@ impl Device {
                 drop(tokio::time::timeout(Duration::from_secs(2), socket.next()).await);
                 socket.close();
             }
-            Report::Done
+            ClientErrandResult::Done
         }));
     }
 
@@ -550,9 +558,9 @@ impl Device {
         let (world, identity) = (self.world.clone(), self.identity.clone());
         self.errands.push(Box::pin(async move {
             let body = json!({ "refresh_token": identity.refresh_token, "device_id": identity.device_id });
-            let answer = world.rest(Call::open("/auth/refresh", body)).await;
+            let answer = world.rest(RestCall::open("/auth/refresh", body)).await;
             let token = |body: &Value, name| body.pointer(&format!("/data/tokens/{name}"))?.as_str().map(str::to_owned);
-            Report::Renewed(match &answer {
+            ClientErrandResult::Renewed(match &answer {
                 Some((200, body)) => {
                     token(body, "access_token").zip(token(body, "refresh_token")).ok_or(RefreshFailure::Unreachable)
                 }
@@ -566,12 +574,12 @@ impl Device {
         let (world, token) = (self.world.clone(), self.identity.access_token.clone());
         self.errands.push(Box::pin(async move {
             loop {
-                match world.rest(Call::get(&token, "/chats?limit=100")).await {
+                match world.rest(RestCall::get(&token, "/chats?limit=100")).await {
                     Some((200, body)) => {
                         let chats = body.pointer("/data/chats").and_then(Value::as_array);
-                        return Report::Chats(chats.cloned().unwrap_or_default());
+                        return ClientErrandResult::Chats(chats.cloned().unwrap_or_default());
                     }
-                    Some((401, _)) => return Report::Done,
+                    Some((401, _)) => return ClientErrandResult::Done,
                     _ => sleep(Duration::from_secs(1)).await,
                 }
             }
@@ -581,24 +589,24 @@ impl Device {
     fn look_up(&mut self, chat_id: ChatId) {
         let (world, token) = (self.world.clone(), self.identity.access_token.clone());
         self.errands.push(Box::pin(async move {
-            let outcome = match world.rest(Call::get(&token, format!("/chats/{chat_id}"))).await {
+            let outcome = match world.rest(RestCall::get(&token, format!("/chats/{chat_id}"))).await {
                 Some((200, body)) => sequence(&body["data"], "my_delivered_sequence").ok_or(LookUpFailure::Unreachable),
                 Some((403 | 404, _)) => Err(LookUpFailure::Gone),
                 _ => Err(LookUpFailure::Unreachable),
             };
-            Report::LookedUp(chat_id, outcome)
+            ClientErrandResult::LookedUp(chat_id, outcome)
         }));
     }
 
-    fn handle_report(&mut self, report: Report) {
+    fn handle_report(&mut self, report: ClientErrandResult) {
         match report {
-            Report::Renewed(Ok((access_token, refresh_token))) => {
+            ClientErrandResult::Renewed(Ok((access_token, refresh_token))) => {
                 self.identity.access_token = access_token;
                 self.identity.refresh_token = refresh_token;
                 self.session.handle_token_refreshed(now());
             }
-            Report::Renewed(Err(failure)) => self.session.handle_refresh_failed(now(), failure),
-            Report::Chats(chats) => {
+            ClientErrandResult::Renewed(Err(failure)) => self.session.handle_refresh_failed(now(), failure),
+            ClientErrandResult::Chats(chats) => {
                 for chat in chats {
                     let chat_id = chat["chat_id"].as_str().and_then(|text| text.parse().ok());
                     let delivered = sequence(&chat, "my_delivered_sequence");
@@ -608,22 +616,24 @@ impl Device {
                     }
                 }
             }
-            Report::LookedUp(chat_id, Ok(watermark)) => self.session.track(now(), chat_id, watermark),
-            Report::LookedUp(chat_id, Err(failure)) => self.session.handle_look_up_failed(now(), chat_id, failure),
-            Report::Reopen => self.restart(),
-            Report::Done => {}
+            ClientErrandResult::LookedUp(chat_id, Ok(watermark)) => self.session.track(now(), chat_id, watermark),
+            ClientErrandResult::LookedUp(chat_id, Err(failure)) => {
+                self.session.handle_look_up_failed(now(), chat_id, failure)
+            }
+            ClientErrandResult::Reopen => self.restart(),
+            ClientErrandResult::Done => {}
         }
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> DeviceState {
         let chats = self.stored.keys().chain(self.highest.keys());
         let watermark = |chat_id: &ChatId| Some((*chat_id, self.session.watermark(*chat_id)?));
-        Standing {
+        DeviceState {
             user_id: self.identity.user_id,
             connection: self.connection,
             connections: self.connections,
             watermarks: chats.filter_map(watermark).collect(),
-            // Of others it hears now and then, unasked: of these alone it was promised to.
+            // Presence of other users may arrive unrequested; only subscribed users are checked.
             watched: self
                 .wants_to_watch
                 .iter()
@@ -638,19 +648,19 @@ fn sequence(value: &Value, name: &str) -> Option<Sequence> {
     value.get(name)?.as_u64().map(Sequence)
 }
 
-/// Every session of every device has a jitter of its own.
-fn seed(identity: &Identity, restarts: u64) -> u64 {
+/// Gives every session of every device its own jitter.
+fn seed(identity: &DeviceIdentity, restarts: u64) -> u64 {
     let [.., a, b] = identity.device_id.to_bytes();
     u64::from_be_bytes([1, 2, 3, 4, 5, 6, a, b]).wrapping_add(restarts << 16)
 }
 
 impl World {
-    /// Virtual time as histories count it.
+    /// Virtual time in milliseconds, as in histories.
     pub(crate) fn milliseconds(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// Opens a connection to some gateway, which the answer names.
+    /// Opens a connection to a random gateway and returns its name.
     async fn connect(
         self: &Arc<Self>,
         token: &str,

@@ -1,4 +1,4 @@
-//! Processes, wired as the server wires them: the same planes, each handed the ports it may use.
+//! Composes processes as the server does: the same planes, each with the ports that it may use.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,38 +10,38 @@ use axum::extract::connect_info::MockConnectInfo;
 use domain::{PushDevice, PushTarget};
 use fanout::{Fallback, Fanout, Receipts};
 use gateway::{Gateway, Hub};
-use ingest::{Ingester, Relay};
+use ingest::{Grouping, Ingester, Relay};
 use keyfile::MasterSecret;
 use memory::MemoryOutbox;
 use ports::{
-    Clock, Delivery, EventLog, GatewayId, Ids, Ingest, MemberCache, Notification, Notifier, NotifyError, Peer, Peers,
-    Presences, ProcessRole, Routes, Signals, UnusableTarget, Watchers,
+    Clock, Delivery, EventLog, GatewayId, Ids, Ingest, MemberCache, Notification, Notifier, NotifyError, PeerProcess,
+    PeerRegistry, PresenceNotifier, PresenceReader, ProcessRole, RecipientLookup, Routes, SignalSender, UnusableTarget,
 };
-use presence::{Doubts, Presence};
+use presence::{PendingRechecks, Presence};
 use protocol::Timing;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::calls::{Local, Published, Remote, RemoteIngest, Watched};
+use crate::calls::{CheckedPresences, Local, Remote, SharedPushes, SimRemoteIngest};
 use crate::checks::EXPIRY;
-use crate::directory::{Running, Services};
+use crate::directory::{ProcessServices, RunningProcess};
 use crate::log::SimLog;
-use crate::plan::{Shape, Size};
-use crate::process::{Process, SkewedClock};
-use crate::shared::{Memory, Shared};
+use crate::plan::{FleetSize, RunShape};
+use crate::process::{SimProcess, SkewedClock};
+use crate::shared::{Memory, SharedStateClient};
 use crate::store::{SimOutbox, SimProducer, SimStore};
-use crate::trace::{Actor, What};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
 const BEAT: Duration = Duration::from_secs(5);
-/// The code that signs everybody in.
+/// The one-time code of all sign-ins.
 pub(crate) const CODE: &str = "000000";
-/// How often expired messages are swept away, and how long after their time.
+/// Interval of the purge of expired messages, and its delay after their expiry.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3);
 const PURGE_LAG: Duration = Duration::from_secs(10);
 
-/// The role of a place in the plan of a fleet.
-fn role(size: &Size, slot: usize) -> (ProcessRole, usize) {
+/// The role of a slot in the plan of a fleet.
+fn role(size: &FleetSize, slot: usize) -> (ProcessRole, usize) {
     let mut slot = slot;
     let counts = [
         (ProcessRole::Gateway, size.gateways),
@@ -58,46 +58,54 @@ fn role(size: &Size, slot: usize) -> (ProcessRole, usize) {
     unreachable!("no plan has so many processes")
 }
 
-/// Starts the process of a place, for the `epoch`th time.
+/// Starts the process of a slot, for the `epoch`th time.
 pub(crate) fn start(world: &Arc<World>, slot: usize, epoch: u32, fleet: &Arc<Memory>) {
+    if world.journal().is_refused() {
+        world.note(TraceActor::Process("node".to_owned()), TraceEvent::Fault("does not start".to_owned()));
+        return;
+    }
     let max = world.plan.skew_max.as_millis() as i64;
     let skew_ms = world.streams.nemesis.below(0, 2 * max as u64 + 1) as i64 - max;
     let clock = Arc::new(SkewedClock::new(world.began, skew_ms));
     let running = match world.plan.shape {
-        Shape::Node => {
-            let process = Arc::new(Process::new(slot, format!("node.{epoch}"), clock));
-            // What a process keeps in its own memory is gone with it.
+        RunShape::Node => {
+            let process = Arc::new(SimProcess::new(slot, format!("node.{epoch}"), clock));
+            // A restart loses the memory of the process.
             fleet.wipe();
             node(world, process, fleet.clone())
         }
-        Shape::Fleet => {
+        RunShape::Fleet => {
             let (role, n) = role(&world.plan.size, slot);
-            let process = Arc::new(Process::new(slot, format!("{role}-{n}.{epoch}"), clock));
+            let process = Arc::new(SimProcess::new(slot, format!("{role}-{n}.{epoch}"), clock));
             member(world, process, role, fleet.clone())
         }
     };
-    world.note(Actor::Process(running.process.name.clone()), What::Started);
+    world.note(TraceActor::Process(running.process.name.clone()), TraceEvent::Started);
     world.directory.put(slot, Some(Arc::new(running)));
 }
 
-/// What every role of a process shares.
-struct Commons {
+/// Ports that every role of a process uses.
+struct ProcessPorts {
     world: Arc<World>,
-    process: Arc<Process>,
+    process: Arc<SimProcess>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedStateClient>,
     store: Arc<SimStore>,
 }
 
-impl Commons {
-    fn new(world: &Arc<World>, process: &Arc<Process>, memory: &Arc<Memory>, may_write: bool) -> Self {
+impl ProcessPorts {
+    fn new(world: &Arc<World>, process: &Arc<SimProcess>, memory: &Arc<Memory>, may_write: bool) -> Self {
         Self {
             world: world.clone(),
             process: process.clone(),
             clock: process.clock.clone(),
             ids: world.ids.clone(),
-            shared: Arc::new(Shared { world: world.clone(), process: process.clone(), memory: memory.clone() }),
+            shared: Arc::new(SharedStateClient {
+                world: world.clone(),
+                process: process.clone(),
+                memory: memory.clone(),
+            }),
             store: Arc::new(SimStore {
                 world: world.clone(),
                 process: process.clone(),
@@ -107,8 +115,8 @@ impl Commons {
         }
     }
 
-    fn ingester(&self, lanes: usize, signals: Arc<dyn Signals>) -> Arc<dyn Ingest> {
-        let config = ingest::Config { lanes, ..ingest::Config::default() };
+    fn ingester(&self, grouping: Grouping, signals: Arc<dyn SignalSender>) -> Arc<dyn Ingest> {
+        let config = ingest::Config { grouping, ..ingest::Config::default() };
         let ports = ingest::Ports {
             writer: self.store.clone(),
             messages: self.store.clone(),
@@ -133,6 +141,7 @@ impl Commons {
     fn fanout(
         &self,
         cache: Arc<dyn MemberCache>,
+        recipients: Arc<dyn RecipientLookup>,
         routes: Arc<dyn Routes>,
         delivery: Arc<dyn Delivery>,
         log: Arc<dyn EventLog>,
@@ -146,10 +155,11 @@ impl Commons {
         let fanout = Arc::new(Fanout {
             chats: self.store.clone(),
             cache,
+            recipients,
             routes,
             delivery,
             clock: self.clock.clone(),
-            // The chats of a simulation are all small. In every other run, those of three and more count as large.
+            // All chats of a simulation are small. In every second run, chats of three or more members count as large.
             small_members_max: if self.world.plan.seed.is_multiple_of(2) { Fanout::SMALL_MEMBERS_MAX } else { 2 },
             receipts: Receipts::default(),
         });
@@ -164,14 +174,16 @@ impl Commons {
         ingest: Arc<dyn Ingest>,
         members: Arc<dyn MemberCache>,
         delivery: Arc<dyn Delivery>,
-        watchers: Arc<dyn Watchers>,
-    ) -> Api {
+        watchers: Arc<dyn PresenceNotifier>,
+    ) -> ApiPlanes {
         let auth_config = auth_config(self.world.plan.token_life);
         let plain = Arc::new(self.world.store.clone());
         let auth = Auth::new(
             auth::Ports {
                 users: self.store.clone(),
+                user_reader: self.store.clone(),
                 sessions: plain.clone(),
+                restrictions: plain.clone(),
                 codes: plain.clone(),
                 tickets: self.shared.clone(),
                 limits: self.shared.clone(),
@@ -195,11 +207,11 @@ impl Commons {
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),
-            doubts: Doubts::default(),
+            doubts: PendingRechecks::default(),
         });
         let announcing = presence.clone();
         self.process.spawn(async move { announcing.run().await });
-        // No client of the simulator deletes an account, so nobody finishes a deletion.
+        // No client of the simulator deletes an account, so no worker completes deletions.
         let accounts = chats::Accounts {
             auth: auth.clone(),
             store: plain.clone(),
@@ -233,7 +245,7 @@ impl Commons {
             presence: presence.clone(),
             watermarks: self.store.clone(),
             push_devices: plain.clone(),
-            notifier: Arc::new(Nobody),
+            notifier: Arc::new(NoSms),
             web_push_public_key: None,
             requests: plain,
             limiter: self.shared.clone(),
@@ -246,16 +258,20 @@ impl Commons {
                 send_per_chat: None,
                 send_per_user: None,
                 exports: None,
+                groups_created: None,
+                members_added: None,
+                message_kib: None,
+                chats_per_user: None,
             },
         };
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 4711));
         let app = chats::router(api, Router::new()).layer(MockConnectInfo(address));
-        Api { auth, presence, app }
+        ApiPlanes { auth, presence, app }
     }
 
-    fn gateway(&self, hub: Arc<Hub>, others: Others) -> Arc<Gateway> {
-        let Others { identity, presences, ingest, signals, displacement } = others;
-        let presences = Arc::new(Watched { world: self.world.clone(), presences });
+    fn gateway(&self, hub: Arc<Hub>, others: GatewayPlanes) -> Arc<Gateway> {
+        let GatewayPlanes { identity, presences, ingest, signals, displacement } = others;
+        let presences = Arc::new(CheckedPresences { world: self.world.clone(), presences });
         let gateway = Arc::new(Gateway {
             config: gateway::Config {
                 heartbeat_interval: BEAT,
@@ -288,34 +304,35 @@ impl Commons {
     }
 }
 
-/// What answers REST.
-struct Api {
+/// The planes that serve the REST API.
+struct ApiPlanes {
     auth: Auth,
     presence: Arc<Presence>,
     app: Router,
 }
 
-/// The planes that a gateway asks.
-struct Others {
+/// The other planes that a gateway calls.
+struct GatewayPlanes {
     identity: Arc<dyn ports::Identity>,
-    presences: Arc<dyn Presences>,
+    presences: Arc<dyn PresenceReader>,
     ingest: Arc<dyn Ingest>,
-    signals: Arc<dyn Signals>,
-    displacement: Arc<dyn ports::Displacement>,
+    signals: Arc<dyn SignalSender>,
+    displacement: Arc<dyn ports::ConnectionDisplacer>,
 }
 
 /// All planes in one process.
-fn node(world: &Arc<World>, process: Arc<Process>, memory: Arc<Memory>) -> Running {
-    let commons = Commons::new(world, &process, &memory, true);
-    // Fanout is handed a store that it can only read; here too it is watched.
-    let reading = Commons::new(world, &process, &memory, false);
+fn node(world: &Arc<World>, process: Arc<SimProcess>, memory: Arc<Memory>) -> RunningProcess {
+    let commons = ProcessPorts::new(world, &process, &memory, true);
+    // Fanout gets a store without write access, and its calls are checked here too.
+    let reading = ProcessPorts::new(world, &process, &memory, false);
     let hub = commons.hub();
     let delivery = Arc::new(Local { world: world.clone(), name: process.name.clone(), hub: hub.clone() });
     let log = Arc::new(world.store.clone());
-    let fanout = reading.fanout(commons.shared.clone(), commons.shared.clone(), delivery.clone(), log);
-    let ingest = commons.ingester(1, fanout.clone());
-    let Api { auth, presence, app } = commons.api(ingest.clone(), commons.shared.clone(), delivery, hub.clone());
-    let others = Others {
+    let fanout =
+        reading.fanout(commons.shared.clone(), commons.shared.clone(), commons.shared.clone(), delivery.clone(), log);
+    let ingest = commons.ingester(Grouping::AllChats, fanout.clone());
+    let ApiPlanes { auth, presence, app } = commons.api(ingest.clone(), commons.shared.clone(), delivery, hub.clone());
+    let others = GatewayPlanes {
         identity: Arc::new(auth.clone()),
         presences: presence.clone(),
         ingest: ingest.clone(),
@@ -323,7 +340,7 @@ fn node(world: &Arc<World>, process: Arc<Process>, memory: Arc<Memory>) -> Runni
         displacement: hub.clone(),
     };
     let gateway = commons.gateway(hub, others);
-    let services = Services {
+    let services = ProcessServices {
         gateway: Some(gateway),
         ingest: Some(ingest),
         fanout: Some(fanout),
@@ -331,55 +348,56 @@ fn node(world: &Arc<World>, process: Arc<Process>, memory: Arc<Memory>) -> Runni
         presences: Some(presence),
         app: Some(app),
     };
-    Running::new(process, services, None)
+    RunningProcess::new(process, services, None)
 }
 
 /// A process of a fleet, in one role.
-fn member(world: &Arc<World>, process: Arc<Process>, role: ProcessRole, memory: Arc<Memory>) -> Running {
+fn member(world: &Arc<World>, process: Arc<SimProcess>, role: ProcessRole, memory: Arc<Memory>) -> RunningProcess {
     let may_write = matches!(role, ProcessRole::Ingest | ProcessRole::Api);
-    let commons = Commons::new(world, &process, &memory, may_write);
+    let commons = ProcessPorts::new(world, &process, &memory, may_write);
     let remote = Arc::new(Remote { world: world.clone(), process: process.clone() });
-    let published = Arc::new(Published((*remote).clone()));
-    let mut services = Services::default();
+    let published = Arc::new(SharedPushes((*remote).clone()));
+    let mut services = ProcessServices::default();
     let mut stop_relay = None;
     match role {
         ProcessRole::Gateway => {
-            let others = Others {
+            let others = GatewayPlanes {
                 identity: remote.clone(),
                 presences: remote.clone(),
-                ingest: Arc::new(RemoteIngest::new((*remote).clone())),
+                ingest: Arc::new(SimRemoteIngest::new((*remote).clone())),
                 signals: remote,
                 displacement: published,
             };
             services.gateway = Some(commons.gateway(commons.hub(), others));
         }
         ProcessRole::Ingest => {
-            services.ingest = Some(commons.ingester(4, remote));
+            services.ingest = Some(commons.ingester(Grouping::ByChat { commits_max: 4 }, remote));
             stop_relay = Some(relay(&commons));
         }
         ProcessRole::Fanout => {
             let fallback = fallback(&commons, published, remote);
             let log = Arc::new(world.log.read_by(commons.clock.clone()));
-            services.fanout = Some(commons.fanout(fallback.clone(), fallback.clone(), fallback, log));
+            services.fanout = Some(commons.fanout(fallback.clone(), fallback.clone(), fallback.clone(), fallback, log));
         }
         ProcessRole::Api => {
             let fallback = fallback(&commons, published.clone(), remote.clone());
-            let ingest = Arc::new(RemoteIngest::new((*remote).clone()));
-            let Api { auth, presence, app } = commons.api(ingest, fallback.clone(), fallback, published);
+            let ingest = Arc::new(SimRemoteIngest::new((*remote).clone()));
+            let ApiPlanes { auth, presence, app } = commons.api(ingest, fallback.clone(), fallback, published);
             stop_relay = Some(relay(&commons));
-            services = Services {
+            services = ProcessServices {
                 identity: Some(Arc::new(auth)),
                 presences: Some(presence),
                 app: Some(app),
-                ..Services::default()
+                ..ProcessServices::default()
             };
         }
     }
-    let (peers, peer) = (commons.shared.clone(), Peer { id: process.name.as_str().into(), address: "sim".into() });
+    let (peers, peer) =
+        (commons.shared.clone(), PeerProcess { id: process.name.as_str().into(), address: "sim".into() });
     let gateway = services.gateway.clone();
     process.spawn(async move {
         loop {
-            // Who is not heard this time is heard the next.
+            // A failed announcement is repeated at the next interval.
             if peers.announce(&peer, &[role]).await.is_ok()
                 && let Some(gateway) = &gateway
             {
@@ -388,10 +406,10 @@ fn member(world: &Arc<World>, process: Arc<Process>, role: ProcessRole, memory: 
             sleep(BEAT).await;
         }
     });
-    Running::new(process, services, stop_relay)
+    RunningProcess::new(process, services, stop_relay)
 }
 
-fn relay(commons: &Commons) -> oneshot::Sender<()> {
+fn relay(commons: &ProcessPorts) -> oneshot::Sender<()> {
     let outbox = Arc::new(MemoryOutbox::new(commons.store.store.clone(), commons.clock.clone()));
     let relay = Relay {
         outbox: Arc::new(SimOutbox { store: (*commons.store).clone(), outbox }),
@@ -400,7 +418,7 @@ fn relay(commons: &Commons) -> oneshot::Sender<()> {
     };
     let (stop, stopped) = oneshot::channel();
     commons.process.spawn(async move {
-        // A sender that is dropped has nothing to say any more.
+        // If the sender is dropped, no stop was requested and the relay continues.
         relay
             .run(async move {
                 if stopped.await.is_err() {
@@ -412,9 +430,10 @@ fn relay(commons: &Commons) -> oneshot::Sender<()> {
     stop
 }
 
-fn fallback(commons: &Commons, delivery: Arc<dyn Delivery>, direct: Arc<dyn Delivery>) -> Arc<Fallback> {
+fn fallback(commons: &ProcessPorts, delivery: Arc<dyn Delivery>, direct: Arc<dyn Delivery>) -> Arc<Fallback> {
     let shared = fanout::Shared {
         routes: commons.shared.clone(),
+        recipients: commons.shared.clone(),
         cache: commons.shared.clone(),
         delivery,
         peers: commons.shared.clone(),
@@ -426,12 +445,10 @@ fn fallback(commons: &Commons, delivery: Arc<dyn Delivery>, direct: Arc<dyn Deli
 }
 
 fn auth_config(access_ttl: Duration) -> auth::Config {
-    let limits =
-        auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
-    auth::Config { access_ttl, limits, fixed_code: Some(CODE.to_owned()), ..auth::Config::default() }
+    auth::Config { access_ttl, limits: auth::Limits::OFF, fixed_code: Some(CODE.to_owned()), ..auth::Config::default() }
 }
 
-/// The keys of every run: they are made once, and nothing that is observed hangs on them.
+/// The keys of all runs. They are created once, and no observable result depends on them.
 fn keys() -> Arc<KeyRing> {
     static KEYS: OnceLock<Arc<KeyRing>> = OnceLock::new();
     let ring = || {
@@ -445,11 +462,11 @@ fn keys() -> Arc<KeyRing> {
     KEYS.get_or_init(ring).clone()
 }
 
-/// Nobody has a phone here.
-struct Nobody;
+/// SMS delivery is not simulated.
+struct NoSms;
 
 #[async_trait]
-impl Notifier for Nobody {
+impl Notifier for NoSms {
     fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
         Ok(())
     }

@@ -1,11 +1,12 @@
-//! What happened in a run, for people to read.
+//! Renders a run for people to read.
 //!
-//! [`text`] is a timeline of each chat that a violation is about, for a terminal: when, who, what, and in a lane for each
-//! client what it had shown by then. [`page`] is the whole run as one HTML file that needs nothing else.
+//! [`text`] is a timeline for a terminal of each chat with a violation: time, actor and event, and a lane for each
+//! client with the messages it had shown by then. [`page`] is the whole run as one self-contained HTML file.
 //!
-//! `story` says in words what an entry is, and `shown` what a client has come to see; both are told by `text` and `page`.
+//! `story` describes an entry in words, and `shown` tracks the messages that a client has shown; `text` and `page` use
+//! both.
 
-use crate::trace::Trace;
+use crate::trace::RunTrace;
 
 mod page;
 #[cfg(test)]
@@ -17,21 +18,21 @@ mod text;
 pub use page::page;
 pub use text::text;
 
-/// What is said above a trace.
+/// Heading of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Heading {
-    /// Which run it was.
+    /// Title of the run.
     pub title: String,
-    /// The command that runs it again.
+    /// The command that repeats it.
     pub replay: String,
-    /// What else there is to know, a line each: what was planned, a panic.
+    /// Additional notes, one line each: the plan, a panic.
     pub notes: Vec<String>,
 }
 
-impl Trace {
-    /// The places of the violations among the entries.
+impl RunTrace {
+    /// The indices of the violations among the entries.
     fn violations(&self) -> impl Iterator<Item = usize> {
-        let violated = |(n, entry): (usize, &crate::trace::Entry)| story::is_violation(&entry.what).then_some(n);
+        let violated = |(n, entry): (usize, &crate::trace::TraceEntry)| story::is_violation(&entry.what).then_some(n);
         self.entries.iter().enumerate().filter_map(violated)
     }
 }

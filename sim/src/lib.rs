@@ -1,15 +1,19 @@
-//! A deterministic world: seeded clients, faults, virtual time, checkers.
+//! A deterministic simulation: seeded clients, fault injection, virtual time, invariant checkers.
 //!
-//! Here the real planes, the real client session and the real protocol run on one thread, in virtual time, over the memory
-//! adapter and a world that fails: processes die at whatever they wait for, calls are lost or answered with an error after
-//! they succeeded, disks lose what was not synced, clocks are wrong, shared memory forgets. A run is a pure function of the
-//! commit and the seed, so whatever it finds can be looked at again.
+//! The real planes, the real client session and the real protocol run on one thread, in virtual time, over the memory
+//! adapter and an environment with faults. Processes die at any await point, calls are lost or fail after they
+//! succeeded, disks lose unsynced writes, clocks are skewed, and the shared state is wiped. A run is a pure function of
+//! the commit and the seed, so every counterexample can be replayed.
 //!
-//! In reading order: `plan` is what is decided before a run begins, `world` and `process` what it happens in. `store`, `log`,
-//! `shared`, `calls` and `socket` are what processes reach, each with its own ways to fail; `compose` wires the planes to
-//! them, `client` is a device, `rest` how it calls the API. `run` lets a plan happen, and `checks` looks on at every step.
-//! `bugs` are mistakes on purpose, made by `broken`, that the checks have to find. `trace` is what there is to read of a run,
-//! and `explain` makes it readable.
+//! Reading order:
+//!
+//! - `plan` is decided before a run; `world` and `process` are the environment.
+//! - `store`, `log`, `shared`, `calls` and `socket` are the dependencies of processes, each with its own faults. The
+//!   store of a node is as durable as its `journal` on its `disk`.
+//! - `compose` wires the planes to them; `client` is a device, which calls the API through `rest`.
+//! - `run` executes a plan, and `checks` verifies the invariants at every step.
+//! - `bugs` lists known bugs that `broken` injects and the checks must find.
+//! - `trace` records a run, and `explain` renders it.
 
 mod broken;
 mod bugs;
@@ -19,7 +23,9 @@ mod client;
 mod compose;
 mod dice;
 mod directory;
+mod disk;
 pub mod explain;
+mod journal;
 mod log;
 mod plan;
 mod process;
@@ -33,8 +39,8 @@ mod table;
 pub mod trace;
 mod world;
 
-pub use bugs::{Bug, Found};
-pub use plan::{Action, ChatPlan, Fault, Plan, Rates, Shape, Size, Timed};
-pub use run::{Outcome, SETTLE, run};
+pub use bugs::{Bug, BugDetection};
+pub use plan::{ChatPlan, ClientAction, FleetSize, PlannedFault, Rates, RunPlan, RunShape, Scheduled};
+pub use run::{RunOutcome, SETTLE, run};
 pub use shrink::{Breach, shrink};
 pub use table::{OF_DEPLOYMENTS, table, unexercised};

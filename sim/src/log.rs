@@ -7,14 +7,14 @@ use ports::{EventConsumer, EventLog, Position, Record, Start, StoreError};
 use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
-use crate::process::Process;
+use crate::process::SimProcess;
 use crate::shared::Memory;
-use crate::world::{Part, World};
+use crate::world::{Dependency, World};
 
-/// The log as one process reads it.
+/// The log as seen by one process.
 pub(crate) struct SimLog {
     pub(crate) world: Arc<World>,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<SimProcess>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) log: Arc<dyn EventLog>,
 }
@@ -43,10 +43,10 @@ impl EventLog for SimLog {
 
 struct SimConsumer {
     world: Arc<World>,
-    process: Arc<Process>,
+    process: Arc<SimProcess>,
     memory: Arc<Memory>,
     consumer: Box<dyn EventConsumer>,
-    /// What was given out and not committed yet.
+    /// Events that were returned but not committed yet.
     in_hand: Vec<Record>,
     began: Instant,
 }
@@ -55,7 +55,7 @@ struct SimConsumer {
 impl EventConsumer for SimConsumer {
     async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
         self.process.runs().await;
-        if self.world.is_away(Part::Log) {
+        if self.world.is_away(Dependency::Log) {
             sleep(Duration::from_millis(500)).await;
             return Err(StoreError::unavailable("the log does not answer"));
         }
@@ -75,7 +75,7 @@ impl EventConsumer for SimConsumer {
         let records = std::mem::take(&mut self.in_hand);
         self.world.processed(&records);
         self.world.pushed(self.began, &records, &self.memory.routes);
-        if self.world.is_away(Part::Log) {
+        if self.world.is_away(Dependency::Log) {
             return Err(StoreError::unavailable("the log does not answer"));
         }
         self.consumer.commit().await

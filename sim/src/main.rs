@@ -8,57 +8,58 @@ use anyhow::Context;
 use audit::Findings;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
+use ports::lock;
 use tidings_sim::explain::{Heading, page, text};
-use tidings_sim::{Breach, Bug, Outcome, Plan, Shape, run, shrink, table, unexercised};
+use tidings_sim::{Breach, Bug, RunOutcome, RunPlan, RunShape, run, shrink, table, unexercised};
 
-/// Runs the service in a simulated world, and looks for broken promises.
+/// Run the service in a simulated environment and search for violated invariants.
 ///
-/// A seed decides everything that happens in a run: who sends what, what fails and when. Without a seed, the seeds from 0
-/// on are run, and after them fresh ones. A run that breaks a promise is made shorter, told as a timeline in text and as an HTML
-/// page, and can be run again with the command that is printed.
+/// The seed determines a whole run: all messages, faults and delays. Without `--seed`, it runs the seeds from 0 on and
+/// then fresh ones. A failing run is shrunk and explained as a timeline in text and as an HTML page. The output contains
+/// the command that replays it.
 ///
-/// Runs at the size that every check has:  cargo xtask sim
-/// Runs for an hour, on fresh seeds:       cargo xtask sim --minutes 60
-/// Runs one again, and tells it:           cargo xtask sim --shape fleet --seed 4711
-/// Shows that known bugs are found:        cargo xtask sim --bugs
+/// Run as many seeds as CI:     cargo xtask sim
+/// Run fresh seeds for an hour: cargo xtask sim --minutes 60
+/// Replay and explain a seed:   cargo xtask sim --shape fleet --seed 4711
+/// Check that bugs are found:   cargo xtask sim --bugs
 #[derive(Parser)]
 #[command(name = "sim", verbatim_doc_comment)]
-struct Arguments {
-    /// Only one shape: `node`, one process on a disk, or `fleet`, processes of every role.
+struct SimArguments {
+    /// Run one shape only: `node`, one process on a disk, or `fleet`, processes of every role.
     #[arg(long)]
-    shape: Option<Shape>,
-    /// Run this seed alone and tell what happened.
+    shape: Option<RunShape>,
+    /// Run this seed only and explain the run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Seeds of each shape, from 0 on.
+    /// Number of seeds per shape, from 0 on.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// Fresh seeds of each shape after these.
+    /// Number of fresh seeds per shape after these.
     #[arg(long, default_value_t = 100)]
     fresh: u64,
-    /// Go on with fresh seeds for this long instead.
+    /// Run fresh seeds for this many minutes instead.
     #[arg(long)]
     minutes: Option<u64>,
-    /// Put a known bug in.
+    /// Inject a known bug.
     #[arg(long)]
     bug: Option<Bug>,
     /// Check that every known bug is found within its number of seeds.
     #[arg(long)]
     bugs: bool,
-    /// Runs at a time.
+    /// Number of parallel runs.
     #[arg(long)]
     jobs: Option<usize>,
-    /// Where pages about failed runs go.
+    /// Directory for the HTML pages of failed runs.
     #[arg(long, default_value = "target/sim")]
     out: PathBuf,
-    /// Write the table of invariants here.
+    /// Write the table of invariants to this file.
     #[arg(long)]
     table: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse();
-    let shapes = arguments.shape.map_or_else(|| Shape::ALL.to_vec(), |shape| vec![shape]);
+    let arguments = SimArguments::parse();
+    let shapes = arguments.shape.map_or_else(|| RunShape::ALL.to_vec(), |shape| vec![shape]);
     if let Some(seed) = arguments.seed {
         return replay(&arguments, &shapes, seed);
     }
@@ -86,7 +87,7 @@ fn main() -> anyhow::Result<ExitCode> {
     total.print(began.elapsed());
     let missed = unexercised(&total.findings);
     if !missed.is_empty() && arguments.shape.is_none() && arguments.bug.is_none() {
-        println!("never exercised, so not known to hold: {missed:?}");
+        println!("never exercised, so not verified: {missed:?}");
         return Ok(ExitCode::FAILURE);
     }
     if let Some(path) = &arguments.table {
@@ -95,16 +96,16 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which seeds to run.
+/// The seeds to run.
 #[derive(Clone, Copy)]
 enum Seeds {
-    /// From one to below another.
+    /// A half-open range of seeds.
     Range(u64, u64),
-    /// From one on, for so long.
+    /// From a seed on, for this long.
     For(u64, Duration),
 }
 
-/// What all runs came to.
+/// Totals of all runs.
 #[derive(Default)]
 struct Total {
     findings: Findings,
@@ -115,8 +116,8 @@ struct Total {
 }
 
 impl Total {
-    /// Runs seeds of a shape; `false` if one has broken a promise.
-    fn add(&mut self, arguments: &Arguments, shape: Shape, seeds: Seeds) -> anyhow::Result<bool> {
+    /// Runs seeds of a shape; `false` if one has violated an invariant.
+    fn add(&mut self, arguments: &SimArguments, shape: RunShape, seeds: Seeds) -> anyhow::Result<bool> {
         let first = match seeds {
             Seeds::Range(first, _) | Seeds::For(first, _) => first,
         };
@@ -127,7 +128,7 @@ impl Total {
         Ok(false)
     }
 
-    fn run_all(&mut self, arguments: &Arguments, shape: Shape, seeds: Seeds) -> Option<u64> {
+    fn run_all(&mut self, arguments: &SimArguments, shape: RunShape, seeds: Seeds) -> Option<u64> {
         let (first, last, until) = match seeds {
             Seeds::Range(first, last) => (first, last, None),
             Seeds::For(first, time) => (first, u64::MAX, Some(Instant::now() + time)),
@@ -150,10 +151,10 @@ impl Total {
                 bar.inc(1);
                 if !outcome.is_clean() {
                     failed.store(true, Ordering::Relaxed);
-                    let mut lowest = lowest.lock().expect("no run panics with the lock in hand");
+                    let mut lowest = lock(&lowest);
                     *lowest = Some(lowest.map_or(seed, |lowest: u64| lowest.min(seed)));
                 }
-                total.lock().expect("no run panics with the lock in hand").count(&outcome);
+                lock(&total).count(&outcome);
             }
         };
         std::thread::scope(|scope| (0..jobs(arguments)).for_each(|_| drop(scope.spawn(work))));
@@ -161,7 +162,7 @@ impl Total {
         lowest.into_inner().expect("no run panics with the lock in hand")
     }
 
-    fn count(&mut self, outcome: &Outcome) {
+    fn count(&mut self, outcome: &RunOutcome) {
         self.findings.merge(outcome.findings.clone());
         self.runs += 1;
         self.kills += outcome.kills;
@@ -183,8 +184,8 @@ impl Total {
     }
 }
 
-/// Runs one seed again and tells it, whether it keeps its promises or not.
-fn replay(arguments: &Arguments, shapes: &[Shape], seed: u64) -> anyhow::Result<ExitCode> {
+/// Replays and explains one seed, whether it violates an invariant or not.
+fn replay(arguments: &SimArguments, shapes: &[RunShape], seed: u64) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for shape in shapes {
         let plan = planned(seed, *shape, arguments.bug);
@@ -201,23 +202,23 @@ fn replay(arguments: &Arguments, shapes: &[Shape], seed: u64) -> anyhow::Result<
     Ok(code)
 }
 
-/// Makes a run that breaks a promise shorter, and tells it.
-fn tell(arguments: &Arguments, plan: &Plan) -> anyhow::Result<()> {
-    /// Runs that a shorter plan may cost.
+/// Shrinks a failing run, and explains it.
+fn tell(arguments: &SimArguments, plan: &RunPlan) -> anyhow::Result<()> {
+    /// Maximum number of runs for shrinking.
     const RUNS_MAX: usize = 300;
     let outcome = run(plan);
     let Some(breach) = Breach::first(&outcome) else {
-        println!("seed {} broke a promise and does not any more: a run is not a function of its seed", plan.seed);
+        println!("seed {} violated an invariant and no longer does: the run is not deterministic", plan.seed);
         return Ok(());
     };
-    println!("seed {} breaks {breach:?}; it is made shorter", plan.seed);
+    println!("seed {} breaks {breach:?}; shrinking it", plan.seed);
     let shorter = shrink(plan, breach, RUNS_MAX);
     let outcome = run(&shorter);
     println!("{}", text(&outcome.trace, &heading(arguments, &shorter, &outcome)));
     write_page(arguments, &shorter, &outcome)
 }
 
-fn write_page(arguments: &Arguments, plan: &Plan, outcome: &Outcome) -> anyhow::Result<()> {
+fn write_page(arguments: &SimArguments, plan: &RunPlan, outcome: &RunOutcome) -> anyhow::Result<()> {
     let path = arguments.out.join(format!("{}-{}.html", plan.shape, plan.seed));
     let written = std::fs::create_dir_all(&arguments.out)
         .and_then(|()| std::fs::write(&path, page(&outcome.trace, &heading(arguments, plan, outcome))));
@@ -226,7 +227,7 @@ fn write_page(arguments: &Arguments, plan: &Plan, outcome: &Outcome) -> anyhow::
     Ok(())
 }
 
-fn heading(arguments: &Arguments, plan: &Plan, outcome: &Outcome) -> Heading {
+fn heading(arguments: &SimArguments, plan: &RunPlan, outcome: &RunOutcome) -> Heading {
     let bug = arguments.bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
     let mut notes = vec![format!(
         "{} actions and {} faults in {:?}; {:?}",
@@ -245,7 +246,7 @@ fn heading(arguments: &Arguments, plan: &Plan, outcome: &Outcome) -> Heading {
 }
 
 /// Checks that every known bug is found.
-fn find_bugs(arguments: &Arguments, shapes: &[Shape]) -> anyhow::Result<ExitCode> {
+fn find_bugs(arguments: &SimArguments, shapes: &[RunShape]) -> anyhow::Result<ExitCode> {
     let bugs = arguments.bug.map_or_else(|| Bug::ALL.to_vec(), |bug| vec![bug]);
     let mut missed = 0;
     for bug in bugs {
@@ -262,15 +263,15 @@ fn find_bugs(arguments: &Arguments, shapes: &[Shape]) -> anyhow::Result<ExitCode
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn planned(seed: u64, shape: Shape, bug: Option<Bug>) -> Plan {
-    let plan = Plan::of(seed, shape);
+fn planned(seed: u64, shape: RunShape, bug: Option<Bug>) -> RunPlan {
+    let plan = RunPlan::of(seed, shape);
     match bug {
         Some(bug) => plan.with_bug(bug),
         None => plan,
     }
 }
 
-fn jobs(arguments: &Arguments) -> usize {
+fn jobs(arguments: &SimArguments) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     arguments.jobs.unwrap_or_else(cores).max(1)
 }

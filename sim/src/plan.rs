@@ -5,59 +5,59 @@ use std::time::Duration;
 use crate::bugs::Bug;
 use crate::dice::Dice;
 
-/// What a run is about: everything that is decided before it begins.
+/// The plan of a run: everything that is decided before it begins.
 ///
-/// All of it is drawn from the seed, how many faults there are of which kind included: most runs leave most kinds out, so
-/// that those which are left meet each other often (swarm testing). What happens is a list, so a failing run is made
-/// shorter by leaving things out.
+/// All of it is derived from the seed, including the number and the kinds of faults. Most runs leave out most kinds, so
+/// that the remaining ones interact often (swarm testing). Actions and faults are lists, so a failing run can be shrunk
+/// by removing items.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// Where it all comes from.
+pub struct RunPlan {
+    /// The seed that everything is derived from.
     pub seed: u64,
-    /// What runs.
-    pub shape: Shape,
-    /// How much of it.
-    pub size: Size,
-    /// How often calls fail on their own.
+    /// The processes to run.
+    pub shape: RunShape,
+    /// The number of processes, users and chats.
+    pub size: FleetSize,
+    /// Failure rates of calls.
     pub rates: Rates,
-    /// How far the clocks of processes are apart.
+    /// Maximum clock skew between processes.
     pub skew_max: Duration,
-    /// How long an access token is good.
+    /// Lifetime of an access token.
     pub token_life: Duration,
-    /// How long things happen, before everything is repaired and has to come right.
+    /// Duration of actions and faults. After that everything is repaired and must recover.
     pub lasts: Duration,
-    /// What clients do, in order.
-    pub actions: Vec<Timed<Action>>,
-    /// What fails, in order.
-    pub faults: Vec<Timed<Fault>>,
-    /// The known bug that is put in, to see that it is found.
+    /// Actions of clients, in order.
+    pub actions: Vec<Scheduled<ClientAction>>,
+    /// Faults, in order.
+    pub faults: Vec<Scheduled<PlannedFault>>,
+    /// The known bug to inject, if any.
     pub bug: Option<Bug>,
 }
 
-/// Something at a time.
+/// An item with its time.
 #[derive(Clone, Debug)]
-pub struct Timed<T> {
-    /// Since the run began.
+pub struct Scheduled<T> {
+    /// Time since the start of the run.
     pub at: Duration,
-    /// What.
+    /// The item.
     pub what: T,
 }
 
-/// What runs.
+/// The kind of deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Shape {
+pub enum RunShape {
     /// One process on a disk.
     Node,
-    /// Processes of every role on a store, a log and shared memory.
+    /// Processes of every role, with a store, a log and shared state.
     Fleet,
 }
 
-impl Shape {
-    /// Both.
+impl RunShape {
+    /// Both shapes.
     pub const ALL: [Self; 2] = [Self::Node, Self::Fleet];
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for RunShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Node => "node",
@@ -66,7 +66,7 @@ impl fmt::Display for Shape {
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for RunShape {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -77,130 +77,130 @@ impl FromStr for Shape {
     }
 }
 
-/// How many there are of everything.
+/// Numbers of processes, devices and chats.
 #[derive(Clone, Debug)]
-pub struct Size {
-    /// Processes of each role in a fleet.
+pub struct FleetSize {
+    /// Gateway processes of a fleet.
     pub gateways: usize,
-    /// Processes that commit.
+    /// Ingest processes.
     pub ingests: usize,
-    /// Processes that push.
+    /// Fanout processes.
     pub fanouts: usize,
-    /// Processes that answer REST.
+    /// REST API processes.
     pub apis: usize,
-    /// How many devices each user has.
+    /// Number of devices per user.
     pub devices: Vec<usize>,
-    /// The members of each chat at first, as indices of users; the first one owns it. Two make a direct chat if it says so.
+    /// The chats with their initial members, as indices of users; the first member is the owner.
     pub chats: Vec<ChatPlan>,
 }
 
 /// One chat of a run.
 #[derive(Clone, Debug)]
 pub struct ChatPlan {
-    /// Whether it is a direct chat of two.
+    /// Whether it is a direct chat.
     pub is_direct: bool,
-    /// Users; the first one opens it.
+    /// Users; the first one creates it.
     pub members: Vec<usize>,
 }
 
-/// How often a call meets a misfortune of its own; each is a probability.
+/// Failure rates of calls; each is a probability.
 #[derive(Clone, Debug, Default)]
 pub struct Rates {
-    /// A call of the store fails and does nothing.
+    /// A call of the store fails without effect.
     pub store_fails: f64,
-    /// A write succeeds and is answered with an error.
+    /// A write succeeds but returns an error.
     pub store_unknown: f64,
     /// A call of the store takes seconds.
     pub store_slow: f64,
-    /// A call of shared memory fails.
+    /// A call of the shared state fails.
     pub shared_fails: f64,
-    /// The log does not take what is published, or takes it and says that it did not.
+    /// Publishing fails, or succeeds but returns an error.
     pub log_fails: f64,
-    /// A call between processes is lost, on its way or on its way back.
+    /// A call between processes is lost, or its answer is.
     pub calls_lost: f64,
     /// A push is lost.
     pub pushes_lost: f64,
-    /// A push comes twice.
+    /// A push is duplicated.
     pub pushes_doubled: f64,
-    /// A push comes late, after others.
+    /// A push is delayed and overtaken by others.
     pub pushes_late: f64,
 }
 
-/// What a client does. Clients and chats are indices.
+/// An action of a client. Clients and chats are indices.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub enum ClientAction {
     /// Sends a message of this many bytes, which may expire.
     Send { client: usize, chat: usize, name: u32, bytes: usize, ttl: Option<u64> },
-    /// Sends the same again over REST, as an application does that is not sure.
+    /// Sends the same message again over REST, as an application does after an unknown outcome.
     Repeat { client: usize, chat: usize, name: u32, bytes: usize, ttl: Option<u64> },
-    /// Marks everything as read that the client has.
+    /// Marks all received messages as read.
     Read { client: usize, chat: usize },
-    /// Begins or ends typing.
+    /// Starts or stops typing.
     Type { client: usize, chat: usize, is_typing: bool },
-    /// Watches whether a user is there.
+    /// Subscribes to the presence of a user.
     Watch { client: usize, user: usize },
     /// Lists its chats.
     OpenInbox { client: usize },
-    /// Adds somebody to a group.
+    /// Adds a user to a group.
     Add { client: usize, chat: usize, user: usize },
-    /// Removes somebody from a group.
+    /// Removes a user from a group.
     Remove { client: usize, chat: usize, user: usize },
     /// Leaves a group.
     Leave { client: usize, chat: usize },
-    /// Opens the direct chat with somebody.
+    /// Opens the direct chat with a user.
     OpenDirect { client: usize, user: usize },
-    /// Says who may see whether its user is there: everyone, contacts, nobody.
+    /// Sets the presence visibility of its user: everyone, contacts, nobody.
     Show { client: usize, visibility: usize },
-    /// Lists a user as a contact, or no more.
+    /// Adds a user to the contacts, or removes them.
     Befriend { client: usize, user: usize, is_contact: bool },
-    /// Has no network for a while.
+    /// Loses the network for a while.
     GoOffline { client: usize, lasts: Duration },
-    /// Is killed and starts again with what it has stored.
+    /// Crashes and restarts with its stored messages.
     Restart { client: usize },
     /// Reads its socket slowly for a while.
     Dawdle { client: usize, lasts: Duration },
-    /// Is connected a second time by the same device.
+    /// Opens a second connection of the same device.
     Twin { client: usize },
 }
 
-/// What fails. Processes are indices into all of them.
+/// A fault. Processes are indices into all of them.
 #[derive(Clone, Debug)]
-pub enum Fault {
-    /// A process dies at whatever it is doing, and is started again later.
+pub enum PlannedFault {
+    /// A process crashes, and is restarted later.
     Kill { process: usize, back_after: Duration },
-    /// A process goes in good order, and is started again, as in a rolling upgrade.
+    /// A process drains and restarts, as in a rolling upgrade.
     Roll { process: usize },
-    /// A process stands still, as if stopped.
+    /// A process is suspended.
     Pause { process: usize, lasts: Duration },
-    /// Two processes do not reach each other.
+    /// A network partition between two processes.
     Part { one: usize, other: usize, lasts: Duration },
-    /// The store does not answer.
+    /// The store is unavailable.
     StoreAway { lasts: Duration },
-    /// The store refuses what comes too fast.
+    /// The store throttles requests.
     Throttle { lasts: Duration },
     /// The disk is full, or its writes fail.
     DiskFails { lasts: Duration },
-    /// The log does not answer.
+    /// The log is unavailable.
     LogAway { lasts: Duration },
-    /// Shared memory does not answer.
+    /// The shared state is unavailable.
     SharedAway { lasts: Duration },
-    /// Shared memory loses everything.
+    /// The shared state is wiped.
     Wipe,
-    /// The clock of a process jumps, forward or back.
+    /// The clock of a process steps forward or back.
     Step { process: usize, forward: bool, by: Duration },
     /// All sockets of a process are cut.
     Cut { process: usize },
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a flood lasts.
+/// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(30);
 
-impl Plan {
-    /// The plan of a seed.
-    pub fn of(seed: u64, shape: Shape) -> Self {
+impl RunPlan {
+    /// Derives the plan from a seed.
+    pub fn of(seed: u64, shape: RunShape) -> Self {
         let dice = Dice::of(seed, "plan");
-        let size = Size::drawn(&dice, shape);
+        let size = FleetSize::drawn(&dice, shape);
         let rates = Rates::drawn(&dice, shape);
         let lasts = dice.time(20 * SECOND, 60 * SECOND);
         let mut plan = Self {
@@ -220,56 +220,60 @@ impl Plan {
         plan
     }
 
-    /// The same with a known bug in it.
+    /// The same plan with a known bug.
     #[must_use]
     pub fn with_bug(self, bug: Bug) -> Self {
         Self { bug: Some(bug), ..self }
     }
 
-    /// How far the clocks of two processes are apart at the most, after all jumps.
+    /// Maximum clock skew between two processes, after all steps.
     pub fn skew_bound(&self) -> Duration {
         let jumps = self.faults.iter().filter_map(|fault| match fault.what {
-            Fault::Step { by, .. } => Some(by),
+            PlannedFault::Step { by, .. } => Some(by),
             _ => None,
         });
         2 * self.skew_max + jumps.sum::<Duration>() + SECOND
     }
 
-    /// Whether no send is ever refused for a failure. One that is, and whose answer is lost, is tried again after others that
-    /// were sent behind it: order is kept among those that were taken.
-    pub fn refuses_nobody(&self) -> bool {
+    /// Whether no failure can refuse a send. If a send is refused and the answer is lost, its retry comes after later
+    /// sends. Order is guaranteed among accepted sends only.
+    pub fn refuses_no_send(&self) -> bool {
         let Rates { store_fails, store_unknown, store_slow, calls_lost, .. } = self.rates;
         let rates = [store_fails, store_unknown, store_slow, calls_lost];
-        let is_harmless = |fault: &Timed<Fault>| match fault.what {
-            Fault::Kill { .. } | Fault::Roll { .. } => self.shape == Shape::Node,
-            Fault::Cut { .. } | Fault::Wipe | Fault::LogAway { .. } | Fault::Step { .. } => true,
+        let is_harmless = |fault: &Scheduled<PlannedFault>| match fault.what {
+            PlannedFault::Kill { .. } | PlannedFault::Roll { .. } => self.shape == RunShape::Node,
+            PlannedFault::Cut { .. }
+            | PlannedFault::Wipe
+            | PlannedFault::LogAway { .. }
+            | PlannedFault::Step { .. } => true,
             _ => false,
         };
         rates.iter().all(|rate| *rate == 0.0) && self.faults.iter().all(is_harmless)
     }
 
-    /// Who each client is: a user and the number of their device.
+    /// The user of each client, and the number of their device.
     pub fn clients(&self) -> Vec<(usize, usize)> {
         let of_user = |(user, devices): (usize, &usize)| (0..*devices).map(move |device| (user, device));
         self.size.devices.iter().enumerate().flat_map(of_user).collect()
     }
 
-    fn drawn_actions(&self, dice: &Dice) -> Vec<Timed<Action>> {
+    fn drawn_actions(&self, dice: &Dice) -> Vec<Scheduled<ClientAction>> {
         let clients = self.clients();
         let (users, chats) = (self.size.devices.len(), self.size.chats.len());
-        // How often each kind of action comes up; many kinds do not come up at all.
+        // Weights of the kinds of actions; many kinds are left out.
         let mut weights = [30, 4, 8, 2, 8, 3, 4, 3, 1, 2, 5, 5, 3, 2, 1, 1];
         for weight in weights.iter_mut().skip(1) {
             *weight *= [0, 1, 1, 3][dice.index(4)];
         }
-        // Now and then a chat is flooded by all but the owner, one of whose devices reads slowly and so misses pushes.
+        // Some runs flood a chat: all members except the owner send, and one of the owner's devices reads slowly and
+        // misses pushes.
         let floods = dice.chance(0.06);
         let ChatPlan { members, .. } = &self.size.chats[0];
         let of = |member: &usize| clients.iter().position(|(user, _)| user == member).expect("everybody has a device");
         let (slow, flooding): (usize, Vec<usize>) = (of(&members[0]), members[1..].iter().map(of).collect());
         let total: u64 = weights.iter().sum();
         let count = if floods { 420 } else { dice.below(20, 120) };
-        let mut sends: Vec<Action> = vec![];
+        let mut sends: Vec<ClientAction> = vec![];
         let mut actions = vec![];
         for name in 0..count {
             let at = dice.time(Duration::ZERO, self.lasts);
@@ -290,76 +294,80 @@ impl Plan {
                     let bytes = if floods { 4096 } else { dice.below(1, 300) as usize };
                     let ttl = dice.chance(0.1).then(|| dice.below(1, 30));
                     let client = if floods { flooding[client % flooding.len()] } else { client };
-                    let send = Action::Send { client, chat, name: name as u32, bytes, ttl };
+                    let send = ClientAction::Send { client, chat, name: name as u32, bytes, ttl };
                     sends.push(send.clone());
                     send
                 }
                 1 => match sends.get(dice.index(sends.len().max(1))) {
-                    Some(Action::Send { client, chat, name, bytes, ttl }) => {
-                        // Another user's client with the same name is another send (C4).
+                    Some(ClientAction::Send { client, chat, name, bytes, ttl }) => {
+                        // The same client message id from another user is another send (C4).
                         let client = if dice.chance(0.3) { dice.index(clients.len()) } else { *client };
-                        Action::Repeat { client, chat: *chat, name: *name, bytes: *bytes, ttl: *ttl }
+                        ClientAction::Repeat { client, chat: *chat, name: *name, bytes: *bytes, ttl: *ttl }
                     }
-                    _ => Action::OpenInbox { client },
+                    _ => ClientAction::OpenInbox { client },
                 },
-                2 => Action::Read { client, chat },
-                3 => Action::Type { client, chat, is_typing: dice.chance(0.7) },
-                4 => Action::Watch { client, user },
-                5 => Action::OpenInbox { client },
-                6 => Action::Add { client, chat, user },
-                7 => Action::Remove { client, chat, user },
-                8 => Action::Leave { client, chat },
-                9 => Action::OpenDirect { client, user },
-                10 => Action::Show { client, visibility: dice.index(3) },
-                11 => Action::Befriend { client, user, is_contact: dice.chance(0.8) },
-                12 => Action::GoOffline { client, lasts: away() },
-                13 => Action::Restart { client },
-                14 => Action::Dawdle { client, lasts: away() },
-                _ => Action::Twin { client },
+                2 => ClientAction::Read { client, chat },
+                3 => ClientAction::Type { client, chat, is_typing: dice.chance(0.7) },
+                4 => ClientAction::Watch { client, user },
+                5 => ClientAction::OpenInbox { client },
+                6 => ClientAction::Add { client, chat, user },
+                7 => ClientAction::Remove { client, chat, user },
+                8 => ClientAction::Leave { client, chat },
+                9 => ClientAction::OpenDirect { client, user },
+                10 => ClientAction::Show { client, visibility: dice.index(3) },
+                11 => ClientAction::Befriend { client, user, is_contact: dice.chance(0.8) },
+                12 => ClientAction::GoOffline { client, lasts: away() },
+                13 => ClientAction::Restart { client },
+                14 => ClientAction::Dawdle { client, lasts: away() },
+                _ => ClientAction::Twin { client },
             };
-            actions.push(Timed { at, what });
+            actions.push(Scheduled { at, what });
         }
         if floods {
-            actions.push(Timed { at: SECOND, what: Action::Dawdle { client: slow, lasts: 2 * FLOOD } });
+            actions.push(Scheduled { at: SECOND, what: ClientAction::Dawdle { client: slow, lasts: 2 * FLOOD } });
         }
         actions.sort_by_key(|action| action.at);
         actions
     }
 
-    fn drawn_faults(&self, dice: &Dice) -> Vec<Timed<Fault>> {
+    fn drawn_faults(&self, dice: &Dice) -> Vec<Scheduled<PlannedFault>> {
         let processes = match self.shape {
-            Shape::Node => 1,
-            Shape::Fleet => self.size.processes(),
+            RunShape::Node => 1,
+            RunShape::Fleet => self.size.processes(),
         };
         let mut kinds: Vec<usize> = match self.shape {
-            Shape::Node => vec![0, 1, 2, 6, 10, 11],
-            Shape::Fleet => vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11],
+            RunShape::Node => vec![0, 1, 2, 6, 10, 11],
+            RunShape::Fleet => vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11],
         };
         kinds.retain(|_| dice.chance(0.5));
         if kinds.is_empty() {
             return vec![];
         }
         let count = dice.below(0, 12);
-        let mut faults: Vec<Timed<Fault>> = (0..count)
+        let mut faults: Vec<Scheduled<PlannedFault>> = (0..count)
             .map(|_| {
                 let at = dice.time(Duration::ZERO, self.lasts);
                 let process = dice.index(processes);
                 let lasts = dice.time(SECOND / 5, if dice.chance(0.8) { 6 * SECOND } else { 25 * SECOND });
                 let what = match kinds[dice.index(kinds.len())] {
-                    0 => Fault::Kill { process, back_after: lasts / 2 },
-                    1 => Fault::Roll { process },
-                    2 => Fault::Pause { process, lasts },
-                    3 => Fault::Part { one: process, other: dice.index(processes), lasts },
-                    4 => Fault::StoreAway { lasts },
-                    5 => Fault::Throttle { lasts },
-                    6 => Fault::DiskFails { lasts },
-                    7 => Fault::LogAway { lasts },
-                    8 => Fault::SharedAway { lasts },
-                    9 => Fault::Wipe,
-                    10 => Fault::Step { process, forward: dice.chance(0.5), by: dice.time(SECOND / 10, 2 * SECOND) },
-                    _ => Fault::Cut { process },
+                    0 => PlannedFault::Kill { process, back_after: lasts / 2 },
+                    1 => PlannedFault::Roll { process },
+                    2 => PlannedFault::Pause { process, lasts },
+                    3 => PlannedFault::Part { one: process, other: dice.index(processes), lasts },
+                    4 => PlannedFault::StoreAway { lasts },
+                    5 => PlannedFault::Throttle { lasts },
+                    6 => PlannedFault::DiskFails { lasts },
+                    7 => PlannedFault::LogAway { lasts },
+                    8 => PlannedFault::SharedAway { lasts },
+                    9 => PlannedFault::Wipe,
+                    10 => PlannedFault::Step {
+                        process,
+                        forward: dice.chance(0.5),
+                        by: dice.time(SECOND / 10, 2 * SECOND),
+                    },
+                    _ => PlannedFault::Cut { process },
                 };
-                Timed { at, what }
+                Scheduled { at, what }
             })
             .collect();
         faults.sort_by_key(|fault| fault.at);
@@ -367,8 +375,8 @@ impl Plan {
     }
 }
 
-impl Size {
-    fn drawn(dice: &Dice, shape: Shape) -> Self {
+impl FleetSize {
+    fn drawn(dice: &Dice, shape: RunShape) -> Self {
         let some = || dice.below(1, 3) as usize;
         let users = dice.below(2, 6) as usize;
         let devices = (0..users).map(|_| if dice.chance(0.6) { 1 } else { 2 }).collect();
@@ -384,20 +392,20 @@ impl Size {
         if dice.chance(0.6) {
             chats.push(ChatPlan { is_direct: true, members: vec![0, 1] });
         }
-        let one = shape == Shape::Node;
+        let one = shape == RunShape::Node;
         let of = |role: usize| if one { 1 } else { role };
         Self { gateways: of(some()), ingests: of(some()), fanouts: of(some()), apis: of(some()), devices, chats }
     }
 
-    /// How many processes a fleet has.
+    /// Number of processes in a fleet.
     pub fn processes(&self) -> usize {
         self.gateways + self.ingests + self.fanouts + self.apis
     }
 }
 
 impl Rates {
-    fn drawn(dice: &Dice, shape: Shape) -> Self {
-        // Nothing at all in a third of the runs: what goes wrong there has no excuse.
+    fn drawn(dice: &Dice, shape: RunShape) -> Self {
+        // A third of the runs have no failing calls, so no violation there can be blamed on one.
         if dice.chance(0.33) {
             return Self::default();
         }
@@ -414,9 +422,9 @@ impl Rates {
             pushes_late: rate(0.2),
         };
         match shape {
-            Shape::Fleet => rates,
-            // Everything is in one process; only its disk may fail it.
-            Shape::Node => {
+            RunShape::Fleet => rates,
+            // Everything is in one process; only its disk may fail.
+            RunShape::Node => {
                 Self { store_fails: rates.store_fails, store_unknown: rates.store_unknown, ..Self::default() }
             }
         }

@@ -1,25 +1,25 @@
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use domain::Timestamp;
-use ports::Clock;
+use ports::{Clock, lock};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// A process of the simulated service: tasks that live, stand still and die together.
+/// A simulated process: a set of tasks that run, pause and die together.
 ///
-/// It dies at whatever its tasks are waiting for. What it has asked of the world before goes on without it, as packets do
-/// that have left a machine.
-pub(crate) struct Process {
-    /// Which of the planned processes it is; a restart is another process in the same place.
+/// It dies at any await point of its tasks. Its outstanding requests continue without it, like packets that have left a
+/// machine.
+pub(crate) struct SimProcess {
+    /// Its slot in the plan; a restart is a new process in the same slot.
     pub(crate) slot: usize,
-    /// A name that no process had before it.
+    /// A unique name, also across restarts.
     pub(crate) name: String,
     pub(crate) clock: Arc<SkewedClock>,
     life: Mutex<Life>,
-    /// Wakes whoever waits for a change of it, in the order in which they began to wait.
+    /// Wakes waiters for a change of its state, in the order in which they began to wait.
     lived: Notify,
     tasks: Mutex<JoinSet<()>>,
 }
@@ -31,24 +31,24 @@ enum Life {
     Dead,
 }
 
-impl Process {
+impl SimProcess {
     pub(crate) fn new(slot: usize, name: String, clock: Arc<SkewedClock>) -> Self {
         Self { slot, name, clock, life: Mutex::new(Life::Running), lived: Notify::new(), tasks: Mutex::default() }
     }
 
-    /// Begins something that ends with the process.
+    /// Spawns a task that ends with the process.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if !self.is_dead() {
             self.tasks().spawn(task);
         }
     }
 
-    /// Its tasks, for those who begin several.
+    /// Its tasks, to spawn several at once.
     pub(crate) fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.tasks)
     }
 
-    /// What tasks that have ended died of, if any did.
+    /// The panic message of a finished task, if any panicked.
     pub(crate) fn take_panic(&self) -> Option<String> {
         let mut tasks = self.tasks();
         while let Some(ended) = tasks.try_join_next() {
@@ -64,13 +64,13 @@ impl Process {
         None
     }
 
-    /// Ends it here and now.
+    /// Kills the process immediately.
     pub(crate) fn kill(&self) {
         self.live(Life::Dead);
         self.tasks().abort_all();
     }
 
-    /// Has it stand still, or go on.
+    /// Pauses or resumes it.
     pub(crate) fn pause(&self, paused: bool) {
         if !self.is_dead() {
             self.live(if paused { Life::Paused } else { Life::Running });
@@ -85,7 +85,7 @@ impl Process {
         self.life() == Life::Paused
     }
 
-    /// Waits while it stands still; for ever if it is dead.
+    /// Waits while it is paused; never returns if it is dead.
     pub(crate) async fn runs(&self) {
         self.until(Life::Running).await;
     }
@@ -106,22 +106,22 @@ impl Process {
     }
 
     fn life(&self) -> Life {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.life)
     }
 
     fn live(&self, life: Life) {
-        *self.life.lock().unwrap_or_else(PoisonError::into_inner) = life;
+        *lock(&self.life) = life;
         self.lived.notify_waiters();
     }
 }
 
-/// The clock of a machine: the world's time, off by some.
+/// The clock of a machine: the time of the simulation plus a skew.
 pub(crate) struct SkewedClock {
     began: Instant,
     skew_ms: AtomicI64,
 }
 
-/// When every run begins: 2026-01-30T14:30:00Z.
+/// The start time of every run: 2026-01-30T14:30:00Z.
 const EPOCH_MS: u64 = 1_769_783_400_000;
 
 impl SkewedClock {
@@ -129,12 +129,12 @@ impl SkewedClock {
         Self { began, skew_ms: AtomicI64::new(skew_ms) }
     }
 
-    /// Lets the clock jump.
+    /// Steps the clock.
     pub(crate) fn step(&self, by_ms: i64) {
         self.skew_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
-    /// Sets it right.
+    /// Removes the skew.
     pub(crate) fn set_right(&self) {
         self.skew_ms.store(0, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ impl SkewedClock {
 
 impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
-        // A minute in hand, so that no skew leads before the beginning.
+        // Start a minute late, so that no skew leads to a time before the epoch.
         let elapsed = self.began.elapsed() + Duration::from_secs(60);
         let skew_ms = self.skew_ms.load(Ordering::Relaxed);
         Timestamp::from_millis((EPOCH_MS + elapsed.as_millis() as u64).saturating_add_signed(skew_ms))

@@ -10,23 +10,23 @@ use tower::ServiceExt;
 
 use crate::world::World;
 
-/// What a call of the REST API brought: a status and a body, or nothing at all.
-pub(crate) type Answer = Option<(u16, Value)>;
+/// Answer of the REST API: a status and a body, or none.
+pub(crate) type RestAnswer = Option<(u16, Value)>;
 
-/// One call of the REST API.
-pub(crate) struct Call {
+/// A call of the REST API.
+pub(crate) struct RestCall {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) token: Option<String>,
     pub(crate) body: Option<Value>,
 }
 
-/// How long a client waits for an answer.
+/// Client timeout for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl World {
-    /// Calls the REST API of some process that answers it. No answer may hide a success.
-    pub(crate) async fn rest(self: &Arc<Self>, call: Call) -> Answer {
+    /// Calls the REST API of a random process with that role. A missing answer may hide a success.
+    pub(crate) async fn rest(self: &Arc<Self>, call: RestCall) -> RestAnswer {
         self.travel().await;
         let candidates = self.directory.of(ProcessRole::Api);
         let index = self.streams.network.index(candidates.len().max(1));
@@ -45,7 +45,7 @@ impl World {
             let Ok(response) = app.oneshot(call.request()).await;
             let status = response.status().as_u16();
             let body = to_bytes(response.into_body(), 1 << 22).await.unwrap_or_default();
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             drop(answer.send((status, serde_json::from_slice(&body).unwrap_or(Value::Null))));
         });
         let answer = tokio::select! {
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-impl Call {
+impl RestCall {
     pub(crate) fn get(token: &str, path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), token: Some(token.to_owned()), body: None }
     }
@@ -72,7 +72,7 @@ impl Call {
         Self { method, path: path.into(), token: Some(token.to_owned()), body }
     }
 
-    /// A call by somebody who is not signed in.
+    /// A call without a token.
     pub(crate) fn open(path: &str, body: Value) -> Self {
         Self { method: Method::POST, path: path.to_owned(), token: None, body: Some(body) }
     }

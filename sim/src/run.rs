@@ -6,54 +6,54 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Findings;
-use audit::history::{Client, Entry, Op};
+use audit::history::{Client, Entry, HistoryOp};
+use contract::Violations;
 use domain::{ChatId, DeviceId, Invariant, UserId};
 use http::Method;
-use ports::contract::Violations;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
 use crate::checks::LOOK_INTERVAL;
-use crate::client::{self, Command, Identity};
+use crate::client::{self, DeviceCommand, DeviceIdentity};
 use crate::compose::{self, CODE};
-use crate::plan::{Action, Fault, Plan, Shape, Timed};
-use crate::process::Process;
-use crate::rest::Call;
+use crate::plan::{ClientAction, PlannedFault, RunPlan, RunShape, Scheduled};
+use crate::process::SimProcess;
+use crate::rest::RestCall;
 use crate::shared::Memory;
-use crate::trace::{Actor, Trace, What};
-use crate::world::{Part, World};
+use crate::trace::{RunTrace, TraceActor, TraceEvent};
+use crate::world::{Dependency, World};
 
-/// How long after the last fault everything has to have come right.
+/// Time after the last fault within which everything must recover.
 pub const SETTLE: Duration = Duration::from_secs(90);
-/// What became of a run.
-pub struct Outcome {
-    /// What was planned.
-    pub plan: Plan,
-    /// What happened.
-    pub trace: Trace,
-    /// What was looked at, and what was wrong with it.
+/// Result of a run.
+pub struct RunOutcome {
+    /// Its plan.
+    pub plan: RunPlan,
+    /// Its trace.
+    pub trace: RunTrace,
+    /// Performed checks and their violations.
     pub findings: Findings,
-    /// How long it took, in its own time.
+    /// Its duration in virtual time.
     pub lasted: Duration,
-    /// Processes that were killed.
+    /// Number of killed processes.
     pub kills: u64,
-    /// Messages that were committed.
+    /// Number of committed messages.
     pub messages: u64,
-    /// A defect that ended a task of a plane.
+    /// The panic of a plane, if any.
     pub panic: Option<String>,
 }
 
-impl Outcome {
-    /// Whether every promise was kept.
+impl RunOutcome {
+    /// Whether no invariant was violated and no plane panicked.
     pub fn is_clean(&self) -> bool {
         self.findings.is_clean() && self.panic.is_none()
     }
 }
 
-/// Runs a plan. The same plan gives the same outcome, to the last entry of its trace.
-pub fn run(plan: &Plan) -> Outcome {
+/// Runs a plan. The same plan gives the same outcome, including every entry of its trace.
+pub fn run(plan: &RunPlan) -> RunOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -63,34 +63,36 @@ pub fn run(plan: &Plan) -> Outcome {
     let _watched = asserted.watch();
     runtime.block_on(async {
         let world = Arc::new(World::new(plan.clone()));
-        let mut stage = Stage::set(world).await;
+        let mut stage = RunState::set(world).await;
         stage.play().await;
         stage.settle().await;
         stage.end(&asserted).await
     })
 }
 
-/// A run under way.
-struct Stage {
+/// A run in progress.
+struct RunState {
     world: Arc<World>,
-    /// What processes share.
+    /// The shared state of the processes.
     memory: Arc<Memory>,
-    clients: Vec<mpsc::UnboundedSender<Command>>,
+    clients: Vec<mpsc::UnboundedSender<DeviceCommand>>,
     users: Vec<UserId>,
     chats: Vec<ChatId>,
     epochs: Vec<u32>,
-    /// The process of a node that goes in good order. No other has its directory before it is gone.
-    leaving: Option<Arc<Process>>,
+    /// The draining process of a node. Its successor starts only after it has released its directory.
+    leaving: Option<Arc<SimProcess>>,
+    /// A kill that waits for the next disk write.
+    armed: Option<PlannedFault>,
     kills: u64,
     panic: Option<String>,
 }
 
-impl Stage {
-    /// Starts everything, signs everybody in and opens the chats, before anything fails.
+impl RunState {
+    /// Starts all processes, signs all users in and creates the chats, before any fault.
     async fn set(world: Arc<World>) -> Self {
         world.repair();
         let plan = world.plan.clone();
-        let processes = if plan.shape == Shape::Node { 1 } else { plan.size.processes() };
+        let processes = if plan.shape == RunShape::Node { 1 } else { plan.size.processes() };
         let memory = Arc::new(Memory::new(&world));
         for slot in 0..processes {
             compose::start(&world, slot, 0, &memory);
@@ -104,6 +106,7 @@ impl Stage {
             chats: vec![],
             epochs: vec![0; processes],
             leaving: None,
+            armed: None,
             kills: 0,
             panic: None,
         };
@@ -118,32 +121,33 @@ impl Stage {
         stage
     }
 
-    async fn sign_in(&mut self, plan: &Plan) -> Vec<Identity> {
-        let mut identities: Vec<Identity> = vec![];
+    async fn sign_in(&mut self, plan: &RunPlan) -> Vec<DeviceIdentity> {
+        let mut identities: Vec<DeviceIdentity> = vec![];
         for (n, (user, _)) in plan.clients().into_iter().enumerate() {
             let phone = format!("+14155550{user:03}");
             let device_id = DeviceId::from(Uuid::from_u128(0x4000_8000_0000_0000_0000 + n as u128 + 1));
-            let asked = Call::open("/auth/request-otp", json!({ "phone_number": phone }));
+            let asked = RestCall::open("/auth/request-otp", json!({ "phone_number": phone }));
             self.world.rest(asked).await.expect("nothing fails yet");
             let display_name = NAMES[user % NAMES.len()];
             let verify =
                 json!({ "phone_number": phone, "otp": CODE, "device_id": device_id, "display_name": display_name });
-            let (_, body) = self.world.rest(Call::open("/auth/verify-otp", verify)).await.expect("nothing fails yet");
+            let (_, body) =
+                self.world.rest(RestCall::open("/auth/verify-otp", verify)).await.expect("nothing fails yet");
             let text = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
             let user_id: UserId = text("/data/user/user_id").parse().expect("the code is right");
             if !self.users.contains(&user_id) {
                 self.users.push(user_id);
                 self.world.trace().names.name_user(user_id, display_name);
             }
-            let restarts = |action: &Timed<Action>| matches!(action.what, Action::Restart { client } | Action::Twin { client } if client == n);
+            let restarts = |action: &Scheduled<ClientAction>| matches!(action.what, ClientAction::Restart { client } | ClientAction::Twin { client } if client == n);
             let is_alone = !plan.actions.iter().any(restarts);
-            identities.push(Identity {
+            identities.push(DeviceIdentity {
                 name: name(plan, n),
                 user_id,
                 device_id,
                 access_token: text("/data/tokens/access_token"),
                 refresh_token: text("/data/tokens/refresh_token"),
-                keeps_order: plan.refuses_nobody() && is_alone,
+                keeps_order: plan.refuses_no_send() && is_alone,
                 is_alone,
             });
         }
@@ -152,7 +156,7 @@ impl Stage {
         identities
     }
 
-    async fn open_chats(&mut self, plan: &Plan, identities: &[Identity]) {
+    async fn open_chats(&mut self, plan: &RunPlan, identities: &[DeviceIdentity]) {
         let clients = plan.clients();
         for (n, chat) in plan.size.chats.iter().enumerate() {
             let opener = clients.iter().position(|(user, _)| *user == chat.members[0]).expect("everybody has a device");
@@ -161,7 +165,7 @@ impl Stage {
                 true => json!({ "type": "direct", "member_ids": [members[1]] }),
                 false => json!({ "type": "group", "name": format!("group {n}"), "member_ids": members }),
             };
-            let call = Call::with(Method::POST, &identities[opener].access_token, "/chats", Some(body));
+            let call = RestCall::with(Method::POST, &identities[opener].access_token, "/chats", Some(body));
             let (_, body) = self.world.rest(call).await.expect("nothing fails yet");
             let chat_id = body.pointer("/data/chat_id").and_then(Value::as_str).and_then(|text| text.parse().ok());
             let chat_id: ChatId = chat_id.expect("a chat can be opened");
@@ -170,14 +174,14 @@ impl Stage {
             self.chats.push(chat_id);
             let client = of(&identities[opener]);
             for user_id in members {
-                for op in [Op::Joining { chat_id, user_id }, Op::Joined { chat_id, user_id }] {
+                for op in [HistoryOp::Joining { chat_id, user_id }, HistoryOp::Joined { chat_id, user_id }] {
                     self.world.observe(&Entry { at: self.world.milliseconds(), client, op });
                 }
             }
         }
     }
 
-    /// Has everything happen that is planned.
+    /// Executes all planned actions and faults.
     async fn play(&mut self) {
         let plan = self.world.plan.clone();
         self.world.begin();
@@ -194,9 +198,12 @@ impl Stage {
             }
         }
         self.watch_until(began + plan.lasts).await;
+        // A kill that met no commit strikes now.
+        self.strike();
+        sleep(Duration::from_millis(1)).await;
     }
 
-    /// Waits, and looks around meanwhile.
+    /// Waits, and checks periodically meanwhile.
     async fn watch_until(&mut self, until: Instant) {
         loop {
             self.world.checks.look_around(&self.memory.routes);
@@ -204,7 +211,7 @@ impl Stage {
             if next >= until {
                 break;
             }
-            sleep_until(next).await;
+            self.wait_until(next).await;
             self.world.look_at_routes(&self.memory.routes, &self.users);
             for running in self.world.directory.all() {
                 self.note_panic(&running.process);
@@ -217,20 +224,38 @@ impl Stage {
                 }
             }
         }
+        self.wait_until(until).await;
+    }
+
+    /// Waits, and lets a pending kill strike during a disk write.
+    async fn wait_until(&mut self, until: Instant) {
+        if self.armed.is_some() {
+            let world = self.world.clone();
+            let is_writing = tokio::select! {
+                biased;
+                () = world.writing.notified() => true,
+                () = sleep_until(until) => false,
+            };
+            if is_writing {
+                // The maximum duration of a commit.
+                sleep(Duration::from_micros(world.streams.disk.below(0, 12_000))).await;
+                self.strike();
+            }
+        }
         sleep_until(until).await;
     }
 
-    fn note_panic(&mut self, process: &Process) {
+    fn note_panic(&mut self, process: &SimProcess) {
         if let Some(panic) = process.take_panic() {
             self.panic.get_or_insert(panic);
         }
     }
 
-    /// Repairs everything, and gives it its time.
+    /// Repairs everything, and waits for recovery.
     async fn settle(&mut self) {
-        let was_away = self.world.is_away(Part::Shared);
+        let was_away = self.world.is_away(Dependency::Shared);
         self.world.repair();
-        self.world.note(Actor::Nemesis, What::Fault("everything is repaired".to_owned()));
+        self.world.note(TraceActor::Nemesis, TraceEvent::Fault("everything is repaired".to_owned()));
         if was_away {
             self.world.lose_links();
         }
@@ -254,27 +279,27 @@ impl Stage {
     }
 }
 
-/// Waits until a process is gone that is about to go.
-async fn gone(leaving: Option<Arc<Process>>) {
+/// Waits until a draining process has stopped.
+async fn gone(leaving: Option<Arc<SimProcess>>) {
     if let Some(process) = leaving {
         process.died().await;
     }
 }
 
-/// What the users of every run are called.
+/// Names of the users in every run.
 const NAMES: [&str; 6] = ["ann", "bob", "cleo", "dan", "eve", "fay"];
 
-/// What a client is called: its user, and which of their devices it is.
-fn name(plan: &Plan, client: usize) -> String {
+/// Name of a client: its user, and the number of the device.
+fn name(plan: &RunPlan, client: usize) -> String {
     let (user, device) = plan.clients()[client];
     format!("{}/{device}", NAMES[user % NAMES.len()])
 }
 
 enum Happening<'a> {
-    Action(&'a Action),
-    Fault(&'a Fault),
+    Action(&'a ClientAction),
+    Fault(&'a PlannedFault),
 }
 
-fn of(identity: &Identity) -> Client {
+fn of(identity: &DeviceIdentity) -> Client {
     Client { user_id: identity.user_id, device_id: identity.device_id }
 }

@@ -3,24 +3,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, Decision, Invariant, Quota, Timestamp, UserId};
-use memory::{MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRoutes, MemoryTickets};
+use domain::{ChatId, Invariant, Quota, RateDecision, Timestamp, UserId};
+use memory::{MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRecipients, MemoryRoutes, MemoryTickets};
 use ports::{
-    Clock, GatewayId, LimitKey, MemberCache, Peer, Peers, ProcessRole, RateLimiter, Refreshed, Route, RouteWriter,
-    Routes, StoreError, Swept, Ticket, TicketStore, Transition, Transitions,
+    Clock, GatewayId, LimitKey, MemberCache, PeerProcess, PeerRegistry, PresenceTransition, PresenceTransitions,
+    ProcessRole, RateLimiter, RecipientLookup, Recipients, RefreshedRoute, Route, RouteWriter, Routes, StoreError,
+    SweepResult, Ticket, TicketStore,
 };
 use tokio::time::Instant;
 
 use crate::bugs::Bug;
 use crate::checks::EXPIRY;
-use crate::plan::Shape;
-use crate::process::Process;
-use crate::world::{Part, World, until_deadline};
+use crate::plan::RunShape;
+use crate::process::SimProcess;
+use crate::world::{Dependency, World, until_deadline};
 
-/// What processes share and may lose at any moment: in a fleet all of them, on a node the one.
+/// The shared state of processes, which can be wiped at any time: of a whole fleet, or of the one process of a node.
 pub(crate) struct Memory {
-    pub(crate) routes: MemoryRoutes,
-    pub(crate) cache: MemoryMemberCache,
+    pub(crate) routes: Arc<MemoryRoutes>,
+    pub(crate) cache: Arc<MemoryMemberCache>,
+    pub(crate) recipients: MemoryRecipients,
     pub(crate) limits: MemoryLimits,
     pub(crate) peers: MemoryPeers,
     pub(crate) tickets: MemoryTickets,
@@ -30,9 +32,12 @@ impl Memory {
     pub(crate) fn new(world: &World) -> Self {
         let clock: Arc<dyn Clock> = world.clock.clone();
         let expiry = if world.has(Bug::SetLevelTtl) { Duration::from_secs(3600) } else { EXPIRY };
+        let routes = Arc::new(MemoryRoutes::new(clock.clone(), expiry));
+        let cache = Arc::new(MemoryMemberCache::new(clock.clone()));
         Self {
-            routes: MemoryRoutes::new(clock.clone(), expiry),
-            cache: MemoryMemberCache::new(clock.clone()),
+            recipients: MemoryRecipients::new(routes.clone(), cache.clone()),
+            routes,
+            cache,
             limits: MemoryLimits::new(clock.clone()),
             peers: MemoryPeers::new(clock.clone()),
             tickets: MemoryTickets::new(clock),
@@ -49,20 +54,20 @@ impl Memory {
     }
 }
 
-/// Shared memory as one process reaches it.
+/// The shared state as seen by one process.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedStateClient {
     pub(crate) world: Arc<World>,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<SimProcess>,
     pub(crate) memory: Arc<Memory>,
 }
 
-impl Shared {
+impl SharedStateClient {
     async fn ask<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        if self.world.plan.shape == Shape::Node {
+        if self.world.plan.shape == RunShape::Node {
             return work.await;
         }
         let world = self.world.clone();
@@ -70,7 +75,7 @@ impl Shared {
             .ask(&self.process, async move {
                 let began = Instant::now();
                 world.travel().await;
-                if world.is_away(Part::Shared) {
+                if world.is_away(Dependency::Shared) {
                     until_deadline(began).await;
                     return Err(StoreError::unavailable("shared memory does not answer"));
                 }
@@ -87,7 +92,7 @@ impl Shared {
 }
 
 #[async_trait]
-impl Routes for Shared {
+impl Routes for SharedStateClient {
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         let (memory, world) = (self.memory.clone(), self.world.clone());
         self.ask(async move {
@@ -120,13 +125,13 @@ impl Routes for Shared {
 }
 
 #[async_trait]
-impl RouteWriter for Shared {
+impl RouteWriter for SharedStateClient {
     async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         let (memory, world, gateway) = (self.memory.clone(), self.world.clone(), gateway.clone());
         self.ask(async move {
             let was_known = memory.routes.beat(&gateway).await?;
             world.beaten(&gateway);
-            // What lengthens a life does not notice that it is over.
+            // With this bug, the gateway does not learn that its routes were lost.
             Ok(was_known || world.has(Bug::WipeNeverHeals))
         })
         .await
@@ -142,11 +147,11 @@ impl RouteWriter for Shared {
         .await
     }
 
-    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError> {
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<RefreshedRoute>, StoreError> {
         let (memory, world, routes) = (self.memory.clone(), self.world.clone(), routes.to_vec());
         self.ask(async move {
             if world.has(Bug::WipeNeverHeals) {
-                return Ok(vec![Refreshed { was_known: true, connections: 1 }; routes.len()]);
+                return Ok(vec![RefreshedRoute { was_known: true, connections: 1 }; routes.len()]);
             }
             let refreshed = memory.routes.refresh(&routes).await?;
             world.registered(&routes);
@@ -168,8 +173,8 @@ impl RouteWriter for Shared {
 }
 
 #[async_trait]
-impl Transitions for Shared {
-    async fn claim(&self, limit: usize) -> Result<Vec<Transition>, StoreError> {
+impl PresenceTransitions for SharedStateClient {
+    async fn claim(&self, limit: usize) -> Result<Vec<PresenceTransition>, StoreError> {
         let memory = self.memory.clone();
         self.ask(async move { memory.routes.claim(limit).await }).await
     }
@@ -179,14 +184,14 @@ impl Transitions for Shared {
         self.ask(async move { memory.routes.gone_since(&user_ids).await }).await
     }
 
-    async fn settle(&self, announced: &[Transition]) -> Result<(), StoreError> {
+    async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError> {
         let (memory, announced) = (self.memory.clone(), announced.to_vec());
         self.ask(async move { memory.routes.settle(&announced).await }).await
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Swept, StoreError> {
+    async fn sweep(&self, limit: usize) -> Result<SweepResult, StoreError> {
         if self.world.has(Bug::NobodySweeps) {
-            return Ok(Swept::default());
+            return Ok(SweepResult::default());
         }
         let memory = self.memory.clone();
         self.ask(async move { memory.routes.sweep(limit).await }).await
@@ -194,7 +199,7 @@ impl Transitions for Shared {
 }
 
 #[async_trait]
-impl MemberCache for Shared {
+impl MemberCache for SharedStateClient {
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
         let memory = self.memory.clone();
         self.ask(async move { memory.cache.members(chat_id).await }).await
@@ -205,7 +210,7 @@ impl MemberCache for Shared {
         self.ask(async move {
             let is_true = members.is_empty() || world.checks.had_members(chat_id, &members);
             world.check(Invariant::CachePopulatedFromAuthority, is_true, || {
-                format!("{} members of {chat_id} are remembered that it never had", members.len())
+                format!("the cache has a set of {} members that {chat_id} never had", members.len())
             });
             memory.cache.fill(chat_id, members).await
         })
@@ -222,33 +227,56 @@ impl MemberCache for Shared {
 }
 
 #[async_trait]
-impl RateLimiter for Shared {
-    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
-        let memory = self.memory.clone();
-        self.ask(async move { memory.limits.take(key, quota).await }).await
+impl RecipientLookup for SharedStateClient {
+    async fn cached(&self, chat_id: ChatId, named: &[UserId]) -> Result<Option<Recipients>, StoreError> {
+        let (memory, world, named) = (self.memory.clone(), self.world.clone(), named.to_vec());
+        self.ask(async move {
+            let recipients = memory.recipients.cached(chat_id, &named).await?;
+            recipients.iter().for_each(|recipients| world.answered_recipients(recipients));
+            Ok(recipients)
+        })
+        .await
+    }
+
+    async fn of(&self, members: Arc<[UserId]>, named: &[UserId]) -> Result<Recipients, StoreError> {
+        let (memory, world, named) = (self.memory.clone(), self.world.clone(), named.to_vec());
+        self.ask(async move {
+            let recipients = memory.recipients.of(members, &named).await?;
+            world.answered_recipients(&recipients);
+            Ok(recipients)
+        })
+        .await
     }
 }
 
 #[async_trait]
-impl Peers for Shared {
-    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+impl RateLimiter for SharedStateClient {
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
+        let (memory, takes) = (self.memory.clone(), takes.to_vec());
+        self.ask(async move { memory.limits.take_all(&takes).await }).await
+    }
+}
+
+#[async_trait]
+impl PeerRegistry for SharedStateClient {
+    async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
         self.ask(async move { memory.peers.announce(&peer, &roles).await }).await
     }
 
-    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+    async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let (memory, peer, roles) = (self.memory.clone(), peer.clone(), roles.to_vec());
         self.ask(async move { memory.peers.leave(&peer, &roles).await }).await
     }
 
-    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError> {
         let memory = self.memory.clone();
         self.ask(async move { memory.peers.peers(role).await }).await
     }
 }
 
 #[async_trait]
-impl TicketStore for Shared {
+impl TicketStore for SharedStateClient {
     async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
         let memory = self.memory.clone();
         self.ask(async move { memory.tickets.put(digest, ticket).await }).await

@@ -1,27 +1,27 @@
 use domain::Invariant;
 
-use crate::plan::{Plan, Rates};
-use crate::run::{Outcome, run};
+use crate::plan::{Rates, RunPlan};
+use crate::run::{RunOutcome, run};
 
-/// What a run has broken: one promise, or a plane.
+/// The failure of a run: a violated invariant or a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// This invariant did not hold.
+    /// This invariant was violated.
     Of(Invariant),
     /// A task of a plane has panicked.
     Panic,
 }
 
 impl Breach {
-    /// The first one of a run, if there is any.
-    pub fn first(outcome: &Outcome) -> Option<Self> {
+    /// The first failure of a run, if any.
+    pub fn first(outcome: &RunOutcome) -> Option<Self> {
         if outcome.panic.is_some() {
             return Some(Self::Panic);
         }
         outcome.findings.violations().next().map(|violation| Self::Of(violation.invariant))
     }
 
-    fn is_in(self, outcome: &Outcome) -> bool {
+    fn is_in(self, outcome: &RunOutcome) -> bool {
         match self {
             Self::Of(invariant) => outcome.findings.tally(invariant).violated > 0,
             Self::Panic => outcome.panic.is_some(),
@@ -29,11 +29,11 @@ impl Breach {
     }
 }
 
-/// Leaves out of a plan whatever is not needed for its breach, in up to `runs_max` runs.
+/// Removes everything from a plan that its failure does not need, in up to `runs_max` runs.
 ///
-/// Halves of what happens are left out first, then quarters, and so on (delta debugging). What is left is not the shortest
-/// there is, but none of its parts can be left out alone, unless the runs were used up before.
-pub fn shrink(plan: &Plan, breach: Breach, runs_max: usize) -> Plan {
+/// It removes halves of the lists first, then quarters, and so on (delta debugging). The result is not the global
+/// minimum, but no single item can be removed, unless the runs were used up before.
+pub fn shrink(plan: &RunPlan, breach: Breach, runs_max: usize) -> RunPlan {
     let mut shrinking = Shrinking { breach, runs_left: runs_max, plan: plan.clone() };
     for still in [
         |rates: &mut Rates| rates.store_fails = 0.0,
@@ -51,7 +51,7 @@ pub fn shrink(plan: &Plan, breach: Breach, runs_max: usize) -> Plan {
     shrinking.try_with(|plan| plan.skew_max = std::time::Duration::ZERO);
     shrinking.leave_out(|plan| plan.faults.len(), |plan, from, to| drop(plan.faults.drain(from..to)));
     shrinking.leave_out(|plan| plan.actions.len(), |plan, from, to| drop(plan.actions.drain(from..to)));
-    // With less going on, more of the faults may be superfluous.
+    // With fewer actions, more of the faults may be superfluous.
     shrinking.leave_out(|plan| plan.faults.len(), |plan, from, to| drop(plan.faults.drain(from..to)));
     shrinking.plan
 }
@@ -59,12 +59,12 @@ pub fn shrink(plan: &Plan, breach: Breach, runs_max: usize) -> Plan {
 struct Shrinking {
     breach: Breach,
     runs_left: usize,
-    plan: Plan,
+    plan: RunPlan,
 }
 
 impl Shrinking {
-    /// Changes the plan for good if the breach is still there.
-    fn try_with(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
+    /// Keeps a change of the plan if it still fails in the same way.
+    fn try_with(&mut self, change: impl FnOnce(&mut RunPlan)) -> bool {
         if self.runs_left == 0 {
             return false;
         }
@@ -78,8 +78,8 @@ impl Shrinking {
         is_needless
     }
 
-    /// Leaves out pieces of a list, larger ones first.
-    fn leave_out(&mut self, len: impl Fn(&Plan) -> usize, remove: impl Fn(&mut Plan, usize, usize)) {
+    /// Removes pieces of a list, larger ones first.
+    fn leave_out(&mut self, len: impl Fn(&RunPlan) -> usize, remove: impl Fn(&mut RunPlan, usize, usize)) {
         let mut piece = len(&self.plan).div_ceil(2);
         while piece > 0 && self.runs_left > 0 {
             let mut from = 0;

@@ -1,39 +1,40 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{ConnectionId, UserId};
 use futures_util::{Sink, Stream};
-use gateway::{Incoming, Outgoing, SocketError};
+use gateway::{Incoming, OutboundFrame, SocketError};
+use ports::lock;
 use protocol::CloseReason;
 use protocol::frame::{Outbound, ServerFrame};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::process::Process;
+use crate::process::SimProcess;
 use crate::world::World;
 
-/// Bytes on their way to a client before its gateway has to wait.
+/// Bytes in flight to a client before its gateway has to wait.
 const WINDOW_BYTES: usize = 64 * 1024;
 
-/// What one end tells the other.
-pub(crate) enum Frame {
+/// A frame between the two ends.
+pub(crate) enum SocketFrame {
     Text(Bytes),
-    /// The end of the connection; a gateway may say why.
+    /// Closes the connection; a gateway may add a reason.
     Close(Option<CloseReason>),
 }
 
-/// A connection between a client and a gateway: frames in order, each after a while, until it is cut.
+/// A connection between a client and a gateway: frames arrive in order, each after a delay, until it is cut.
 #[derive(Default)]
-pub(crate) struct Link {
-    up: Pipe,
-    down: Pipe,
+pub(crate) struct SocketLink {
+    up: SocketPipe,
+    down: SocketPipe,
 }
 
-impl Link {
-    /// Cuts the connection. What is on its way is lost.
+impl SocketLink {
+    /// Cuts the connection. Frames in flight are lost.
     pub(crate) fn cut(&self) {
         self.up.cut();
         self.down.cut();
@@ -42,20 +43,20 @@ impl Link {
 
 /// One direction of it.
 #[derive(Default)]
-struct Pipe(Mutex<Flow>);
+struct SocketPipe(Mutex<Flow>);
 
 #[derive(Default)]
 struct Flow {
-    frames: VecDeque<(Instant, Frame)>,
+    frames: VecDeque<(Instant, SocketFrame)>,
     bytes: usize,
     is_cut: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
 
-impl Pipe {
+impl SocketPipe {
     fn lock(&self) -> MutexGuard<'_, Flow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn cut(&self) {
@@ -67,12 +68,12 @@ impl Pipe {
         }
     }
 
-    fn push(&self, delay: Duration, frame: Frame) {
+    fn push(&self, delay: Duration, frame: SocketFrame) {
         let mut flow = self.lock();
         if flow.is_cut {
             return;
         }
-        // In order, however long each takes.
+        // A delayed frame delays all later ones.
         let at = flow.frames.back().map_or(Instant::now() + delay, |(at, _)| (*at).max(Instant::now() + delay));
         flow.bytes += frame.len();
         flow.frames.push_back((at, frame));
@@ -82,7 +83,7 @@ impl Pipe {
     }
 
     /// The next frame that has arrived; `None` if the connection is cut.
-    fn poll_pop(&self, cx: &mut Context<'_>, timer: &mut Pin<Box<Sleep>>) -> Poll<Option<Frame>> {
+    fn poll_pop(&self, cx: &mut Context<'_>, timer: &mut Pin<Box<Sleep>>) -> Poll<Option<SocketFrame>> {
         loop {
             let mut flow = self.lock();
             if flow.is_cut {
@@ -106,7 +107,7 @@ impl Pipe {
     }
 }
 
-impl Frame {
+impl SocketFrame {
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -122,27 +123,27 @@ fn timer() -> Pin<Box<Sleep>> {
 /// The gateway's end of a connection.
 pub(crate) struct GatewaySocket {
     world: Arc<World>,
-    process: Arc<Process>,
-    link: Arc<Link>,
+    process: Arc<SimProcess>,
+    link: Arc<SocketLink>,
     user_id: UserId,
     connection: Option<ConnectionId>,
     timer: Pin<Box<Sleep>>,
 }
 
-/// The client's end of it.
+/// The client's end of a connection.
 pub(crate) struct ClientSocket {
     world: Arc<World>,
-    link: Arc<Link>,
+    link: Arc<SocketLink>,
     timer: Pin<Box<Sleep>>,
 }
 
 /// Both ends of a new connection.
 pub(crate) fn connection(
     world: &Arc<World>,
-    process: &Arc<Process>,
+    process: &Arc<SimProcess>,
     user_id: UserId,
-) -> (Arc<Link>, GatewaySocket, ClientSocket) {
-    let link = Arc::new(Link::default());
+) -> (Arc<SocketLink>, GatewaySocket, ClientSocket) {
+    let link = Arc::new(SocketLink::default());
     let gateway = GatewaySocket {
         world: world.clone(),
         process: process.clone(),
@@ -163,20 +164,20 @@ impl World {
 
 impl ClientSocket {
     pub(crate) fn send(&self, text: String) {
-        self.link.up.push(self.world.latency(), Frame::Text(text.into()));
+        self.link.up.push(self.world.latency(), SocketFrame::Text(text.into()));
     }
 
-    /// Says goodbye.
+    /// Closes the connection.
     pub(crate) fn close(&self) {
-        self.link.up.push(self.world.latency(), Frame::Close(None));
+        self.link.up.push(self.world.latency(), SocketFrame::Close(None));
     }
 
     pub(crate) fn cut(&self) {
         self.link.cut();
     }
 
-    /// The next frame; `None` if the connection is cut. Cancelling it loses nothing.
-    pub(crate) async fn next(&mut self) -> Option<Frame> {
+    /// The next frame; `None` if the connection is cut. It is cancel-safe.
+    pub(crate) async fn next(&mut self) -> Option<SocketFrame> {
         std::future::poll_fn(|cx| self.link.down.poll_pop(cx, &mut self.timer)).await
     }
 }
@@ -187,21 +188,21 @@ impl Stream for GatewaySocket {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         if this.process.is_paused() {
-            // Looked at again when it goes on, or soon after.
+            // Poll again when the process resumes, or soon after.
             this.timer.as_mut().reset(Instant::now() + Duration::from_millis(100));
             let _ = this.timer.as_mut().poll(cx);
             return Poll::Pending;
         }
         this.link.up.poll_pop(cx, &mut this.timer).map(|frame| {
             Some(Ok(match frame? {
-                Frame::Text(text) => Incoming::Text(text.try_into().expect("clients say what is UTF-8")),
-                Frame::Close(_) => Incoming::Close,
+                SocketFrame::Text(text) => Incoming::Text(text.try_into().expect("clients say what is UTF-8")),
+                SocketFrame::Close(_) => Incoming::Close,
             }))
         })
     }
 }
 
-impl Sink<Outgoing> for GatewaySocket {
+impl Sink<OutboundFrame> for GatewaySocket {
     type Error = SocketError;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
@@ -216,9 +217,9 @@ impl Sink<Outgoing> for GatewaySocket {
         Poll::Ready(Ok(()))
     }
 
-    fn start_send(mut self: Pin<&mut Self>, frame: Outgoing) -> Result<(), SocketError> {
+    fn start_send(mut self: Pin<&mut Self>, frame: OutboundFrame) -> Result<(), SocketError> {
         let frame = match frame {
-            Outgoing::Text(frame) => {
+            OutboundFrame::Text(frame) => {
                 let text = frame.text();
                 let said = std::str::from_utf8(&text).expect("frames are JSON, which is UTF-8");
                 if self.connection.is_none()
@@ -229,13 +230,13 @@ impl Sink<Outgoing> for GatewaySocket {
                 if let Some(connection) = self.connection {
                     self.world.written(self.user_id, connection, said);
                 }
-                Frame::Text(text)
+                SocketFrame::Text(text)
             }
-            Outgoing::Close(reason) => {
+            OutboundFrame::Close(reason) => {
                 if let (CloseReason::SlowConsumer, Some(connection)) = (reason, self.connection) {
                     self.world.cut_for_slowness(connection);
                 }
-                Frame::Close(Some(reason))
+                SocketFrame::Close(Some(reason))
             }
         };
         self.link.down.push(self.world.latency(), frame);
@@ -247,16 +248,16 @@ impl Sink<Outgoing> for GatewaySocket {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
-        self.link.down.push(self.world.latency(), Frame::Close(None));
+        self.link.down.push(self.world.latency(), SocketFrame::Close(None));
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for GatewaySocket {
     fn drop(&mut self) {
-        // A gateway that is done has closed its end; what it wrote last still arrives.
+        // A gateway that is done has closed its end; its last frames still arrive.
         if !self.process.is_dead() {
-            self.link.down.push(self.world.latency(), Frame::Close(None));
+            self.link.down.push(self.world.latency(), SocketFrame::Close(None));
         }
     }
 }

@@ -3,35 +3,54 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DisplayName, Event, Member, MemberChange, Message,
-    MessageId, PhoneNumber, PresenceVisibility, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
+    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, DisplayName, Event, Invariant, Member,
+    MemberChange, Message, MessageId, PhoneNumber, PresenceVisibility, Sequence, Timestamp, User, UserId,
+    WatermarkKind, Watermarks,
 };
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
 use ports::{
-    Appended, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer, Head,
-    LastSeenStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser, Outbox, Page,
-    PageBounds, StoreError, UnreadQuery, UserKey, UserReader, UserWriter, Waiting, WatermarkStore,
+    AppendOutcome, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer,
+    Head, InboxSelection, InboxStart, LastSeenStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage,
+    NewUser, Outbox, Page, PageBounds, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserWriter, Waiting,
+    WatermarkStore,
 };
 use tokio::time::{Instant, sleep};
 
 use crate::bugs::Bug;
-use crate::plan::Shape;
-use crate::process::Process;
-use crate::world::{Part, World, until_deadline};
+use crate::journal::Recovered;
+use crate::plan::RunShape;
+use crate::process::SimProcess;
+use crate::trace::{TraceActor, TraceEvent};
+use crate::world::{Dependency, World, until_deadline};
 
-/// The store as one process reaches it: over a network that fails, or on a disk that does.
+/// The store as seen by one process: over a network with faults, or on a disk with faults.
 ///
-/// In a fleet a call travels to the store and back. On either way it may be lost, and what the store did stays done. On a
-/// node one commit is on its way to the disk at a time. It is visible and answered when it is synced; until then a crash
-/// leaves all of it or nothing, as the coin falls.
+/// In a fleet a call travels to the store and back. It may be lost on both ways, and an executed write stays executed.
+/// On a node one commit at a time is written to the disk, as a record of the [journal](crate::journal). It is visible
+/// and acknowledged once it is synced. Until then a crash leaves any part of it, and recovery decides from the
+/// remaining bytes.
 #[derive(Clone)]
 pub(crate) struct SimStore {
     pub(crate) world: Arc<World>,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<SimProcess>,
     pub(crate) store: MemoryStore,
     /// Whether this handle belongs to a plane that may write.
     pub(crate) may_write: bool,
+}
+
+/// The writes of a commit that matter to the disk.
+#[derive(Default)]
+struct CommitRows {
+    sends: Vec<NewMessage>,
+}
+
+impl CommitRows {
+    /// Approximate number of bytes that the embedded store would write.
+    fn bytes(&self) -> usize {
+        let of_send = |send: &NewMessage| 500 + 2 * send.body.size();
+        100 + self.sends.iter().map(of_send).sum::<usize>()
+    }
 }
 
 impl SimStore {
@@ -49,16 +68,26 @@ impl SimStore {
         what: &'static str,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_rows(what, CommitRows::default(), work).await
+    }
+
+    /// Writes rows that are known in advance.
+    async fn write_rows<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        rows: CommitRows,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
         if !self.may_write {
-            let (process, invariant) = (&self.process.name, domain::Invariant::DownstreamNeverWritesUpstream);
+            let (process, invariant) = (&self.process.name, Invariant::DownstreamNeverWritesUpstream);
             self.world.violated(invariant, format!("{process} asks the store to {what}"));
         }
         let (world, process) = (self.world.clone(), self.process.clone());
         self.world
             .ask(&self.process, async move {
                 match world.plan.shape {
-                    Shape::Node => world.commit(&process, work).await,
-                    Shape::Fleet => world.write_store(work).await,
+                    RunShape::Node => world.commit(&process, rows, work).await,
+                    RunShape::Fleet => world.write_store(work).await,
                 }
             })
             .await
@@ -66,14 +95,14 @@ impl SimStore {
 }
 
 impl SimStore {
-    /// Deletes what has been expired for `lag`.
+    /// Purges messages that expired at least `lag` ago.
     pub(crate) async fn purge(&self, lag: Duration) {
         let (store, world) = (self.store.clone(), self.world.clone());
         let purged = self.write("purge", async move {
             store.purge_expired(world.clock.now().minus(lag));
             Ok(())
         });
-        // What is left is purged the next time.
+        // The next purge deletes the rest.
         drop(purged.await);
     }
 }
@@ -84,7 +113,7 @@ fn away(what: &'static str) -> StoreError {
 
 impl World {
     async fn read_store<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        if self.plan.shape == Shape::Node {
+        if self.plan.shape == RunShape::Node {
             sleep(Duration::from_micros(self.streams.store.below(20, 400))).await;
             return work.await;
         }
@@ -97,7 +126,7 @@ impl World {
     async fn write_store<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         self.reach_store().await?;
         if self.streams.store.chance(self.rates().store_slow) {
-            // Longer than the caller waits, at times: what is done then, nobody expects any more.
+            // Sometimes longer than the caller waits, so that it executes after the caller has given up.
             sleep(self.streams.store.time(Duration::from_secs(1), Duration::from_secs(8))).await;
         }
         let answer = work.await;
@@ -112,26 +141,27 @@ impl World {
     async fn reach_store(&self) -> Result<(), StoreError> {
         let began = Instant::now();
         self.travel().await;
-        if self.is_away(Part::Store) {
+        if self.is_away(Dependency::Store) {
             until_deadline(began).await;
             return Err(away("the store does not answer"));
         }
-        let throttled = self.is_away(Part::Throttled) && self.streams.store.chance(0.7);
+        let throttled = self.is_away(Dependency::Throttled) && self.streams.store.chance(0.7);
         if throttled || self.streams.store.chance(self.rates().store_fails) {
             return Err(away("the store refuses"));
         }
         Ok(())
     }
 
-    /// Writes one commit to the disk of a node, after those before it. Whoever dies with it hears nothing of it, and holds up
-    /// nobody.
+    /// Writes one commit to the disk of a node, after the earlier ones. If the process dies meanwhile, the call never
+    /// returns and does not block others.
     async fn commit<T>(
         &self,
-        process: &Process,
+        process: &SimProcess,
+        rows: CommitRows,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let committing = self.committing.lock().await;
-        let answer = Box::pin(self.commit_alone(process, work)).await;
+        let answer = Box::pin(self.commit_alone(process, rows, work)).await;
         drop(committing);
         match answer {
             Some(answer) => answer,
@@ -142,40 +172,86 @@ impl World {
     /// The answer to a commit, unless it is lost with the process.
     async fn commit_alone<T>(
         &self,
-        process: &Process,
+        process: &SimProcess,
+        rows: CommitRows,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Option<Result<T, StoreError>> {
-        if process.is_dead() {
-            // What was still in memory is gone.
-            return None;
-        }
-        let writing = Duration::from_micros(self.streams.store.below(20, 300));
-        let syncing = Duration::from_micros(self.streams.store.below(200, 12_000));
-        let cut_off = tokio::select! {
-            biased;
-            () = process.died() => true,
-            () = sleep(writing + syncing) => false,
+        let cut_off = async |micros: u64| {
+            tokio::select! {
+                biased;
+                () = process.died() => true,
+                () = sleep(Duration::from_micros(micros)) => false,
+            }
         };
-        // A commit has a checksum, so one that is torn is none. Whether it was whole when the power went is the disk's to say.
-        if cut_off && self.streams.store.chance(0.5) {
+        if process.is_dead() {
+            // The process died before it wrote anything to the journal.
             return None;
         }
-        if !cut_off && (self.is_away(Part::Disk) || self.streams.store.chance(self.rates().store_fails)) {
+        while self.journal().rotate() {
+            if cut_off(self.streams.disk.below(20, 5_000)).await {
+                return None;
+            }
+        }
+        crate::broken::write_back(self);
+        let bytes = rows.bytes();
+        let number = self.journal().begin(bytes);
+        if !rows.sends.is_empty() {
+            self.writing.notify_waiters();
+        }
+        let (writing, syncing) = (self.streams.store.below(20, 300), self.streams.store.below(200, 12_000));
+        let mut is_cut_off = cut_off(writing).await;
+        if !is_cut_off {
+            self.journal().written();
+            is_cut_off = cut_off(syncing).await;
+        }
+        if is_cut_off {
+            // Recovery decides whether the record was complete at the power cut.
+            if self.journal().has_torn(number) {
+                crate::broken::leave_torn(self, rows.sends);
+                return None;
+            }
+            if !self.journal().has(number) {
+                return None;
+            }
+        } else if self.is_away(Dependency::Disk) || self.streams.store.chance(self.rates().store_fails) {
+            self.journal().take_back(bytes);
             return Some(Err(away("the disk refuses")));
+        } else {
+            self.journal().commit();
         }
         let answer = work.await;
         self.after_write();
-        if !cut_off && self.streams.store.chance(self.rates().store_unknown) {
-            // The sync failed, and yet everything was there when the store was opened again.
+        crate::broken::remember_state(self, number);
+        if !is_cut_off && self.streams.store.chance(self.rates().store_unknown) {
+            // The sync failed, but reopening the store found the complete record.
             return Some(Err(away("the disk did not sync")));
         }
         Some(answer)
+    }
+
+    /// Applies a crash to the disk of a node, and runs recovery for the next process.
+    pub(crate) fn crash_disk(&self, is_power_cut: bool) {
+        if self.plan.shape != RunShape::Node {
+            return;
+        }
+        let recovered = self.journal().crash(is_power_cut, &self.streams.disk);
+        let found = match recovered {
+            Ok(Recovered { last, answered, was_torn }) => {
+                if last < answered && !crate::broken::forget_state(self, last) {
+                    let detail = format!("{answered} commits were answered, and recovery finds {last}");
+                    self.violated(Invariant::AckImpliesPersistence, detail);
+                }
+                format!("recovery finds {last} commits{}", if was_torn { " and cuts off a torn one" } else { "" })
+            }
+            Err(refused) => format!("recovery refuses: {refused:?}"),
+        };
+        self.note(TraceActor::Store, TraceEvent::Fault(found));
     }
 }
 
 #[async_trait]
 impl MessageWriter for SimStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
         let (world, store) = (self.world.clone(), self.store.clone());
         let epoch = self.process.name.clone();
         if world.has(Bug::TwoPhaseAllocation) {
@@ -188,7 +264,8 @@ impl MessageWriter for SimStore {
             crate::broken::publish_early(&world, &batch).await;
         }
         let torn = (world.has(Bug::TornCommit)).then(|| batch.clone());
-        let outcome = self.write("append", async move {
+        let rows = CommitRows { sends: if world.plan.shape == RunShape::Node { batch.clone() } else { vec![] } };
+        let outcome = self.write_rows("append", rows, async move {
             let mut outcomes = vec![];
             for send in batch {
                 let outcome = match crate::broken::judge(&world, &store, &send, &epoch) {
@@ -201,14 +278,14 @@ impl MessageWriter for SimStore {
         });
         match torn {
             None => outcome.await,
-            Some(batch) => crate::broken::torn(self, batch, outcome).await,
+            Some(batch) => Box::pin(crate::broken::torn(self, batch, outcome)).await,
         }
     }
 }
 
 impl World {
-    /// Appends one send of a batch, and notes what became of it.
-    pub(crate) async fn append_one(&self, store: &MemoryStore, send: NewMessage) -> Result<Appended, StoreError> {
+    /// Appends one send of a batch, and records the outcome.
+    pub(crate) async fn append_one(&self, store: &MemoryStore, send: NewMessage) -> Result<AppendOutcome, StoreError> {
         let sender = store.member(send.chat_id, send.sender_id).now_or_never();
         let outcomes = store.append(vec![send.clone()]).await?;
         let outcome = outcomes[0];
@@ -259,10 +336,10 @@ impl MessageReader for SimStore {
         self.read(async move { store.before(chat_id, before, count, now).await }).await
     }
 
-    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError> {
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<UnreadCount>, StoreError> {
         let (store, mut of) = (self.store.clone(), of.to_vec());
         if self.world.has(Bug::UnreadCountsOwn) {
-            // Nobody has written anything, in the eyes of somebody who does not exist.
+            // Count for a user who does not exist, so that no message is excluded as their own.
             of.iter_mut().for_each(|query| query.reader = UserId::from_bytes([0xff; 16]));
         }
         self.read(async move { store.unread(&of, now).await }).await
@@ -304,6 +381,31 @@ impl ChatReader for SimStore {
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
         let store = self.store.clone();
         self.read(async move { store.memberships(user_id).await }).await
+    }
+
+    async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
+        let (store, chat_ids) = (self.store.clone(), chat_ids.to_vec());
+        self.read(async move { store.memberships_in(user_id, &chat_ids).await }).await
+    }
+
+    async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.chat_count(user_id, max).await }).await
+    }
+
+    async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.direct_chat(pair).await }).await
+    }
+
+    async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
+        let store = self.store.clone();
+        self.read(async move { store.inbox(user_id, start, count).await }).await
+    }
+
+    async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        let (store, chats) = (self.store.clone(), chats.to_vec());
+        self.read(async move { store.blocked_chats(&chats).await }).await
     }
 }
 
@@ -354,7 +456,7 @@ impl ChatWriter for SimStore {
 }
 
 impl World {
-    /// Notes who has come to a chat and who has left it.
+    /// Records members who joined or left.
     fn changed_members(&self, change: &ChatChange) {
         let chat_id = change.chat.chat_id;
         for member in &change.members {
@@ -363,7 +465,7 @@ impl World {
                 MemberChange::Removed(user_id) => (*user_id, false),
                 MemberChange::Updated(_) => continue,
             };
-            self.note(crate::trace::Actor::Store, crate::trace::What::Members { chat_id, user_id, joined });
+            self.note(TraceActor::Store, TraceEvent::Members { chat_id, user_id, joined });
             self.checks.member_changed(chat_id, user_id, joined);
         }
     }
@@ -555,10 +657,10 @@ impl Outbox for SimOutbox {
     }
 }
 
-/// The way into the log for one process.
+/// The log producer of one process.
 pub(crate) struct SimProducer {
     pub(crate) world: Arc<World>,
-    pub(crate) process: Arc<Process>,
+    pub(crate) process: Arc<SimProcess>,
 }
 
 #[async_trait]
@@ -569,7 +671,7 @@ impl EventProducer for SimProducer {
             .ask(&self.process, async move {
                 let began = Instant::now();
                 world.travel().await;
-                if world.is_away(Part::Log) {
+                if world.is_away(Dependency::Log) {
                     until_deadline(began).await;
                     return Err(away("the log does not answer"));
                 }

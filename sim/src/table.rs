@@ -1,20 +1,20 @@
 use std::fmt::Write;
 
 use audit::Findings;
-use domain::{Invariant, Plane};
+use domain::{Invariant, InvariantPlane};
 
-/// What the simulator does not look at, because it is about how a fleet is set up and not about what happens in it.
+/// Invariants that the simulator does not check, because they concern the deployment and not its behaviour.
 pub const OF_DEPLOYMENTS: &[Invariant] =
     &[Invariant::AccessPatternEfficiency, Invariant::GsiJustification, Invariant::BackupEnabled];
 
-/// The invariants that no run of a set has exercised, though the simulator looks at them.
+/// Invariants that the simulator checks but no run of a set has exercised.
 pub fn unexercised(findings: &Findings) -> Vec<Invariant> {
     let is_missed =
         |invariant: &&Invariant| !OF_DEPLOYMENTS.contains(invariant) && findings.tally(**invariant).checked == 0;
     Invariant::ALL.iter().filter(is_missed).copied().collect()
 }
 
-/// Every invariant: what it says, where it is checked, and how often that was done in a set of runs. In Markdown.
+/// A Markdown table of all invariants: statement, where each is checked, and how often a set of runs exercised it.
 pub fn table(findings: &Findings) -> String {
     let mut out = String::new();
     let mark = |is_checked: bool| if is_checked { "✓" } else { "" };
@@ -30,7 +30,7 @@ pub fn table(findings: &Findings) -> String {
             || audit::ROUTES_CHECKED.contains(invariant)
             || OF_DEPLOYMENTS.contains(invariant);
         let at_run_time = ports::invariants::ASSERTED.contains(invariant);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             out,
             "| `{invariant}` | {} | {} | {} | {} | {} | {} |",
@@ -45,7 +45,7 @@ pub fn table(findings: &Findings) -> String {
     out
 }
 
-fn heading(out: &mut String, plane: Plane) {
+fn heading(out: &mut String, plane: InvariantPlane) {
     if !out.is_empty() {
         out.push('\n');
     }

@@ -5,179 +5,179 @@ use std::time::Duration;
 
 use domain::{ChatId, Invariant, Sequence, UserId};
 
-/// Everything that happened in a run, in order.
+/// All events of a run, in order.
 ///
-/// The same plan gives the same trace, to the last entry: that is what makes a seed worth keeping.
+/// The same plan gives the same trace, including every entry, so that a seed can be replayed.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
-    /// The entries, in the order in which they happened.
-    pub entries: Vec<Entry>,
-    /// What the chats and users of this run are called.
-    pub names: Names,
+pub struct RunTrace {
+    /// The entries, in chronological order.
+    pub entries: Vec<TraceEntry>,
+    /// Names of the chats and users of this run.
+    pub names: TraceNames,
 }
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct TraceEntry {
     /// Virtual time since the run began.
     pub at: Duration,
-    /// Who did it, or to whom it happened.
-    pub actor: Actor,
-    /// What it was.
-    pub what: What,
+    /// The subject of the event.
+    pub actor: TraceActor,
+    /// The event.
+    pub what: TraceEvent,
 }
 
-/// Whoever does something.
+/// The subject of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Actor {
-    /// The one who makes things fail.
+pub enum TraceActor {
+    /// The fault injector.
     Nemesis,
-    /// A process of ours.
+    /// A process of the service.
     Process(String),
     /// A device of a user.
     Client(String),
-    /// What is stored.
+    /// The store.
     Store,
-    /// The event log beside it.
+    /// The event log.
     Log,
-    /// Whoever watches that promises are kept.
+    /// The invariant checker.
     Checker,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum What {
+pub enum TraceEvent {
     /// A process has started.
     Started,
-    /// A process was killed: whatever it was about to do, it does not.
+    /// A process was killed and does nothing more.
     Killed,
-    /// A process goes in good order.
+    /// A process drains.
     Drained,
-    /// Something fails, or works again.
+    /// A fault begins or ends.
     Fault(String),
     /// A client has opened a connection.
     Connected {
-        /// Where.
+        /// The gateway.
         gateway: String,
     },
     /// A client has lost its connection, or was refused one.
     Disconnected {
-        /// How.
+        /// The reason.
         how: String,
     },
-    /// A client sends, or sends again.
+    /// A client sends, or retries.
     Sending {
-        /// Into which chat.
+        /// The chat.
         chat_id: ChatId,
         /// Its name for the send.
         send: String,
     },
-    /// A client was told that its message is durable.
+    /// A client received an acknowledgement.
     Acked {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
         /// Its name for the send.
         send: String,
-        /// The message's place.
+        /// The sequence of the message.
         sequence: Sequence,
-        /// Whether an earlier try had made it.
+        /// Whether an earlier attempt had committed it.
         deduplicated: bool,
     },
-    /// A client was told that its message was refused for good.
+    /// A client received a permanent refusal.
     Failed {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
         /// Its name for the send.
         send: String,
-        /// Why.
+        /// The error code.
         code: String,
     },
     /// A message has become durable and visible.
     Committed {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Its place.
+        /// Its sequence.
         sequence: Sequence,
         /// Its sender.
         sender_id: UserId,
     },
     /// A message is in the log.
     Published {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Its place.
+        /// Its sequence.
         sequence: Sequence,
     },
     /// A process pushes a message to a gateway.
     Pushed {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Its place.
+        /// Its sequence.
         sequence: Sequence,
-        /// To which gateway.
+        /// The gateway.
         gateway: String,
-        /// For whom.
+        /// The recipients.
         recipients: Vec<UserId>,
     },
     /// A client shows a message.
     Rendered {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Its place.
+        /// Its sequence.
         sequence: Sequence,
         /// Its sender.
         sender_id: UserId,
     },
-    /// A client says how far its user has come.
+    /// A client reports a watermark.
     Marked {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
         /// Whether it was read, or only delivered.
         read: bool,
-        /// How far.
+        /// The watermark.
         sequence: Sequence,
     },
     /// The members of a chat have changed.
     Members {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Who came or went.
+        /// The user who joined or left.
         user_id: UserId,
         /// Whether they are a member now.
         joined: bool,
     },
-    /// Messages are gone, because their time is over.
+    /// Messages have expired.
     Expired {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Which.
+        /// Their sequences.
         sequences: Vec<Sequence>,
     },
-    /// A client was shown whether somebody is there.
+    /// A client received the presence of a user.
     Seen {
-        /// Whom.
+        /// The user.
         user_id: UserId,
-        /// What it was shown.
+        /// The received presence.
         view: String,
     },
     /// A call of the REST API, and its answer.
     Called {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// The status of the answer, or what became of it.
+        /// The status of the answer, or the failure.
         answer: String,
     },
-    /// A promise is broken.
+    /// An invariant was violated.
     Violated {
-        /// Which.
+        /// The invariant.
         invariant: Invariant,
-        /// How.
+        /// Details of the violation.
         detail: String,
     },
 }
 
-impl What {
-    /// The chat it is about, if it is about one.
+impl TraceEvent {
+    /// The chat of the event, if any.
     pub fn chat_id(&self) -> Option<ChatId> {
         match self {
             Self::Sending { chat_id, .. }
@@ -195,14 +195,14 @@ impl What {
     }
 }
 
-/// What the chats and users of a run are called by whoever reads of it.
+/// Readable names of the chats and users of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct TraceNames {
     chats: BTreeMap<ChatId, String>,
     users: BTreeMap<UserId, String>,
 }
 
-impl Names {
+impl TraceNames {
     /// Gives a chat its name.
     pub fn name_chat(&mut self, chat_id: ChatId, name: impl Into<String>) {
         self.chats.insert(chat_id, name.into());
@@ -224,8 +224,8 @@ impl Names {
     }
 }
 
-impl Trace {
-    /// A number that two runs share only if they went the same way.
+impl RunTrace {
+    /// A hash that differs between runs with different traces.
     pub fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.entries.hash(&mut hasher);
@@ -233,7 +233,7 @@ impl Trace {
     }
 }
 
-impl fmt::Display for Actor {
+impl fmt::Display for TraceActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nemesis => f.write_str("nemesis"),

@@ -1,88 +1,98 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use domain::Invariant;
 use memory::{MemoryLog, MemoryStore, SequentialIds};
+use ports::lock;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::broken::Memories;
 use crate::bugs::Bug;
 use crate::checks::Checks;
 use crate::dice::Dice;
-use crate::directory::Directory;
-use crate::plan::{Plan, Rates, Shape};
-use crate::process::{Process, SkewedClock};
-use crate::trace::{Actor, Entry, Trace, What};
+use crate::directory::ProcessDirectory;
+use crate::journal::Journal;
+use crate::plan::{Rates, RunPlan, RunShape};
+use crate::process::{SimProcess, SkewedClock};
+use crate::trace::{RunTrace, TraceActor, TraceEntry, TraceEvent};
 
-/// Everything outside the processes: what they stand on, what is between them, and what goes wrong with it.
+/// The environment of the processes: their dependencies, the network, and the faults of both.
 pub(crate) struct World {
-    pub(crate) plan: Plan,
+    pub(crate) plan: RunPlan,
     pub(crate) began: Instant,
-    /// The right time.
+    /// The correct time.
     pub(crate) clock: Arc<SkewedClock>,
     pub(crate) ids: Arc<SequentialIds>,
     pub(crate) store: MemoryStore,
     pub(crate) log: Arc<MemoryLog>,
     pub(crate) streams: Streams,
     pub(crate) checks: Checks,
-    pub(crate) directory: Directory,
-    /// Held by whoever writes to the disk of a node: it has one committer.
+    pub(crate) directory: ProcessDirectory,
+    /// Held while writing to the disk of a node, which has one committer.
     pub(crate) committing: tokio::sync::Mutex<()>,
+    /// The journal on the disk of a node.
+    journal: Mutex<Journal>,
+    /// Wakes waiters when a node starts to write messages to its disk.
+    pub(crate) writing: Notify,
     memories: Mutex<Memories>,
     trouble: Mutex<Trouble>,
-    trace: Mutex<Trace>,
+    trace: Mutex<RunTrace>,
 }
 
-/// Where chance comes from, by concern.
+/// Random streams, by concern.
 pub(crate) struct Streams {
     pub(crate) store: Dice,
+    pub(crate) disk: Dice,
     pub(crate) shared: Dice,
     pub(crate) log: Dice,
     pub(crate) network: Dice,
     pub(crate) nemesis: Dice,
 }
 
-/// What does not work, and until when.
+/// Active faults, and their end times.
 #[derive(Default)]
 struct Trouble {
-    away: BTreeMap<Part, Instant>,
+    away: BTreeMap<Dependency, Instant>,
     parted: Vec<(usize, usize, Instant)>,
-    /// Whether nothing goes wrong any more.
+    /// Whether fault injection has ended.
     is_over: bool,
 }
 
-/// What can be away.
+/// A dependency that can be unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum Dependency {
     Store,
-    /// The store answers, but takes only some of what it is asked.
+    /// The store answers, but throttles some requests.
     Throttled,
     Disk,
     Log,
     Shared,
 }
 
-/// How long a caller waits for another process, or for what it stands on.
+/// Timeout of a caller for another process or a dependency.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 impl World {
-    pub(crate) fn new(plan: Plan) -> Self {
+    pub(crate) fn new(plan: RunPlan) -> Self {
         let began = Instant::now();
         let clock = Arc::new(SkewedClock::new(began, 0));
         let ids = Arc::new(SequentialIds::default());
         let store = match plan.shape {
-            Shape::Node => MemoryStore::new(ids.clone()),
-            Shape::Fleet => MemoryStore::beside_a_log(ids.clone()),
+            RunShape::Node => MemoryStore::new(ids.clone()),
+            RunShape::Fleet => MemoryStore::beside_a_log(ids.clone()),
         };
         let stream = |concern| Dice::of(plan.seed, concern);
         let streams = Streams {
             store: stream("store"),
+            disk: stream("disk"),
             shared: stream("shared"),
             log: stream("log"),
             network: stream("network"),
             nemesis: stream("nemesis"),
         };
+        let journal = Mutex::new(Journal::new(plan.bug, &streams.disk));
         Self {
             plan,
             began,
@@ -92,41 +102,43 @@ impl World {
             store,
             streams,
             checks: Checks::default(),
-            directory: Directory::default(),
+            directory: ProcessDirectory::default(),
             committing: tokio::sync::Mutex::new(()),
+            journal,
+            writing: Notify::new(),
             memories: Mutex::default(),
             trouble: Mutex::default(),
             trace: Mutex::default(),
         }
     }
 
-    /// Whether a known bug is in.
+    /// Whether a known bug is injected.
     pub(crate) fn has(&self, bug: Bug) -> bool {
         self.plan.bug == Some(bug)
     }
 
-    /// How often calls fail on their own, now.
+    /// The current failure rates of calls.
     pub(crate) fn rates(&self) -> Rates {
         if self.trouble().is_over { Rates::default() } else { self.plan.rates.clone() }
     }
 
-    pub(crate) fn note(&self, actor: Actor, what: What) {
+    pub(crate) fn note(&self, actor: TraceActor, what: TraceEvent) {
         let at = self.began.elapsed();
-        self.trace().entries.push(Entry { at, actor, what });
+        self.trace().entries.push(TraceEntry { at, actor, what });
     }
 
-    /// Notes that a promise is broken.
+    /// Records a violation.
     pub(crate) fn violated(&self, invariant: Invariant, detail: String) {
         self.note_violation(invariant, detail.clone());
         self.checks.findings().violate(invariant, detail);
     }
 
-    /// Puts a violation into the trace, where somebody else counts it.
+    /// Adds a violation to the trace only; the caller has counted it.
     pub(crate) fn note_violation(&self, invariant: Invariant, detail: String) {
-        self.note(Actor::Checker, What::Violated { invariant, detail });
+        self.note(TraceActor::Checker, TraceEvent::Violated { invariant, detail });
     }
 
-    /// Notes one check of a promise.
+    /// Records one check of an invariant.
     pub(crate) fn check(&self, invariant: Invariant, holds: bool, detail: impl FnOnce() -> String) {
         self.checks.findings().checked(invariant, 1);
         if !holds {
@@ -134,23 +146,23 @@ impl World {
         }
     }
 
-    pub(crate) fn trace(&self) -> MutexGuard<'_, Trace> {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn trace(&self) -> MutexGuard<'_, RunTrace> {
+        lock(&self.trace)
     }
 
-    /// Has something be away for a while.
-    pub(crate) fn take_away(&self, part: Part, lasts: Duration) {
+    /// Makes a dependency unavailable for a while.
+    pub(crate) fn take_away(&self, part: Dependency, lasts: Duration) {
         let until = Instant::now() + lasts;
         let mut trouble = self.trouble();
         let away = trouble.away.entry(part).or_insert(until);
         *away = until.max(*away);
     }
 
-    pub(crate) fn is_away(&self, part: Part) -> bool {
+    pub(crate) fn is_away(&self, part: Dependency) -> bool {
         self.trouble().away.get(&part).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Has two processes not reach each other for a while.
+    /// Partitions two processes for a while.
     pub(crate) fn part(&self, one: usize, other: usize, lasts: Duration) {
         self.trouble().parted.push((one, other, Instant::now() + lasts));
     }
@@ -164,33 +176,32 @@ impl World {
         !self.trouble().parted.iter().any(parts)
     }
 
-    /// Lets things go wrong from here on.
+    /// Starts fault injection.
     pub(crate) fn begin(&self) {
         self.trouble().is_over = false;
     }
 
-    /// Repairs everything: from here on nothing goes wrong.
+    /// Repairs everything and ends fault injection.
     pub(crate) fn repair(&self) {
         *self.trouble() = Trouble { is_over: true, ..Trouble::default() };
     }
 
-    /// How long one way between two machines takes.
+    /// Waits for one network hop between two machines.
     pub(crate) async fn travel(&self) {
         let micros = self.streams.network.below(100, 3_000);
         sleep(Duration::from_micros(micros)).await;
     }
 
-    /// Asks something that processes stand on, and waits as long as that takes. What was asked for is done even if nobody
-    /// waits for the answer any more.
+    /// Calls a dependency, and waits for the answer. The call is executed even if the caller stops waiting.
     pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
-        process: &Arc<Process>,
+        process: &Arc<SimProcess>,
         work: impl Future<Output = T> + Send + 'static,
     ) -> T {
         process.runs().await;
         let (answer, answered) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
-            // Whoever asked may be dead.
+            // The caller may be dead.
             drop(answer.send(work.await));
         });
         let Ok(answer) = answered.await else { std::future::pending().await };
@@ -198,17 +209,21 @@ impl World {
         answer
     }
 
-    /// What a known bug has to remember.
+    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+        lock(&self.journal)
+    }
+
+    /// State of the injected bugs.
     pub(crate) fn memories(&self) -> MutexGuard<'_, Memories> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memories)
     }
 
     fn trouble(&self) -> MutexGuard<'_, Trouble> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.trouble)
     }
 }
 
-/// Waits until the patience of a caller is over.
+/// Waits until the caller's timeout.
 pub(crate) async fn until_deadline(began: Instant) {
     sleep_until(began + DEADLINE).await;
 }

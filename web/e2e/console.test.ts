@@ -3,7 +3,8 @@ import { after } from "node:test";
 
 import { chromium, type Page } from "playwright-core";
 
-import { operated, Person, barriers } from "./operator.js";
+import { barriers } from "./barriers.js";
+import { operated, Person } from "./operator.js";
 import { newPhone, PATIENCE_MS, picture, test } from "./world.js";
 
 const server = await operated();
@@ -38,7 +39,7 @@ async function lookFor(page: Page, text: string): Promise<void> {
   await page.getByRole("searchbox").press("Enter");
 }
 
-/** The whole of a view as people read it. */
+/** The full text of a view. */
 async function read(page: Page): Promise<string> {
   return (await page.locator("main").innerText()).replaceAll(/\s+/g, " ");
 }

@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 
+import type { Page } from "playwright-core";
+
 import { newPhone, openDirect, openRow, picture, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
+
+/** Waits for the title of the window, which follows the list. */
+async function hasTitle(page: Page, title: string): Promise<void> {
+  await page.waitForFunction((expected) => document.title === expected, title);
+}
 
 test("what is read on one device is read on the other", async () => {
   const [adasPhone, bobsPhone] = [newPhone(), newPhone()];
@@ -17,12 +24,12 @@ test("what is read on one device is read on the other", async () => {
 
   for (const page of [laptop, phone]) {
     await page.locator("[data-row] .badge", { hasText: "3 unread" }).waitFor();
-    assert.equal(await page.title(), "(3) Tidings");
+    await hasTitle(page, "(3) Tidings");
   }
   await openRow(laptop, "Ada");
   await sees(laptop, "three");
   await phone.locator("[data-row] .badge").waitFor({ state: "detached" });
-  assert.equal(await phone.title(), "Tidings");
+  await hasTitle(phone, "Tidings");
 });
 
 test("a device that is signed out from another one says so and keeps nothing", async () => {

@@ -14,7 +14,7 @@ import { browse, PATIENCE_MS, test } from "./world.js";
 // The runner starts tests in `web`.
 const ROOT = join(process.cwd(), "..");
 
-/** Something of the page between two fences: a file if it has a name, else commands. */
+/** A fenced block of the page: a file if it has a name, otherwise commands. */
 interface Block {
   language: string;
   file: string | undefined;
@@ -26,14 +26,17 @@ function blocks(markdown: string): Block[] {
   return [...fences].map(([, language = "", file, text = ""]) => ({ language, file, text }));
 }
 
-/** A port that nobody listens on. */
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+/** A free port that no other process takes before this test does: engines have those below, the system gives those above. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 30_000 + Math.floor(Math.random() * 2_000);
+    const isFree = await new Promise<boolean>((resolve) => {
+      const probe = createServer();
+      probe.once("error", () => resolve(false));
+      probe.listen(port, "127.0.0.1", () => probe.close(() => resolve(true)));
     });
-  });
+    if (isFree) return port;
+  }
 }
 
 async function answers(url: string): Promise<void> {
@@ -72,13 +75,13 @@ test("the shop of the getting-started page gives its users chat", async () => {
   const page = readFileSync(join(ROOT, "docs/getting-started.md"), "utf8");
   const commands: string[] = [];
   for (const { language, file, text } of blocks(page)) {
-    // The page has the addresses that everybody uses; a test takes free ones.
+    // The page uses the default addresses; a test uses free ones.
     const ours = text.replaceAll("127.0.0.1:8080", `127.0.0.1:${tidings}`).replaceAll(/\b3000\b/g, `${shop}`);
     if (file) writeFileSync(join(directory, file), ours);
     else if (language === "sh") commands.push(ours.trim());
   }
   assert.deepEqual(commands, [
-    "npm install tidings-client-0.1.0.tgz",
+    "npm install tidings-client-0.2.0.tgz",
     "node keys.mjs",
     "tidings serve --config tidings.toml",
     "node shop.mjs",
@@ -87,7 +90,7 @@ test("the shop of the getting-started page gives its users chat", async () => {
     execFileSync(program, flags, { cwd: directory, stdio: ["ignore", "ignore", "inherit"] });
   };
   run("npm", "pack", "--silent", "--prefix", ROOT, "--workspace", "clients/typescript", "--pack-destination", directory);
-  run("npm", "install", "--silent", "--offline", "tidings-client-0.1.0.tgz");
+  run("npm", "install", "--silent", "--offline", "tidings-client-0.2.0.tgz");
   run("node", "keys.mjs");
   let service = start(binary, "serve", "--config", "tidings.toml");
   await answers(`http://127.0.0.1:${tidings}/healthz`);

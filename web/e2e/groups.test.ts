@@ -50,7 +50,7 @@ test("a group from its first message to its last member", async () => {
   await ada.page.getByRole("button", { name: "Close", exact: true }).click();
   await ada.page.locator(".member", { hasText: "Cleo" }).waitFor();
   await openRow(cleo.page, "Book club");
-  await sees(cleo.page, "Welcome");
+  await sees(cleo.page, "Thank you");
   assert.deepEqual(await said(cleo.page), ["Welcome", "Thank you"], "new members read what was said before");
 
   await act(ada.page, "Bob", "Make an admin");

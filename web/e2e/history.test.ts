@@ -2,12 +2,28 @@ import assert from "node:assert/strict";
 
 import type { Page } from "playwright-core";
 
-import { hasStatus, newPhone, openDirect, openRow, picture, said, say, sees, signIn, test, world } from "./world.js";
+import {
+  hasStatus,
+  newPhone,
+  openDirect,
+  openRow,
+  PATIENCE_MS,
+  picture,
+  said,
+  say,
+  sees,
+  signIn,
+  test,
+  world,
+} from "./world.js";
 
 const { server, device } = await world();
 const COUNT = 300;
 
-/** Sends as somebody's program would, over REST: what the page shows does not depend on who wrote it. */
+/** Longest time to scroll through all of them, with the loads on the way. */
+const WALK_MS = 3 * PATIENCE_MS;
+
+/** Sends over REST: the page shows messages independently of their sender. */
 async function fill(phone: string, chatId: string): Promise<void> {
   const post = async (path: string, body: unknown, token?: string) => {
     const headers = { "Content-Type": "application/json", ...(token ? { Authorization: `Bearer ${token}` } : {}) };
@@ -35,12 +51,12 @@ async function fill(phone: string, chatId: string): Promise<void> {
   }
 }
 
-/** The numbers that stand on the page. */
+/** The numbers on the page. */
 async function numbers(page: Page): Promise<number[]> {
   return (await said(page)).map((text) => Number(text.split(":")[0]));
 }
 
-/** Where a message stands on the screen. */
+/** The position of a message on the screen. */
 function topOf(page: Page, number: number): Promise<number> {
   return page
     .locator(".bubble", { hasText: new RegExp(`^\\w+: ${number}:`) })
@@ -81,7 +97,7 @@ test("history scrolls in both directions without jumps and without doubles", asy
   };
 
   // Down to the newest, a screen at a time, watching one message in each step.
-  for (let steps = 0; !(await look()).includes(COUNT) && steps < 200; steps += 1) {
+  for (const until = Date.now() + WALK_MS; !(await look()).includes(COUNT) && Date.now() < until; ) {
     const before = await log.evaluate((element) => element.scrollTop);
     await bob.mouse.move(800, 450);
     await bob.mouse.wheel(0, 600);
@@ -100,9 +116,9 @@ test("history scrolls in both directions without jumps and without doubles", asy
   await bob.getByRole("button", { name: "Jump to the newest message" }).click();
   await bob.locator("[data-row] .badge").waitFor({ state: "detached" });
 
-  // Up again: whatever comes in above, the message at hand stays where it is.
+  // Up again: the observed message stays in place while older ones are loaded above.
   seen.clear();
-  for (let steps = 0; !(await look()).includes(1) && steps < 400; steps += 1) {
+  for (const until = Date.now() + WALK_MS; !(await look()).includes(1) && Date.now() < until; ) {
     const moved = await log.evaluate(async (element) => {
       const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
       const bubbles = () => [...element.querySelectorAll<HTMLElement>("[data-key]")];
@@ -121,7 +137,7 @@ test("history scrolls in both directions without jumps and without doubles", asy
   }
   assert.equal(seen.size, COUNT);
 
-  // What arrives meanwhile does not move the page; one press brings the newest.
+  // New messages do not move the page; one click scrolls to the newest.
   const stays = (await numbers(bob))[2] ?? 1;
   const before = await topOf(bob, stays);
   await say(ada, "301: new");
@@ -130,7 +146,7 @@ test("history scrolls in both directions without jumps and without doubles", asy
   await bob.getByRole("button", { name: "Jump to the newest message" }).click();
   await sees(bob, "301: new");
 
-  // One's own message leads to the end from wherever one was.
+  // Sending a message scrolls to the end.
   await log.evaluate((element) => (element.scrollTop -= 700));
   await bob.getByRole("button", { name: "Jump to the newest message" }).waitFor();
   await say(bob, "302: mine");

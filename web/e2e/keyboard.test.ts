@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 
+import type { Page } from "playwright-core";
+
 import { newPhone, openDirect, said, say, sees, signIn, test, world } from "./world.js";
 
 const { device } = await world();
+
+/** Waits until a field has the focus: keys that are pressed before go elsewhere. */
+async function focused(page: Page, label: string): Promise<void> {
+  await page.getByLabel(label).and(page.locator(":focus")).waitFor();
+}
 
 test("signing in, finding somebody and writing needs no mouse", async () => {
   const [adasPhone, bobsPhone, cleosPhone] = [newPhone(), newPhone(), newPhone()];
@@ -15,13 +22,12 @@ test("signing in, finding somebody and writing needs no mouse", async () => {
 
   const { page } = await device();
   const { keyboard } = page;
-  await page.getByLabel("Phone number").waitFor();
+  await focused(page, "Phone number");
   await keyboard.type(adasPhone);
   await keyboard.press("Enter");
   await page.locator("input.code-input:focus").waitFor();
   await keyboard.type("000000");
-  await page.getByLabel("Your name").waitFor();
-  await page.locator("input:focus").waitFor();
+  await focused(page, "Your name");
   await keyboard.type("Ada");
   await keyboard.press("Enter");
   await page.getByRole("heading", { name: "Chats", exact: true }).waitFor();
@@ -29,7 +35,7 @@ test("signing in, finding somebody and writing needs no mouse", async () => {
   for (const phone of [cleosPhone, bobsPhone]) {
     await page.getByRole("button", { name: "New chat" }).first().focus();
     await keyboard.press("Enter");
-    await page.getByLabel("Name or phone number").focus();
+    await page.locator("dialog[open] input:focus").waitFor();
     await keyboard.type(phone);
     await keyboard.press("Enter");
     await page.locator(".person").waitFor();
@@ -39,12 +45,12 @@ test("signing in, finding somebody and writing needs no mouse", async () => {
     await keyboard.press("Shift+Enter");
     await keyboard.type("second line");
     await keyboard.press("Enter");
-    await sees(page, "second line");
+    await sees(page, `to ${phone}`);
   }
   assert.deepEqual(await said(page), [`to ${bobsPhone}\nsecond line`]);
 
   await keyboard.press("Control+k");
-  await page.getByLabel("Find a chat by name").waitFor();
+  await focused(page, "Find a chat by name");
   await keyboard.type("cle");
   await keyboard.press("Enter");
   await page.locator(".chat-name", { hasText: "Cleo" }).waitFor();

@@ -19,7 +19,7 @@ async function chatting() {
   return { ada, bob };
 }
 
-/** Deletes what the page keeps beside the server, as somebody does who makes room. */
+/** Deletes the page's database, like a user who frees disk space. */
 async function forgetPage(page: Page): Promise<void> {
   await page.evaluate(
     () =>
@@ -50,7 +50,7 @@ test("what is written offline is sent once and in order when the network is back
 test("a page that is opened offline shows what it had, and sends later what is written then", async () => {
   const { ada, bob } = await chatting();
   await ada.page.evaluate(() => navigator.serviceWorker.ready);
-  // The worker takes over the page with its next load.
+  // The worker controls the page from its next load.
   await ada.page.reload();
   await sees(ada.page, "first");
   await ada.context.setOffline(true);
@@ -142,7 +142,7 @@ test("a device that knows nothing waits for the server, and goes on when it is b
   await page.evaluate(() => navigator.serviceWorker.ready);
   await page.reload();
   await page.getByRole("heading", { name: "Chats", exact: true }).waitFor();
-  // From a page of the same origin that keeps nothing: the chat page would open its database anew.
+  // From a page of the same origin without storage: the chat page would reopen its database.
   await page.goto(`${server.url}/docs`);
   await forgetPage(page);
   await server.kill();

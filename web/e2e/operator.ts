@@ -1,20 +1,17 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
-import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 
-import type { Page } from "playwright-core";
-
-/** A server process with an admin listener that is known, for whoever tests the console. */
+/** A server process with a known admin listener, for tests of the console. */
 export interface Operated {
   /** The public listener. */
   readonly url: string;
   /** The admin listener. */
   readonly adminUrl: string;
   readonly token: string;
-  /** Ends it and removes what it wrote. */
+  /** Stops it and removes its directory. */
   remove(): Promise<void>;
 }
 
@@ -23,13 +20,23 @@ export async function operated(): Promise<Operated> {
   const binary = process.env["TIDINGS_BIN"];
   if (!binary) throw new Error("TIDINGS_BIN is not set: give the path of the `tidings` binary to test");
   const directory = mkdtempSync(join(tmpdir(), "tidings-console-"));
-  const admin = `127.0.0.1:${await freePort()}`;
-  const flags = ["--data-dir", directory, "--listen", "127.0.0.1:0", "--admin-listen", admin];
-  const limits = ["OTP_REQUEST_PER_IP", "REST_READ", "REST_WRITE", "SEND_PER_CHAT", "SEND_PER_USER", "CONNECTIONS_NEW"];
+  const flags = ["--data-dir", directory, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+  const limits = [
+    "OTP_REQUEST_PER_IP",
+    "REST_READ",
+    "REST_WRITE",
+    "SEND_PER_CHAT",
+    "SEND_PER_USER",
+    "GROUPS_CREATED",
+    "MEMBERS_ADDED",
+    "CONNECTIONS_NEW",
+    "FRAMES_PER_CONNECTION",
+    "UNAUTHENTICATED_PER_IP",
+  ];
   const env = { ...process.env, ...Object.fromEntries(limits.map((name) => [`TIDINGS_LIMITS__${name}`, "0"])) };
   delete env["TIDINGS_BIN"];
-  const child = spawn(binary, ["serve", "--dev", ...flags], { env, stdio: ["ignore", "pipe", "inherit"] });
-  const url = await listening(child);
+  const child = spawn(binary, ["serve", "--dev", ...flags], { env, stdio: ["ignore", "pipe", "pipe"] });
+  const [url, admin] = await Promise.all([found(child, child.stdout, /listening on (http:\S+)/), adminAddress(child)]);
   const { token } = JSON.parse(readFileSync(join(directory, "admin.json"), "utf8")) as { token: string };
   const remove = async () => {
     const gone = new Promise((resolve) => child.once("exit", resolve));
@@ -39,28 +46,27 @@ export async function operated(): Promise<Operated> {
   return { url, adminUrl: `http://${admin}`, token, remove };
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address() as AddressInfo;
-      probe.close(() => resolve(port));
-    });
-  });
+/** The address of the admin listener, from the log. The log stays visible. */
+function adminAddress(child: ChildProcess): Promise<string> {
+  child.stderr?.pipe(process.stderr);
+  return found(child, child.stderr, /admin_address=(\S+)/);
 }
 
-function listening(child: ChildProcess): Promise<string> {
+/** Waits until the output of a process has a text, and returns its first group. */
+function found(child: ChildProcess, stream: Readable | null, text: RegExp): Promise<string> {
   return new Promise((resolve, reject) => {
     let output = "";
-    child.stdout?.on("data", (chunk: Buffer) => {
+    stream?.on("data", (chunk: Buffer) => {
       output += chunk.toString();
-      const said = /listening on (http:\S+)/.exec(output);
+      // The rest of an unfinished line may belong to the text.
+      const said = text.exec(output.slice(0, output.lastIndexOf("\n") + 1));
       if (said?.[1]) resolve(said[1]);
     });
     child.once("exit", (code) => reject(new Error(`the server has ended with ${code} before it listened`)));
   });
 }
 
-/** Somebody who is signed in, over REST alone. */
+/** A signed-in user, over REST only. */
 export class Person {
   private constructor(
     private readonly url: string,
@@ -94,7 +100,7 @@ export class Person {
     return (sent as { message_id: string }).message_id;
   }
 
-  /** Whether the session is good. */
+  /** Whether the session is valid. */
   async isSignedIn(): Promise<boolean> {
     const headers = { authorization: `Bearer ${this.token}` };
     return (await fetch(`${this.url}/api/v1/users/me`, { headers })).ok;
@@ -108,14 +114,4 @@ async function post(url: string, path: string, body: unknown, token?: string): P
   const answer = (await response.json()) as { data: unknown };
   if (!response.ok) throw new Error(`${path} answered ${response.status}: ${JSON.stringify(answer)}`);
   return answer.data;
-}
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** What a page does wrong by those who cannot see it or use no mouse, one line each. */
-export async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  type Violation = { id: string; nodes: { html: string }[] };
-  const violations = await page.evaluate<Violation[]>("axe.run().then((found) => found.violations)");
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
 }

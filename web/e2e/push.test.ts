@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 
 import { newPhone, PATIENCE_MS, signIn, test, world } from "./world.js";
 
-/** What a test knows of the service worker. */
+/** The globals of the service worker that the test uses. */
 interface WorkerScope {
   readonly registration: ServiceWorkerRegistration;
-  /** What it has shown: tag, title and body. */
+  /** The shown notifications: tag, title and body. */
   readonly shown: string[];
 }
 
@@ -35,7 +35,8 @@ test("what the server pushes while the page is closed is shown, one notification
   const direct = { chat_id: "chat_1", chat_type: "direct", sender_name: "Bob", preview: "one", unread_count: 1 };
   const group = { ...direct, chat_id: "chat_2", chat_type: "group", chat_name: "Book club", preview: "hello" };
   const { preview: _, ...encrypted } = { ...direct, chat_id: "chat_3" };
-  // What is on the screen is not asked for: while it was, notifications that had been there were now and then gone again.
+  // The test records calls instead of reading the shown notifications: reading them was flaky, because some
+  // disappeared.
   const [worker = await context.waitForEvent("serviceworker")] = context.serviceWorkers();
   await worker.evaluate(() => {
     const { registration, shown } = Object.assign(globalThis as unknown as WorkerScope, { shown: [] as string[] });
@@ -61,6 +62,6 @@ test("what the server pushes while the page is closed is shown, one notification
   while (shown.length < expected.length && Date.now() < deadline) {
     shown = await worker.evaluate(() => (globalThis as unknown as WorkerScope).shown);
   }
-  // A notification takes the place of the one before it with its tag.
+  // A notification replaces the previous one with its tag.
   assert.deepEqual(shown.toSorted(), expected);
 });

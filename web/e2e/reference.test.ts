@@ -1,27 +1,16 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 
 import type { Page } from "playwright-core";
 
+import { barriers } from "./barriers.js";
 import { picture, test, world } from "./world.js";
 
 const { device, server } = await world();
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** Opens the reference at a place in it. */
 async function open(page: Page, place: string): Promise<void> {
   await page.goto(`${server.url}/docs${place}`);
   await page.getByRole("heading", { level: 1 }).waitFor();
-}
-
-/** What is wrong with the page for people who cannot see it, or not well. */
-async function barriers(page: Page): Promise<string[]> {
-  await page.evaluate(axe);
-  const violations = await page.evaluate<{ id: string; nodes: { html: string }[] }[]>(
-    "axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)",
-  );
-  return violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
 }
 
 test("somebody looks for an operation, reads it and copies its command", async () => {
@@ -48,7 +37,11 @@ for (const [name, width, height, colorScheme, place] of [
   test(`${name} fits its screen and keeps nobody out`, async () => {
     const { page } = await device({ viewport: { width, height }, colorScheme });
     await open(page, place);
-    assert.ok(await page.locator(place).evaluate((section) => section.getBoundingClientRect().top < innerHeight / 2));
+    // The page scrolls after its sections are there.
+    await page.waitForFunction((selector) => {
+      const section = document.querySelector(selector);
+      return section !== null && section.getBoundingClientRect().top < innerHeight / 2;
+    }, place);
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0);
     assert.deepEqual(await barriers(page), []);
     await picture(page, name);

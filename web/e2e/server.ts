@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** A server process of a test's own, on a directory and a port that it keeps over restarts. */
+/** A server process for one test, on a directory and port that it keeps across restarts. */
 export class Server {
   private process: ChildProcess | undefined;
   private port = 0;
@@ -11,14 +11,14 @@ export class Server {
 
   private constructor() {}
 
-  /** Starts the binary of `TIDINGS_BIN` with limits that no test can run into. */
+  /** Starts the binary of `TIDINGS_BIN` with limits that no test can reach. */
   static async start(): Promise<Server> {
     const server = new Server();
     await server.start();
     return server;
   }
 
-  /** Where it listens. */
+  /** Its address. */
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
   }
@@ -37,7 +37,7 @@ export class Server {
     this.port = Number(new URL(address).port);
   }
 
-  /** Ends it as a power cut does. */
+  /** Kills it, like a power cut. */
   async kill(): Promise<void> {
     const child = this.process;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -46,7 +46,7 @@ export class Server {
     await gone;
   }
 
-  /** Ends it for good and removes what it wrote. */
+  /** Stops it and removes its directory. */
   async remove(): Promise<void> {
     await this.kill();
     rmSync(this.directory, { recursive: true, force: true });
@@ -57,6 +57,8 @@ const NO_LIMITS = Object.fromEntries(
   [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
+    "OTP_REQUEST_PER_COUNTRY",
+    "OTP_REQUEST_TOTAL",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",
@@ -66,10 +68,16 @@ const NO_LIMITS = Object.fromEntries(
     "SEND_PER_USER",
     "SYNC",
     "TYPING",
+    "FRAMES_PER_CONNECTION",
+    "GROUPS_CREATED",
+    "MEMBERS_ADDED",
+    "CHATS_PER_USER",
+    "MESSAGE_MIB",
+    "UNAUTHENTICATED_PER_IP",
   ].map((name) => [`TIDINGS_LIMITS__${name}`, "0"]),
 );
 
-/** The environment without what the server would take for its configuration. */
+/** The environment without variables that the server would read as its configuration. */
 export function foreign(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !name.startsWith("TIDINGS_")));
 }

@@ -16,8 +16,8 @@ test("two people chat, and each sees what became of their messages", async () =>
   await hasStatus(ada, "Hello, Bob", "delivered");
 
   const row = bob.locator("[data-row]").filter({ hasText: "Ada Lovelace" });
-  assert.equal(await row.locator(".row-preview").textContent(), "Hello, Bob");
-  assert.equal(await row.locator(".badge").textContent(), "1 unread");
+  await row.locator(".row-preview", { hasText: /^Hello, Bob$/ }).waitFor();
+  await row.locator(".badge", { hasText: /^1 unread$/ }).waitFor();
   await openRow(bob, "Ada Lovelace");
   await sees(bob, "Hello, Bob");
   await row.locator(".badge").waitFor({ state: "detached" });

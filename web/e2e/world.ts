@@ -5,10 +5,10 @@ import { chromium, type Browser, type BrowserContext, type BrowserContextOptions
 
 import { Server } from "./server.js";
 
-/** How long something may take to be seen. A machine under load is slow; a page that is wrong never shows it. */
+/** Timeout of an expectation. Generous, because a machine under load is slow; a wrong page never fulfils it. */
 export const PATIENCE_MS = 30_000;
 
-/** Longer than any test takes. What waits for ever fails by itself, and does not hold up the rest. */
+/** Longer than any test takes. A hanging test fails and does not block the others. */
 const TEST_TIMEOUT_MS = 300_000;
 
 const ARGS = [
@@ -25,7 +25,7 @@ const ARGS = [
 export interface World {
   readonly server: Server;
   readonly browser: Browser;
-  /** A browser profile of its own, which is a device of its own. */
+  /** A separate browser profile, which is a separate device. */
   device(options?: BrowserContextOptions): Promise<Device>;
 }
 
@@ -47,7 +47,7 @@ export async function browse(): Promise<Browser> {
   return browser;
 }
 
-/** Starts what a test file needs, and ends it after the last test. */
+/** Starts the server and the browser of a test file, and stops them after the last test. */
 export async function world(): Promise<World> {
   const server = await Server.start();
   after(() => server.remove());
@@ -70,7 +70,7 @@ export async function world(): Promise<World> {
 
 let lastPhone = 100;
 
-/** A phone number that nobody has yet. */
+/** An unused phone number. */
 export function newPhone(): string {
   lastPhone += 1;
   return `+1415555${String(lastPhone).padStart(4, "0")}`;
@@ -88,7 +88,7 @@ export async function signIn(page: Page, phone: string, name?: string): Promise<
   await page.getByRole("heading", { name: "Chats", exact: true }).waitFor();
 }
 
-/** Opens the direct chat with whoever has a phone number. */
+/** Opens the direct chat with the user of a phone number. */
 export async function openDirect(page: Page, phone: string): Promise<void> {
   await page.getByRole("button", { name: "New chat" }).first().click();
   await page.getByLabel("Name or phone number").fill(phone);
@@ -109,7 +109,7 @@ export async function say(page: Page, text: string): Promise<void> {
   await page.getByRole("button", { name: "Send" }).click();
 }
 
-/** What the open chat shows, from top to bottom. */
+/** The texts of the open chat, from top to bottom. */
 export function said(page: Page): Promise<string[]> {
   return page.locator(".bubble .text").allTextContents();
 }
@@ -124,7 +124,7 @@ export async function hasStatus(page: Page, text: string, status: string): Promi
   await page.locator(`.bubble[data-status="${status}"]`, { hasText: text }).first().waitFor();
 }
 
-/** Writes a picture for people to look at. */
+/** Saves a screenshot for manual review. */
 export async function picture(page: Page, name: string): Promise<void> {
   mkdirSync("screenshots", { recursive: true });
   await page.screenshot({ path: `screenshots/${name}.png` });

@@ -39,7 +39,7 @@ export function chat(given: Partial<ChatSummary> = {}): ChatSummary {
   };
 }
 
-/** The sequences of messages, in the order they stand. */
+/** The sequences of messages, in display order. */
 export function sequences(messages: readonly { sequence: number }[]): number[] {
   return messages.map(({ sequence }) => sequence);
 }

@@ -100,6 +100,19 @@ test("a group without a name is called after those in it", () => {
   assert.equal(chatName(chat({ type: "group", other_participants: [], member_count: 1 })), "Just you");
 });
 
-test("a badge stays short", () => {
-  assert.deepEqual([1, 999, 1000].map(badge), ["1", "999", "999+"]);
+test("a badge stays short, and says if there are more", () => {
+  const badges = [1, 999, 1000].map((unread_count) => badge({ unread_count }));
+  assert.deepEqual(badges, ["1", "999", "999+"]);
+  const more = [7, 1000].map((unread_count) => badge({ unread_count, unread_count_exact: false }));
+  assert.deepEqual(more, ["7+", "999+"]);
+});
+
+test("a count that is not exact stays so until this device can count", () => {
+  const before = inboxOf(chat({ head_sequence: 1200, my_read_sequence: 0, unread_count: 1000, unread_count_exact: false }));
+  const pushed = withPush(before, message(1201), ADA);
+  assert.equal(pushed.get(CHAT)?.unread_count_exact, false);
+  assert.equal(withRead(pushed, CHAT, 50, undefined).get(CHAT)?.unread_count_exact, false);
+  const counted = withRead(pushed, CHAT, 1199, 2).get(CHAT);
+  assert.deepEqual([counted?.unread_count, counted?.unread_count_exact], [2, true]);
+  assert.equal(withRead(pushed, CHAT, 1201, undefined).get(CHAT)?.unread_count_exact, true);
 });

@@ -4,7 +4,7 @@ import { beforeEach, test } from "node:test";
 import { drafts } from "../src/client/local/drafts.js";
 import { journal } from "../src/client/local/journal.js";
 
-/** The browser's storage as far as these two use it: what is set are its own keys. */
+/** A minimal `localStorage`: its entries are its own properties. */
 class Kept {
   getItem(key: string): string | null {
     return Object.getOwnPropertyDescriptor(this, key)?.value ?? null;

@@ -4,26 +4,26 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use xtask::Program;
+use programs::Program;
 
-use crate::provide;
+use crate::{provide, scratch};
 
-/// One call of cargo, of npm, of a program of the cache, or of one of ours that the tests were built with.
-pub(crate) struct Step {
+/// One call of cargo, npm, a cached program, or a workspace binary that was built with the tests.
+pub(crate) struct CheckStep {
     name: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
     environment: &'static [(&'static str, &'static str)],
-    /// What provides it with what the toolchain does not bring.
+    /// Installs the programs that the step needs and the toolchain lacks.
     needs: &'static [fn() -> anyhow::Result<()>],
 }
 
-impl Step {
+impl CheckStep {
     const fn new(name: &'static str, arguments: &'static [&'static str]) -> Self {
         Self { name, program: "cargo", arguments, environment: &[], needs: &[] }
     }
 
-    /// For what is written in TypeScript.
+    /// A step for the TypeScript packages.
     const fn npm(name: &'static str, arguments: &'static [&'static str]) -> Self {
         Self { program: NPM, needs: &[provide::node_packages], ..Self::new(name, arguments) }
     }
@@ -33,47 +33,55 @@ const NPM: &str = "npm";
 const SIMULATOR: &str = "tidings-sim";
 const CARGO_DENY: &str = "cargo-deny";
 
-/// The facts about the tree, which are tests of this crate.
-pub(crate) const TIDY: Step = Step {
+/// The checks of the source tree, which are tests of this crate.
+pub(crate) const TIDY: CheckStep = CheckStep {
     needs: &[provide::nextest, provide::promtool],
-    ..Step::new("tidy", &["nextest", "run", "--package", "xtask"])
+    ..CheckStep::new("tidy", &["nextest", "run", "--package", "xtask"])
 };
 
 /// The whole check, the quickest to fail first.
-pub(crate) const ALL: [Step; 11] = [
-    Step::new("format", &["fmt", "--all", "--check"]),
-    // Without the advisories, whose database is on the internet: `cargo xtask audit` asks it.
-    Step {
+pub(crate) const ALL: [CheckStep; 12] = [
+    CheckStep::new("format", &["fmt", "--all", "--check"]),
+    // Without advisories, because their database is on the internet: `cargo xtask audit` checks them.
+    CheckStep {
         program: CARGO_DENY,
         needs: &[provide::cargo_deny],
-        ..Step::new("supply chain", &["--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
+        ..CheckStep::new(
+            "supply chain",
+            &["--locked", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"],
+        )
     },
-    Step::npm("types", &["run", "check", "--workspaces"]),
-    Step::npm("pages", &["run", "check:pages"]),
-    Step {
+    CheckStep::npm("types", &["run", "check", "--workspaces"]),
+    CheckStep::npm("pages", &["run", "check:pages"]),
+    CheckStep {
         needs: &[provide::build_tools],
-        ..Step::new("clippy", &["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+        ..CheckStep::new(
+            "clippy",
+            &["clippy", "--workspace", "--all-targets", "--all-features", "--", "--deny", "warnings"],
+        )
     },
-    Step {
+    CheckStep {
         environment: &[("RUSTDOCFLAGS", "--deny warnings")],
-        ..Step::new("docs", &["doc", "--workspace", "--no-deps"])
+        ..CheckStep::new("docs", &["doc", "--workspace", "--all-features", "--no-deps"])
     },
-    // All of the workspace at once, tidy too: of a part of it cargo would build much anew, for fewer features.
-    Step {
+    // Newcomers build the default features: one machine, without the engines of a fleet.
+    CheckStep::new("default features", &["clippy", "--package", "tidings", "--", "--deny", "warnings"]),
+    // The whole workspace at once, tidy too: for a part of it cargo would rebuild much with fewer features.
+    CheckStep {
         needs: &[provide::nextest, provide::promtool, provide::all_programs],
-        ..Step::new("tests", &["nextest", "run", "--workspace"])
+        ..CheckStep::new("tests", &["nextest", "run", "--workspace", "--all-features"])
     },
-    Step::npm("units of the clients", &["test", "--workspaces"]),
-    Step {
+    CheckStep::npm("units of the clients", &["test", "--workspaces"]),
+    CheckStep {
         needs: &[provide::node_packages, provide::chromium],
-        ..Step::npm("clients and pages", &["run", "test:server", "--workspaces"])
+        ..CheckStep::npm("clients and pages", &["run", "test:server", "--workspaces"])
     },
-    // As the tests were built, for the same reason.
-    Step { program: SIMULATOR, ..Step::new("simulation", &["--seeds", "1000", "--fresh", "100"]) },
-    Step::new("doc tests", &["test", "--doc", "--workspace"]),
+    // The binary that was built with the tests, for the same reason.
+    CheckStep { program: SIMULATOR, ..CheckStep::new("simulation", &["--seeds", "1000", "--fresh", "100"]) },
+    CheckStep::new("doc tests", &["test", "--doc", "--workspace", "--all-features"]),
 ];
 
-/// Runs the simulator as people ask for it.
+/// Runs the simulator with the given arguments.
 pub(crate) fn simulate(arguments: &[&str]) -> anyhow::Result<()> {
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--package", "tidings-sim", "--"])
@@ -81,14 +89,18 @@ pub(crate) fn simulate(arguments: &[&str]) -> anyhow::Result<()> {
         .current_dir(xtask::workspace_root())
         .status()
         .context("the simulator could not be started")?;
-    ensure!(status.success(), "the simulator has found something, or could not be run");
+    ensure!(status.success(), "the simulator found a violation, or could not run");
     Ok(())
 }
 
 /// Runs steps in order and stops at the first that fails.
-pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
+pub(crate) fn run(steps: &[CheckStep]) -> anyhow::Result<()> {
     let began = Instant::now();
-    // Cargo puts all of ours beside each other.
+    let in_memory = scratch::directory();
+    if let Some(in_memory) = &in_memory {
+        println!("==> temporary files are in memory: {}", in_memory.path().display());
+    }
+    // Cargo puts all binaries of the workspace into one directory.
     let ours = |name| Ok::<_, io::Error>(env::current_exe()?.with_file_name(name));
     for step in steps {
         for provide in step.needs {
@@ -104,12 +116,15 @@ pub(crate) fn run(steps: &[Step]) -> anyhow::Result<()> {
         };
         let mut command = Command::new(program);
         if step.program == NPM {
-            // These tests run the binary that those of cargo have built.
+            // These tests run the binary that the cargo tests have built.
             command.env("TIDINGS_BIN", ours("tidings")?);
+        }
+        if let Some(in_memory) = &in_memory {
+            command.env("TMPDIR", in_memory.path());
         }
         let status = command
             .args(step.arguments)
-            // What is built here is built once: state for the next build would be gigabytes that nobody reads.
+            // Each build here runs once: incremental state would be gigabytes without a use.
             .env("CARGO_INCREMENTAL", "0")
             .envs(step.environment.iter().copied())
             .current_dir(xtask::workspace_root())

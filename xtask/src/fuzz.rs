@@ -1,37 +1,37 @@
-//! Runs the properties of damaged input for as long as somebody likes.
+//! Runs the property tests of damaged input for a given time.
 //!
-//! They are the same that CI runs with a few hundred cases each: all tests in modules called `fuzz`.
+//! CI runs the same tests with a few hundred cases each: all tests in modules called `fuzz`.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail, ensure};
 
-/// Something that reads what others wrote.
-struct Target {
+/// A parser of external input.
+struct FuzzTarget {
     name: &'static str,
-    /// Whose modules called `fuzz` try it.
+    /// The package with its `fuzz` modules.
     package: &'static str,
 }
 
-const TARGETS: [Target; 8] = [
-    Target { name: "frames", package: "tidings-protocol" },
-    Target { name: "requests", package: "tidings-chats" },
-    Target { name: "tokens", package: "tidings-auth" },
-    Target { name: "records", package: "tidings-embedded" },
-    Target { name: "log", package: "tidings-kafka" },
-    Target { name: "envelopes", package: "tidings-redis" },
-    Target { name: "calls", package: "tidings-rpc" },
-    Target { name: "exports", package: "tidings-server" },
+const TARGETS: [FuzzTarget; 8] = [
+    FuzzTarget { name: "frames", package: "tidings-protocol" },
+    FuzzTarget { name: "requests", package: "tidings-chats" },
+    FuzzTarget { name: "tokens", package: "tidings-auth" },
+    FuzzTarget { name: "records", package: "tidings-embedded" },
+    FuzzTarget { name: "log", package: "tidings-kafka" },
+    FuzzTarget { name: "envelopes", package: "tidings-redis" },
+    FuzzTarget { name: "calls", package: "tidings-rpc" },
+    FuzzTarget { name: "exports", package: "tidings-server" },
 ];
 
-/// How long one round of a target is to take.
+/// Target duration of one round.
 const ROUND: Duration = Duration::from_secs(20);
 /// Cases of each property in the first round of a target.
 const CASES_MIN: u32 = 1_000;
 const CASES_MAX: u32 = 10_000_000;
 
-/// Fuzzes all targets in turn, or the one that is named, until the time is over or something is found.
+/// Fuzzes all targets in turn, or only the named ones, until the time is over or a test fails.
 pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let (minutes, targets) = parse(arguments)?;
     for target in &targets {
@@ -54,21 +54,21 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
             }
         }
     }
-    println!("nothing was found");
+    println!("no failure was found");
     Ok(())
 }
 
-fn parse(arguments: &[&str]) -> anyhow::Result<(u64, Vec<&'static Target>)> {
+fn parse(arguments: &[&str]) -> anyhow::Result<(u64, Vec<&'static FuzzTarget>)> {
     let (minutes, names) = match arguments {
         ["--minutes", minutes, names @ ..] => {
-            (minutes.parse().with_context(|| format!("`{minutes}` is no number of minutes"))?, names)
+            (minutes.parse().with_context(|| format!("`{minutes}` is not a number of minutes"))?, names)
         }
         names => (1, names),
     };
     let named = |name: &&str| {
         let all = TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
         let target = TARGETS.iter().find(|target| target.name == *name);
-        target.with_context(|| format!("`{name}` is none of what can be fuzzed: {all}"))
+        target.with_context(|| format!("`{name}` is not a fuzz target: {all}"))
     };
     let targets = match names {
         [] => TARGETS.iter().collect(),
@@ -77,13 +77,13 @@ fn parse(arguments: &[&str]) -> anyhow::Result<(u64, Vec<&'static Target>)> {
     Ok((minutes, targets))
 }
 
-/// Runs one round. What it finds it prints, with the command that finds it again.
-fn fuzz(target: &Target, cases: u32, seed: u64) -> anyhow::Result<()> {
+/// Runs one round. On a failure it prints the output and the command that reproduces it.
+fn fuzz(target: &FuzzTarget, cases: u32, seed: u64) -> anyhow::Result<()> {
     let arguments = ["test", "--quiet", "--tests", "--package", target.package, "fuzz::"];
     let environment = [
         ("PROPTEST_CASES", cases.to_string()),
         ("PROPTEST_RNG_SEED", seed.to_string()),
-        // What was found is for a test of its own, and not for a file of numbers beside the source.
+        // A failure becomes a test of its own, not a file of seeds next to the source.
         ("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true".to_owned()),
     ];
     let mut command = Command::new("cargo");
@@ -102,7 +102,7 @@ fn call(arguments: &[&str]) -> anyhow::Result<bool> {
     Ok(status.context("cargo could not be started")?.success())
 }
 
-/// A seed that no round before had.
+/// A new seed for each round.
 fn seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_of_everything_is_what_nobody_has_to_ask_for() {
+    fn the_default_is_one_minute_of_all_targets() {
         let names = |arguments: &[&str]| {
             let (minutes, targets) = parse(arguments).unwrap();
             (minutes, targets.iter().map(|target| target.name).collect::<Vec<_>>())
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(names(&["--minutes", "30", "records", "log"]), (30, vec!["records", "log"]));
         let all = "frames, requests, tokens, records, log, envelopes, calls, exports";
         let error = parse(&["recods"]).err().unwrap();
-        assert_eq!(error.to_string(), format!("`recods` is none of what can be fuzzed: {all}"));
-        assert_eq!(parse(&["--minutes", "x"]).err().unwrap().to_string(), "`x` is no number of minutes");
+        assert_eq!(error.to_string(), format!("`recods` is not a fuzz target: {all}"));
+        assert_eq!(parse(&["--minutes", "x"]).err().unwrap().to_string(), "`x` is not a number of minutes");
     }
 }

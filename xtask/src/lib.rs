@@ -1,12 +1,9 @@
-//! What the checks share: the tree, the programs that tests run, and the requirements that tests name.
+//! Shared parts of the checks: the source tree, and the requirements that tests name.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-mod programs;
 pub mod spec;
-
-pub use programs::{Program, cache, find_in_path};
 
 /// The directory of the root manifest.
 pub fn workspace_root() -> PathBuf {
@@ -14,12 +11,12 @@ pub fn workspace_root() -> PathBuf {
     manifest_dir.parent().expect("xtask is a directory of the workspace").to_owned()
 }
 
-/// Where cargo puts what it builds of this tree.
+/// The target directory of this tree.
 pub fn target_directory() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from)
 }
 
-/// All files of the tree whose names end with `suffix`, in order; nothing that was built or fetched.
+/// All files of the tree with this suffix, in order, without build output and fetched packages.
 pub fn files(root: &Path, suffix: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![];
     let mut directories = vec![root.to_owned()];

@@ -1,7 +1,7 @@
 //! `cargo xtask profile WORKLOAD [--seconds N]`: where the server's time goes, stage by stage.
 //!
-//! It runs the workload on the release binary, samples the server's stacks by `perf`, and gives each sample to the stage
-//! whose code is the innermost in it. A stage then costs its share of the server's CPU time, divided by what was done.
+//! It runs the workload on the release binary and samples the server's stacks with `perf`. Each sample belongs to the
+//! innermost function with a stage. The cost of a stage is its share of the server's CPU time per operation.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -12,16 +12,16 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
-/// Samples in a second, of each thread that runs. No round number: what the server does is.
+/// Samples per second of each running thread. Not a round number, to avoid lockstep with the server's timers.
 const SAMPLES_PER_SECOND: &str = "499";
-/// How long a load may take to sign its users up.
+/// Timeout for a load to start its server.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 /// The load warms up before it measures.
 const WARMUP: Duration = Duration::from_secs(4);
 
-/// The stages in the order of a message's way, and parts of the names of functions that are theirs alone. Of a stack the
-/// innermost function that has a stage decides.
+/// The stages in the order in which a message passes them, with substrings that identify their functions. The innermost
+/// function of a stack that has a stage decides.
 const STAGES: [(&str, &[&str]); 15] = [
     (
         "read a socket",
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
             bail!("usage: cargo xtask profile WORKLOAD [--seconds N]; the workloads are those of `tidings load --help`")
         }
     };
-    ensure!(xtask::find_in_path("perf").is_some(), "`perf` is missing; Debian has it in the package `linux-perf`");
+    ensure!(programs::find_in_path("perf").is_some(), "`perf` is missing; Debian has it in the package `linux-perf`");
     let built = Command::new("cargo").args(["build", "--release", "--bin", "tidings"]).status()?;
     ensure!(built.success(), "the release binary does not build");
     let directory = tempfile::tempdir_in(xtask::target_directory())?;
@@ -109,11 +109,11 @@ pub(crate) fn run(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The server that a load has started, once it is there.
+/// The process id of the server that a load has started; waits for it.
 fn server_of(load: &Child) -> anyhow::Result<u32> {
     let children = format!("/proc/{0}/task/{0}/children", load.id());
     for _ in 0..START_TIMEOUT.as_millis() / POLL.as_millis() {
-        // Each thread of the load may have started it.
+        // Any thread of the load may have started it.
         let threads = std::fs::read_dir(format!("/proc/{}/task", load.id()))?;
         for thread in threads.flatten() {
             let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
@@ -126,7 +126,7 @@ fn server_of(load: &Child) -> anyhow::Result<u32> {
     bail!("the load has started no server ({children})")
 }
 
-/// Microseconds of the server's CPU for each thing done, by the first figure of a report.
+/// Server CPU microseconds per operation, by the first figure of a report.
 fn micros_each(report: &Value) -> anyhow::Result<f64> {
     let rate = report["figures"][0]["value"].as_f64().context("the report has no figure")?;
     let seconds = report["seconds"].as_f64().context("the report has no duration")?;
@@ -134,7 +134,7 @@ fn micros_each(report: &Value) -> anyhow::Result<f64> {
     Ok(cpu_seconds * 1e6 / (rate * seconds))
 }
 
-/// How many samples each stage has. A sample is a line with the name of its thread, a line for each function from the
+/// The number of samples of each stage. A sample is a line with the name of its thread, a line for each function from the
 /// innermost outwards, and an empty line.
 fn attribute(script: impl Iterator<Item = String>) -> BTreeMap<&'static str, usize> {
     let mut stages = BTreeMap::new();

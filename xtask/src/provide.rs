@@ -1,6 +1,6 @@
-//! Provides what a check needs and the toolchain does not bring.
+//! Installs the programs that a check needs and the toolchain lacks.
 //!
-//! What is said on the way goes to the standard error: the standard output of `cargo xtask engines` is for scripts.
+//! Progress goes to the standard error: the standard output of `cargo xtask engines` is for scripts.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -10,59 +10,59 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use xtask::Program;
+use programs::Program;
 
-/// What building our dependencies takes: a question to each program, and the package that has it on Debian. `librdkafka` is
-/// C and C++, and the OpenSSL that goes into it is configured by Perl, with modules that a minimal Perl lacks.
+/// Build tools of our dependencies: each program, arguments that probe it, and its Debian package. `librdkafka` is C and
+/// C++, and Perl configures the OpenSSL in it, with modules that a minimal Perl lacks.
 const BUILD_TOOLS: [(&str, &[&str], &str); 3] = [
     ("c++", &["--version"], "g++"),
     ("make", &["--version"], "make"),
     ("perl", &["-MFindBin", "-MIPC::Cmd", "-e", "1"], "perl"),
 ];
 
-/// As shipped, these take many minutes of a processor to build, tansu half an hour. We want them soon rather than fast.
+/// With their release profile these take many CPU minutes to build, tansu half an hour. A quick build matters more here.
 const QUICK_PROFILE: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_LTO", "off")];
 
 const NO_CACHE: &str = "neither XDG_CACHE_HOME nor HOME says where to keep programs";
 
-/// Where the programs that are written in Python begin.
+/// Entry points of the Python programs.
 const CFN_LINT: &str = "from cfnlint.runner import main; main()";
 const KUBERNETES_VALIDATE: &str = "from kubernetes_validate.__main__ import main; main()";
 const SCHEMATHESIS: &str = "from schemathesis.cli import schemathesis; schemathesis()";
 
-/// Provides the compilers that our dependencies take.
+/// Installs the compilers that our dependencies need.
 pub(crate) fn build_tools() -> anyhow::Result<()> {
     let missing = BUILD_TOOLS.iter().filter(|(program, arguments, _)| !answers(program, arguments));
     apt_install(&missing.map(|(_, _, package)| *package).collect::<Vec<_>>())
 }
 
-/// Provides `cargo nextest`.
+/// Installs `cargo nextest`.
 pub(crate) fn nextest() -> anyhow::Result<()> {
     if answers("cargo", &["nextest", "--version"]) {
         return Ok(());
     }
-    eprintln!("==> cargo-nextest is not there and will be installed");
+    eprintln!("==> installing cargo-nextest");
     call(Command::new("cargo").args(["install", "--locked", "cargo-nextest"]))
 }
 
-/// Provides the packages of the TypeScript parts, as their lock file has them.
+/// Installs the packages of the TypeScript parts, as locked.
 pub(crate) fn node_packages() -> anyhow::Result<()> {
     if !answers("npm", &["--version"]) {
         apt_install(&["nodejs", "npm"])?;
     }
     let root = xtask::workspace_root();
-    // What npm has installed it notes down, and leaves out of the note what is of other systems.
+    // npm writes this file after an installation. It omits packages for other platforms, so compare times, not contents.
     let installed = root.join("node_modules/.package-lock.json").metadata().and_then(|note| note.modified());
     let locked = root.join("package-lock.json").metadata()?.modified()?;
     if installed.is_ok_and(|installed| installed >= locked) {
         return Ok(());
     }
-    eprintln!("==> the packages of package-lock.json will be installed");
+    eprintln!("==> installing the packages of package-lock.json");
     call(Command::new("npm").arg("ci").current_dir(root))
 }
 
-/// Provides the browser that drives the pages.
+/// Installs the browser for the tests of the pages.
 pub(crate) fn chromium() -> anyhow::Result<()> {
     if answers("chromium", &["--version"]) {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn chromium() -> anyhow::Result<()> {
     apt_install(&["chromium"])
 }
 
-/// Provides a program, and says where it is.
+/// Installs a program if needed, and returns its path.
 pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
     if let Some(path) = program.find() {
         return Ok(path);
@@ -95,23 +95,24 @@ pub(crate) fn program(program: Program) -> anyhow::Result<PathBuf> {
             into_cache(program, |version, root| python(program, KUBERNETES_VALIDATE, version, root))?;
         }
         Program::SystemdAnalyze => apt_install(&["systemd"])?,
+        Program::Strace => apt_install(&["strace"])?,
     }
     program.find().with_context(|| format!("{} is not where it was installed", program.name()))
 }
 
-/// Provides all programs that tests run.
+/// Installs all programs that tests run.
 pub(crate) fn all_programs() -> anyhow::Result<()> {
     Program::ALL.into_iter().try_for_each(|each| program(each).map(drop))
 }
 
-/// Provides `cargo-deny`.
+/// Installs `cargo-deny`.
 pub(crate) fn cargo_deny() -> anyhow::Result<()> {
     program(Program::CargoDeny).map(drop)
 }
 
-/// Provides the binary of a commit of ours as it is shipped, and says where it is.
+/// Builds the release binary of a commit of this repository if needed, and returns its path.
 pub(crate) fn tidings_of(commit: &str) -> anyhow::Result<PathBuf> {
-    let directory = xtask::cache().context(NO_CACHE)?.join(format!("tidings-release-{commit}"));
+    let directory = programs::cache().context(NO_CACHE)?.join(format!("tidings-release-{commit}"));
     fill(&directory, "tidings", |root| build_commit(commit, root, &["build", "--locked", "--release"], "release"))?;
     Ok(directory.join("bin").join("tidings"))
 }
@@ -122,14 +123,14 @@ fn into_cache(program: Program, install: impl FnOnce(&str, &Path) -> anyhow::Res
     fill(&program.directory().context(NO_CACHE)?, program.name(), |root| {
         install(version, root)?;
         let path = root.join("bin").join(program.name());
-        // One that is a command of cargo's has no version of its own.
+        // A cargo subcommand does not take `--version` itself.
         let question = if program == Program::CargoCyclonedx { "--help" } else { "--version" };
         ensure!(answers(&path, &[question]), "`{}` was installed and does not run", path.display());
         Ok(())
     })
 }
 
-/// Fills a directory of the cache, which holds a program of this name, wholly or not at all, whoever else is at it.
+/// Fills a cache directory with a program of this name, atomically and under a lock.
 fn fill(directory: &Path, name: &str, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let cache = directory.parent().expect("it is a directory of the cache");
     fs::create_dir_all(cache).with_context(|| format!("the cache `{}` cannot be made", cache.display()))?;
@@ -138,7 +139,7 @@ fn fill(directory: &Path, name: &str, install: impl FnOnce(&Path) -> anyhow::Res
     if directory.join("bin").join(name).is_file() {
         return Ok(());
     }
-    eprintln!("==> `{}` is not there and will be filled, once, which takes minutes", directory.display());
+    eprintln!("==> filling `{}`, which takes minutes and happens once", directory.display());
     let partial = directory.with_added_extension("partial");
     for leftover in [&partial, directory] {
         remove(leftover)?;
@@ -152,7 +153,7 @@ fn cargo_install(package: &[&str], root: &Path) -> anyhow::Result<()> {
     let mut install = Command::new("cargo");
     install.args(["install", "--locked"]).args(package).envs(QUICK_PROFILE);
     install.arg("--root").arg(root).arg("--target-dir").arg(&target);
-    // Away from the settings of our own tree.
+    // Outside the tree, so that its cargo settings do not apply.
     install.current_dir(root.parent().expect("it is a directory of the cache"));
     call(&mut install)?;
     remove(&target)
@@ -169,8 +170,7 @@ fn python(program: Program, main: &str, version: &str, root: &Path) -> anyhow::R
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     call(pip.arg(format!("{}=={version}", program.name())))?;
     let script = bin.join(program.name());
-    // The script that `pip` makes names the directory that the venv was made in, and so would not survive the move to where
-    // it belongs.
+    // The script that `pip` writes contains the path of the venv, so it would break when `fill` renames the directory.
     fs::write(&script, format!("#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -c '{main}' \"$@\"\n"))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     Ok(())
@@ -192,7 +192,7 @@ fn chart_render(root: &Path) -> anyhow::Result<()> {
     remove(&cache)
 }
 
-/// Builds the release before this one as tests want it.
+/// Builds the previous release for tests.
 fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
     let tree = xtask::workspace_root();
     let is_there = answers("git", &["-C", &tree.to_string_lossy(), "cat-file", "-e", &format!("{commit}^{{commit}}")]);
@@ -201,12 +201,12 @@ fn previous_tidings(commit: &str, root: &Path) -> anyhow::Result<()> {
         "commit {commit}, the release before this one, is not in this clone, which may be shallow; fetch it with \
          `git fetch --unshallow`, or `git fetch origin {commit}`"
     );
-    // A test of it is built as well, because what it stands on is then built as for ours.
+    // Building a test as well enables the same dependency features as in this tree, so cargo reuses its builds.
     build_commit(commit, root, &["test", "--locked", "--workspace", "--no-run", "--test", "readme"], "debug")
 }
 
-/// Builds a commit of this repository, away from the tree, among what was built of the tree: most of it is the same. What
-/// is put over our own `tidings` there is put back by the next build.
+/// Builds a commit of this repository outside the tree, in the tree's target directory, because most dependencies are the
+/// same. The build replaces the tree's `tidings` binary there until the next build of the tree.
 fn build_commit(commit: &str, root: &Path, build: &[&str], profile: &str) -> anyhow::Result<()> {
     let tree = xtask::workspace_root();
     let (source, archive) = (root.join("source"), root.join("source.tar"));
@@ -224,7 +224,7 @@ fn build_commit(commit: &str, root: &Path, build: &[&str], profile: &str) -> any
     remove(&source)
 }
 
-/// Provides what checks alert rules.
+/// Installs `promtool`, which checks alert rules.
 pub(crate) fn promtool() -> anyhow::Result<()> {
     if answers("promtool", &["--version"]) {
         return Ok(());
@@ -235,11 +235,11 @@ pub(crate) fn promtool() -> anyhow::Result<()> {
 /// Installs a package that brings a service with it.
 fn apt_install_service(package: &str) -> anyhow::Result<()> {
     apt_install(&[package])?;
-    // The package may start a server of its own. Tests start theirs, and this machine had none before. Where nothing starts
-    // services there is none to stop.
+    // The package may start a server, which tests do not need and this machine did not have. On a machine without an init
+    // system there is none to stop.
     for (program, arguments) in [("service", [package, "stop"]), ("update-rc.d", [package, "disable"])] {
         if !answers(program, &arguments) {
-            eprintln!("==> `{program} {}` did not work; tests do not mind", arguments.join(" "));
+            eprintln!("==> `{program} {}` failed; tests do not need it", arguments.join(" "));
         }
     }
     Ok(())
@@ -249,7 +249,7 @@ fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     if packages.is_empty() {
         return Ok(());
     }
-    eprintln!("==> {} will be installed, which takes root and a Debian", packages.join(", "));
+    eprintln!("==> installing {}, which requires root on Debian", packages.join(", "));
     call(Command::new("apt-get").arg("update"))?;
     let mut install = Command::new("apt-get");
     install.args(["install", "--yes", "--no-install-recommends"]).args(packages);

@@ -1,4 +1,4 @@
-//! Which requirements of the specification some test names, and which none does.
+//! Reports which requirements of the specification have tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ const ADR_010_VECTORS: [&str; 11] = [
     "split_brain_prevented_by_conn_id_uniqueness",
 ];
 
-/// Something that the specification promises. A test names it by beginning with its id, `g2_…`, or with its name.
+/// A requirement of the specification. The name of its test begins with its id, `g2_…`, or with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Requirement {
     Guarantee(u32),
@@ -39,7 +39,7 @@ impl Requirement {
         guarantees.chain(scenarios).chain(ADR_010_VECTORS.map(Self::Adr010Vector))
     }
 
-    /// What the name of a function begins with, if it is a requirement.
+    /// The requirement that the name of a function begins with.
     fn named_by(function: &str) -> Option<Self> {
         let number = |rest: &str| rest.split('_').next().and_then(|digits| digits.parse().ok());
         if let Some(rest) = function.strip_prefix("adr_004_scenario_") {
@@ -60,13 +60,13 @@ impl Requirement {
     }
 }
 
-/// A line for each requirement: how many tests name it, or that none does.
+/// A line for each requirement with the number of tests that name it.
 ///
 /// # Errors
 /// If a source file cannot be read.
 pub fn report(root: &Path) -> io::Result<String> {
     let mut counts: BTreeMap<Requirement, usize> = BTreeMap::new();
-    // Our own tests speak of such names without keeping the promise.
+    // Tests of xtask contain such names without testing the requirement.
     let ours = root.join("xtask");
     for file in crate::files(root, ".rs")?.into_iter().filter(|file| !file.starts_with(&ours)) {
         for requirement in functions(&fs::read_to_string(file)?).filter_map(Requirement::named_by) {
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_requirement_is_named_by_what_a_function_begins_with() {
         let source = "\
-            pub async fn g2_a_retry(stores: Stores) {\n\
+            pub async fn g2_a_retry(stores: ContractStores) {\n\
             fn g11_gone() {}\n\
             fn adr_004_scenario_7_counter_missing() {}\n\
             async fn stale_routing_entry_is_harmless() {}\n\

@@ -1,33 +1,33 @@
-//! What is known of our dependencies: their holes, and their names.
+//! Audits the dependencies for known vulnerabilities, and lists them.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use xtask::Program;
+use programs::Program;
 
 use crate::provide;
 
-/// The list of what is in the binary, as `cargo-cyclonedx` names it.
+/// The dependency list of the binary, as `cargo-cyclonedx` names it.
 const BINARY_LIST: &str = "bins/tidings/tidings_bin.cdx.json";
-/// What it lists besides, because they are binaries of the workspace too.
+/// Further lists that it writes, for the other binaries of the workspace.
 const OTHER_LISTS: [&str; 2] = ["sim/tidings-sim_bin.cdx.json", "xtask/xtask_bin.cdx.json"];
 
-/// Asks the databases of known holes about everything that we stand on. They are on the internet; the whole check,
-/// which has to work without, leaves this out.
+/// Checks all dependencies against the vulnerability databases. They are on the internet; the whole check must work
+/// offline, so it does not include this.
 pub(crate) fn audit() -> anyhow::Result<()> {
     let root = xtask::workspace_root();
     let mut deny = Command::new(provide::program(Program::CargoDeny)?);
     deny.args(["--locked", "check", "advisories"]).current_dir(&root);
     let mut npm = Command::new("npm");
-    // Pages are built from packages that npm takes to be for development alone.
+    // The pages are built from packages that npm counts as development dependencies, so those are included.
     npm.args(["audit"]).current_dir(&root);
     let outcomes = [("RustSec", &mut deny), ("npm", &mut npm)].map(|(database, command)| {
         println!("==> {database}: {command:?}");
         let status = command.status().with_context(|| format!("`{command:?}` could not be started"))?;
         if !status.success() {
-            eprintln!("==> {database}: a known hole, or no way to its database; the lines above say which");
+            eprintln!("==> {database}: a known vulnerability, or the database is unreachable; see the lines above");
         }
         anyhow::Ok(status.success())
     });
@@ -36,7 +36,7 @@ pub(crate) fn audit() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes down, in CycloneDX, what is in the binary and what is in its pages.
+/// Writes the dependencies of the binary and of its pages as CycloneDX.
 pub(crate) fn sbom() -> anyhow::Result<()> {
     let root = xtask::workspace_root();
     let directory = root.join("target/sbom");

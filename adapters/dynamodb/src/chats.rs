@@ -8,22 +8,25 @@ use domain::{
     Sequence, Timestamp, UserId, Watermarks, decide,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup, StoreError};
+use ports::{
+    ChatReader, ChatWriter, CreatedChat, InboxSelection, InboxSelector, InboxStart, NewDirectChat, NewGroup, StoreError,
+};
 
 use crate::DynamoStore;
 use crate::blocks;
-use crate::db::{self, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};
-use crate::item::{Item, Key, Row, item, number, seconds, text};
-use crate::messages::{counter_sequence, new_counter};
+use crate::db::{self, CONCURRENCY_MAX, PartitionQuery, TRANSACTION_ITEMS_MAX};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, seconds, text};
+use crate::messages::{counter_activity, counter_sequence, new_counter};
 use crate::outbox::change_write;
 use crate::schema::Table;
 use crate::watermarks::watermarks_item;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Members whose rows are written in one transaction, at the most: two items for each, and room for what goes with
-/// them.
+/// Limit of members written in one transaction: two items for each, and room for the other items.
 const MEMBERS_MAX: usize = (TRANSACTION_ITEMS_MAX - 8) / 2;
-/// On a row that was written before its chat: it is good once the chat is there.
+/// Limit of counter rows in memory while the positions of an inbox are read.
+const INBOX_PART: usize = 1000;
+/// Marks a row that was written before its chat; it becomes valid once the chat exists.
 pub(crate) const OPENING: &str = "opening";
 
 #[async_trait]
@@ -33,13 +36,13 @@ impl ChatReader for DynamoStore {
     }
 
     async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError> {
-        let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::one(Table::Chats, chat_id)).collect();
+        let keys: Vec<_> = chat_ids.iter().map(|chat_id| ItemKey::one(Table::Chats, chat_id)).collect();
         let items = self.db().get_many(&keys).await?;
         items.into_iter().map(|item| item.map(|item| read_chat(&item)).transpose()).collect()
     }
 
     async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError> {
-        let Some(item) = self.db().get(&Key::of(Table::ChatMemberships, chat_id, user_id)).await? else {
+        let Some(item) = self.db().get(&ItemKey::of(Table::ChatMemberships, chat_id, user_id)).await? else {
             return Ok(None);
         };
         if item.contains_key(OPENING) && self.versioned(chat_id).await?.is_none() {
@@ -58,22 +61,61 @@ impl ChatReader for DynamoStore {
     }
 
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError> {
-        let own = Query { attributes: &["chat_id"], ..Query::partition(Table::DeliveryState, user_id) };
-        let items = self.db().query(&own, usize::MAX).await?;
-        let chat_id = |item: &Item| Row { table: Table::DeliveryState, item }.parsed("chat_id");
-        let chat_ids: Vec<ChatId> = items.iter().map(chat_id).collect::<Result<_, _>>()?;
-        let keys: Vec<_> = chat_ids.iter().map(|chat_id| Key::of(Table::ChatMemberships, chat_id, user_id)).collect();
-        let places = self.db().get_many(&keys).await?;
-        // Who has left between the two reads has no place.
-        let found: Vec<_> = chat_ids.into_iter().zip(places).filter_map(|(id, place)| Some((id, place?))).collect();
+        let chat_ids = self.listed_chats(user_id).await?;
+        let places = self.memberships_in(user_id, &chat_ids).await?;
+        // A user who left between the two reads has no membership.
+        Ok(chat_ids.into_iter().zip(places).filter_map(|(chat_id, member)| Some((chat_id, member?))).collect())
+    }
 
-        let opening = found.iter().filter(|(_, place)| place.contains_key(OPENING)).map(|(chat_id, _)| *chat_id);
-        let opening: Vec<ChatId> = opening.collect();
+    async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
+        let keys: Vec<_> =
+            chat_ids.iter().map(|chat_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id)).collect();
+        let places = self.db().get_many(&keys).await?;
+        let is_opening = |place: &DynamoItem| place.contains_key(OPENING);
+        let opening = chat_ids.iter().zip(&places).filter(|(_, place)| place.as_ref().is_some_and(is_opening));
+        let opening: Vec<ChatId> = opening.map(|(chat_id, _)| *chat_id).collect();
         let there = self.chats(&opening).await?;
         let missing = opening.into_iter().zip(there).filter(|(_, chat)| chat.is_none()).map(|(chat_id, _)| chat_id);
         let missing: HashSet<ChatId> = missing.collect();
-        let opened = found.into_iter().filter(|(chat_id, _)| !missing.contains(chat_id));
-        opened.map(|(chat_id, place)| Ok((chat_id, read_member(&place)?))).collect()
+        let opened = chat_ids.iter().zip(places).map(|(id, place)| place.filter(|_| !missing.contains(id)));
+        opened.map(|place| place.map(|place| read_member(&place)).transpose()).collect()
+    }
+
+    async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
+        let own =
+            PartitionQuery { attributes: &["chat_id"], ..PartitionQuery::partition(Table::DeliveryState, user_id) };
+        Ok(self.db().query(&own, max).await?.len())
+    }
+
+    async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
+        let item = self.db().get(&pair_key(pair)).await?;
+        item.map(|item| ItemReader { table: Table::DirectChats, item: &item }.parsed("chat_id")).transpose()
+    }
+
+    async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
+        let chat_ids = self.listed_chats(user_id).await?;
+        let mut selector = InboxSelector::new(start, count);
+        for part in chat_ids.chunks(INBOX_PART) {
+            let keys: Vec<_> = part.iter().map(|chat_id| ItemKey::one(Table::ChatCounters, chat_id)).collect();
+            let counters = self.db().get_many(&keys).await?;
+            let activities = counters.iter().map(|counter| counter.as_ref().map(counter_activity).transpose());
+            let activities: Vec<_> = activities.collect::<Result<_, _>>()?;
+            let unknown = part.iter().zip(&activities).filter(|(_, activity)| activity.is_none());
+            let unknown: Vec<ChatId> = unknown.map(|(chat_id, _)| *chat_id).collect();
+            // The counter row is lost, or the chat is being created and does not exist yet.
+            for chat in self.chats(&unknown).await?.into_iter().flatten() {
+                selector.add(chat.created_at, chat.chat_id);
+            }
+            let known = part.iter().zip(activities).filter_map(|(chat_id, activity)| Some((*chat_id, activity?)));
+            known.for_each(|(chat_id, activity)| selector.add(activity, chat_id));
+        }
+        Ok(selector.finish())
+    }
+
+    async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        let key = |(chat_id, user_id): &(ChatId, UserId)| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+        let places = self.db().get_many(&chats.iter().map(key).collect::<Vec<_>>()).await?;
+        Ok(places.iter().map(|place| place.as_ref().and_then(blocks::kept_away).is_some()).collect())
     }
 }
 
@@ -86,7 +128,7 @@ impl ChatWriter for DynamoStore {
         let events = self.events(&opening, chat.created_at);
         db::undisturbed(|| async {
             if let Some(item) = self.db().get(&pair).await? {
-                let chat_id = Row { table: Table::DirectChats, item: &item }.parsed("chat_id")?;
+                let chat_id = ItemReader { table: Table::DirectChats, item: &item }.parsed("chat_id")?;
                 // The two are written together and never deleted.
                 let (chat, _) = self.versioned(chat_id).await?.ok_or_else(|| missing_chat(chat_id))?;
                 return Ok(Some(Ok(CreatedChat::Existing(chat))));
@@ -98,8 +140,9 @@ impl ChatWriter for DynamoStore {
                 let members = member_changes(&opening.members).map(|member| open_place(chat.chat_id, member, None));
                 let mut writes: Vec<_> = members.flatten().collect();
                 writes.extend(open_chat(&opening.chat, &events));
-                writes.push(Write::create(pair.clone(), item([("chat_id", Some(text(chat.chat_id)))])));
-                // A block of this moment demands that there is no chat, as this demands that there is no block.
+                writes.push(Write::create(pair.clone(), pair_item(chat.chat_id)));
+                // A concurrent block requires that there is no chat, and this requires that there is no block, so one
+                // of the two fails.
                 writes.extend(block_keys.iter().cloned().map(Write::check_absent));
                 writes
             };
@@ -120,8 +163,8 @@ impl ChatWriter for DynamoStore {
                 return Ok(Some(CreatedChat::Existing(chat)));
             }
             let members: Vec<&Member> = member_changes(&opening.members).collect();
-            // What does not fit one transaction goes before it, and nobody sees it until the chat is there. Whoever
-            // dies half-way leaves rows that say nothing, and is finished by the next try of the same request.
+            // Rows that do not fit into one transaction are written before it, and are invisible until the chat exists.
+            // A crash in between leaves rows without effect, and a retry of the same request completes them.
             let (last, before) = match members.len().checked_sub(MEMBERS_MAX) {
                 None => (&members[..], &[][..]),
                 Some(before) => (&members[before..], &members[..before]),
@@ -153,28 +196,42 @@ impl ChatWriter for DynamoStore {
     ) -> Result<Result<ChatChange, ChatRefusal>, StoreError> {
         let command = &command;
         db::undisturbed(|| async move {
-            // Every change moves the version of its chat. So the rows that are read behind it are those of that
-            // version, or the write under it fails.
+            // Every change increments the version of its chat. So the rows that are read after it belong to that
+            // version, or the conditional write fails.
             let Some((chat, version)) = self.versioned(chat_id).await? else {
                 return Ok(Some(Err(ChatRefusal::ChatNotFound)));
             };
-            let place = |user_id| Key::of(Table::ChatMemberships, chat_id, user_id);
-            let keys = [place(actor), place(command.target().unwrap_or(actor)), Key::one(Table::ChatCounters, chat_id)];
+            let place = |user_id| ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+            let keys =
+                [place(actor), place(command.target().unwrap_or(actor)), ItemKey::one(Table::ChatCounters, chat_id)];
             let items = self.db().get_many(&keys).await?;
             let [actor, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
+            let is_update = matches!(command, ChatCommand::Update(_));
+            let block = actor.as_ref().filter(|_| is_update).and_then(blocks::kept_away);
             let actor = actor.map(|item| read_member(&item)).transpose()?;
             let target = target.filter(|_| command.target().is_some()).map(|item| read_member(&item)).transpose()?;
             let change = match decide(&chat, actor.as_ref(), target.as_ref(), command, now) {
                 Ok(change) => change,
                 Err(refusal) => return Ok(Some(Err(refusal))),
             };
+            if let Some(block) = block {
+                return Ok(Some(Err(block.of_settings())));
+            }
             let head = match &counter {
                 Some(counter) => counter_sequence(counter)?,
                 None => self.last_sequence(chat_id).await?,
             };
             let events = self.events(&change, now);
             let rewrite = Rewrite { before: &chat, version, head, counted: counter.is_some(), change: &change };
-            let transacted = self.db().transact(|| rewrite.writes(&events)).await?;
+            let writes = || {
+                let mut writes = rewrite.writes(&events);
+                // A concurrent block changes this row and not the version of the chat.
+                if is_update && chat.chat_type == ChatType::Direct {
+                    writes.push(blocks::unless_kept_away(Write::check(keys[0].clone())));
+                }
+                writes
+            };
+            let transacted = self.db().transact(writes).await?;
             if transacted.is_committed() && !events.is_empty() {
                 self.tell_of_change(chat_id);
             }
@@ -187,22 +244,31 @@ impl ChatWriter for DynamoStore {
 impl DynamoStore {
     /// A chat and its version.
     pub(crate) async fn versioned(&self, chat_id: ChatId) -> Result<Option<(Chat, u64)>, StoreError> {
-        let Some(item) = self.db().get(&Key::one(Table::Chats, chat_id)).await? else { return Ok(None) };
-        let version = Row { table: Table::Chats, item: &item }.number("version")?;
+        let Some(item) = self.db().get(&ItemKey::one(Table::Chats, chat_id)).await? else { return Ok(None) };
+        let version = ItemReader { table: Table::Chats, item: &item }.number("version")?;
         Ok(Some((read_chat(&item)?, version)))
     }
 
     async fn first_members_of(&self, chat_id: ChatId, count: usize) -> Result<Vec<Member>, StoreError> {
-        let query = Query::partition(Table::ChatMemberships, chat_id);
+        let query = PartitionQuery::partition(Table::ChatMemberships, chat_id);
         let mut items = self.db().query(&query, count).await?;
         if items.iter().any(|item| item.contains_key(OPENING)) {
             if self.versioned(chat_id).await?.is_none() {
                 return Ok(vec![]);
             }
-            // The chat may have been opened between the two reads; by now all its members are there.
+            // The chat may have been created between the two reads; by now all its members are written.
             items = self.db().query(&query, count).await?;
         }
         items.iter().map(read_member).collect()
+    }
+
+    /// The chats of a user, including those that are being created.
+    async fn listed_chats(&self, user_id: UserId) -> Result<Vec<ChatId>, StoreError> {
+        let own =
+            PartitionQuery { attributes: &["chat_id"], ..PartitionQuery::partition(Table::DeliveryState, user_id) };
+        let items = self.db().query(&own, usize::MAX).await?;
+        let chat_id = |item: &DynamoItem| ItemReader { table: Table::DeliveryState, item }.parsed("chat_id");
+        items.iter().map(chat_id).collect()
     }
 
     /// The events of a change, with new ids.
@@ -213,12 +279,12 @@ impl DynamoStore {
     }
 }
 
-/// A decided change of a chat, and what it was decided from.
+/// A decided change of a chat, and the state that it was decided from.
 struct Rewrite<'a> {
     before: &'a Chat,
     version: u64,
     head: Sequence,
-    /// Whether the counter row is there.
+    /// Whether the counter row exists.
     counted: bool,
     change: &'a ChatChange,
 }
@@ -227,22 +293,22 @@ impl Rewrite<'_> {
     fn writes(&self, events: &[Event]) -> Vec<Write> {
         let (chat, next) = (&self.change.chat, self.version + 1);
         let mut writes = vec![
-            Write::put(Key::one(Table::Chats, chat.chat_id), chat_item(chat, next))
+            Write::put(ItemKey::one(Table::Chats, chat.chat_id), chat_item(chat, next))
                 .when(Condition::Equals("version", number(self.version))),
         ];
-        let counter = Key::one(Table::ChatCounters, chat.chat_id);
-        // A lost counter row stays lost: a new one would begin at 0, and sequences repeat.
+        let counter = ItemKey::one(Table::ChatCounters, chat.chat_id);
+        // A lost counter row is not recreated: a new one would start at 0 and repeat sequences.
         if self.counted && chat.message_ttl != self.before.message_ttl {
-            let ttl = Change::Set("message_ttl", chat.message_ttl.map(seconds));
+            let ttl = AttributeChange::Set("message_ttl", chat.message_ttl.map(seconds));
             writes.push(Write::update(counter, vec![ttl]).if_there());
         } else if self.counted && self.change.members.iter().any(|member| matches!(member, MemberChange::Added(_))) {
-            // A new member starts at the head of this very moment.
+            // A new member starts at the current head.
             let head = Condition::Equals("sequence_counter", number(self.head.0));
             writes.push(Write::check(counter).when(head));
         }
         for member in &self.change.members {
-            let place = |user_id| Key::of(Table::ChatMemberships, chat.chat_id, user_id);
-            let state = |user_id| Key::of(Table::DeliveryState, user_id, chat.chat_id);
+            let place = |user_id| ItemKey::of(Table::ChatMemberships, chat.chat_id, user_id);
+            let state = |user_id| ItemKey::of(Table::DeliveryState, user_id, chat.chat_id);
             match member {
                 MemberChange::Added(member) => {
                     writes.push(Write::create(place(member.user_id), member_item(member, None)));
@@ -262,28 +328,28 @@ impl Rewrite<'_> {
     }
 }
 
-/// The place of a member in a chat that is being opened, from both ends.
+/// The membership of a member in a chat that is being created, and the member's watermarks.
 fn open_place(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -> [Write; 2] {
-    let place = Key::of(Table::ChatMemberships, chat_id, member.user_id);
-    let state = Key::of(Table::DeliveryState, member.user_id, chat_id);
+    let place = ItemKey::of(Table::ChatMemberships, chat_id, member.user_id);
+    let state = ItemKey::of(Table::DeliveryState, member.user_id, chat_id);
     [
         Write::put(place, member_item(member, opening)),
         Write::put(state, watermarks_item(Watermarks::at(Sequence::ZERO))),
     ]
 }
 
-/// Places in a group that is still to come. Once it is there none is written: a late try must not bring back a member
-/// who was removed since.
+/// Memberships of a group that is being created. They require that the chat does not exist yet: a late attempt must not
+/// restore a member who was removed since.
 fn open_part(chat_id: ChatId, members: &[&Member]) -> Vec<Write> {
     let places = members.iter().flat_map(|member| open_place(chat_id, member, Some(OPENING)));
-    places.chain([Write::check_absent(Key::one(Table::Chats, chat_id))]).collect()
+    places.chain([Write::check_absent(ItemKey::one(Table::Chats, chat_id))]).collect()
 }
 
-/// The chat itself, its counter row at 0, and its events.
+/// The chat, its counter row at 0, and its events.
 fn open_chat(chat: &Chat, events: &[Event]) -> Vec<Write> {
     let mut writes = vec![
-        Write::create(Key::one(Table::Chats, chat.chat_id), chat_item(chat, 1)),
-        Write::create(Key::one(Table::ChatCounters, chat.chat_id), new_counter(chat)),
+        Write::create(ItemKey::one(Table::Chats, chat.chat_id), chat_item(chat, 1)),
+        Write::create(ItemKey::one(Table::ChatCounters, chat.chat_id), new_counter(chat)),
     ];
     writes.extend(events.iter().enumerate().filter_map(|(n, event)| change_write(event, 1, n)));
     writes
@@ -296,9 +362,21 @@ fn member_changes(members: &[MemberChange]) -> impl Iterator<Item = &Member> {
     })
 }
 
-pub(crate) fn pair_key(pair: DirectPair) -> Key {
+pub(crate) fn pair_key(pair: DirectPair) -> ItemKey {
     let [one, other] = pair.users();
-    Key::one(Table::DirectChats, format_args!("{one}#{other}"))
+    ItemKey::one(Table::DirectChats, format_args!("{one}#{other}"))
+}
+
+pub(crate) fn pair_item(chat_id: ChatId) -> DynamoItem {
+    item([("chat_id", Some(text(chat_id)))])
+}
+
+/// The pair of an item, and its chat.
+pub(crate) fn read_pair(item: &DynamoItem) -> Result<(DirectPair, ChatId), StoreError> {
+    let row = ItemReader { table: Table::DirectChats, item };
+    let (one, other) = row.text("pair")?.split_once('#').unwrap_or_default();
+    let pair = one.parse().ok().zip(other.parse().ok()).and_then(|(one, other)| DirectPair::new(one, other));
+    Ok((pair.ok_or_else(|| row.unreadable("its key is not a pair of users"))?, row.parsed("chat_id")?))
 }
 
 fn missing_chat(chat_id: ChatId) -> StoreError {
@@ -306,7 +384,7 @@ fn missing_chat(chat_id: ChatId) -> StoreError {
     StoreError::Corrupt { table: Table::DirectChats.name(), source }
 }
 
-pub(crate) fn chat_item(chat: &Chat, version: u64) -> Item {
+pub(crate) fn chat_item(chat: &Chat, version: u64) -> DynamoItem {
     item([
         ("chat_type", Some(text(chat_type_text(chat.chat_type)))),
         ("name", chat.name.as_ref().map(|name| text(name.as_str()))),
@@ -319,8 +397,8 @@ pub(crate) fn chat_item(chat: &Chat, version: u64) -> Item {
     ])
 }
 
-pub(crate) fn read_chat(item: &Item) -> Result<Chat, StoreError> {
-    let row = Row { table: Table::Chats, item };
+pub(crate) fn read_chat(item: &DynamoItem) -> Result<Chat, StoreError> {
+    let row = ItemReader { table: Table::Chats, item };
     Ok(Chat {
         chat_id: row.parsed("chat_id")?,
         chat_type: read_chat_type(row)?,
@@ -333,7 +411,7 @@ pub(crate) fn read_chat(item: &Item) -> Result<Chat, StoreError> {
     })
 }
 
-pub(crate) fn member_item(member: &Member, opening: Option<&'static str>) -> Item {
+pub(crate) fn member_item(member: &Member, opening: Option<&'static str>) -> DynamoItem {
     let mut item = item([
         ("role", Some(text(role_text(member.role)))),
         ("joined_at", Some(text(member.joined_at))),
@@ -343,18 +421,18 @@ pub(crate) fn member_item(member: &Member, opening: Option<&'static str>) -> Ite
     item
 }
 
-/// What is changed about a member who is there. What else the row says, of blocks, stays.
-fn updated_member(member: &Member) -> Vec<Change> {
+/// The attributes of an existing member that change. Other attributes, such as block marks, stay.
+fn updated_member(member: &Member) -> Vec<AttributeChange> {
     vec![
-        Change::Set("role", Some(text(role_text(member.role)))),
-        Change::Set("muted_until", member.muted_until.map(text)),
-        // The chat is open by now.
-        Change::Set(OPENING, None),
+        AttributeChange::Set("role", Some(text(role_text(member.role)))),
+        AttributeChange::Set("muted_until", member.muted_until.map(text)),
+        // The chat exists by now.
+        AttributeChange::Set(OPENING, None),
     ]
 }
 
-pub(crate) fn read_member(item: &Item) -> Result<Member, StoreError> {
-    let row = Row { table: Table::ChatMemberships, item };
+pub(crate) fn read_member(item: &DynamoItem) -> Result<Member, StoreError> {
+    let row = ItemReader { table: Table::ChatMemberships, item };
     Ok(Member {
         user_id: row.parsed("user_id")?,
         role: read_role(row)?,
@@ -363,22 +441,22 @@ pub(crate) fn read_member(item: &Item) -> Result<Member, StoreError> {
     })
 }
 
-pub(crate) fn chat_type_text(chat_type: ChatType) -> &'static str {
+fn chat_type_text(chat_type: ChatType) -> &'static str {
     match chat_type {
         ChatType::Direct => "direct",
         ChatType::Group => "group",
     }
 }
 
-pub(crate) fn read_chat_type(row: Row<'_>) -> Result<ChatType, StoreError> {
+fn read_chat_type(row: ItemReader<'_>) -> Result<ChatType, StoreError> {
     match row.text("chat_type")? {
         "direct" => Ok(ChatType::Direct),
         "group" => Ok(ChatType::Group),
-        other => Err(row.unreadable(format!("`{other}` is no chat type"))),
+        other => Err(row.unreadable(format!("`{other}` is not a chat type"))),
     }
 }
 
-pub(crate) fn role_text(role: Role) -> &'static str {
+fn role_text(role: Role) -> &'static str {
     match role {
         Role::Member => "member",
         Role::Admin => "admin",
@@ -386,12 +464,12 @@ pub(crate) fn role_text(role: Role) -> &'static str {
     }
 }
 
-pub(crate) fn read_role(row: Row<'_>) -> Result<Role, StoreError> {
+fn read_role(row: ItemReader<'_>) -> Result<Role, StoreError> {
     match row.text("role")? {
         "member" => Ok(Role::Member),
         "admin" => Ok(Role::Admin),
         "owner" => Ok(Role::Owner),
-        other => Err(row.unreadable(format!("`{other}` is no role"))),
+        other => Err(row.unreadable(format!("`{other}` is not a role"))),
     }
 }
 
@@ -400,7 +478,7 @@ mod tests {
     use ports::WatermarkStore;
 
     use super::*;
-    use crate::testing::Server;
+    use crate::testing::DynamoServer;
 
     fn user(n: u16) -> UserId {
         let mut bytes = [7; 16];
@@ -420,10 +498,10 @@ mod tests {
 
     #[tokio::test]
     async fn members_of_a_group_that_was_never_opened_are_none() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (store, group) = (server.store(), group(100));
         let member = Member::new(user(1), Role::Member, group.created_at);
-        // As whoever opens a large group and dies half-way leaves it.
+        // The state after a crash in the middle of creating a large group.
         let half = store.db().transact(|| open_place(group.chat_id, &member, Some(OPENING)).into()).await.unwrap();
         assert!(half.is_committed());
 
@@ -435,7 +513,7 @@ mod tests {
             store.advance(user(1), group.chat_id, domain::WatermarkKind::Read, Sequence::ZERO).await.unwrap();
         assert_eq!(advanced, domain::Advance::ChatNotFound);
 
-        // The next try of the same request finishes it.
+        // A retry of the same request completes it.
         assert!(matches!(store.create_group(group.clone()).await.unwrap(), CreatedChat::New(_)));
         let members = store.members(group.chat_id).await.unwrap();
         assert_eq!(
@@ -448,12 +526,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_late_part_of_an_opening_brings_no_removed_member_back() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (store, group) = (server.store(), group(100));
         store.create_group(group.clone()).await.unwrap();
         let remove = ChatCommand::RemoveMember { user_id: user(1) };
         store.apply(group.chat_id, user(0), remove, Timestamp::from_millis(8)).await.unwrap().unwrap();
-        // Another try looked for the chat before it was there, and comes to its rows only now.
+        // Another attempt checked for the chat before it existed, and writes its rows only now.
         let member = Member::new(user(1), Role::Member, group.created_at);
         let late = store.db().transact(|| open_part(group.chat_id, &[&member])).await.unwrap();
         assert!(!late.is_committed());
@@ -462,7 +540,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_decided_from_an_earlier_version_is_not_written() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (store, group) = (server.store(), group(1));
         store.create_group(group.clone()).await.unwrap();
         let (before, version) = store.versioned(group.chat_id).await.unwrap().unwrap();
@@ -481,9 +559,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_chat_we_cannot_read_is_an_error_that_names_its_table() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let chat_id = ChatId::from_bytes([1; 16]);
-        server.put(Key::one(Table::Chats, chat_id), item([("version", Some(number(1)))])).await;
+        server.put(ItemKey::one(Table::Chats, chat_id), item([("version", Some(number(1)))])).await;
         let error = server.store().chat(chat_id).await.unwrap_err();
         assert_eq!(error.to_string(), "a stored record of `chats` is unreadable");
     }

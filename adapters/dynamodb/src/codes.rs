@@ -1,11 +1,11 @@
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use domain::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode, Timestamp};
+use domain::{CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode, Timestamp};
 use ports::{CodeStore, PhoneKey, StoreError};
 
 use crate::DynamoStore;
 use crate::db;
-use crate::item::{Item, Key, Row, bytes, hex, item, number, text, ttl};
+use crate::item::{DynamoItem, ItemKey, ItemReader, bytes, hex, item, number, text, ttl};
 use crate::schema::{TTL, Table};
 use crate::write::{Condition, Write};
 
@@ -15,14 +15,20 @@ impl CodeStore for DynamoStore {
         self.change_code(phone, |code| code.issue(issued.clone())).await
     }
 
-    async fn attempt(&self, phone: PhoneKey, digest: CodeDigest, now: Timestamp) -> Result<CodeAttempt, StoreError> {
+    async fn attempt(
+        &self,
+        phone: PhoneKey,
+        digest: CodeDigest,
+        device: CodeDevice,
+        now: Timestamp,
+    ) -> Result<CodeAttempt, StoreError> {
         let matches = |stored: &CodeDigest| verify_slices_are_equal(stored, &digest).is_ok();
-        self.change_code(phone, |code| code.attempt(matches, now)).await
+        self.change_code(phone, |code| code.attempt(matches, device, now)).await
     }
 }
 
 impl DynamoStore {
-    /// Changes what is kept for a phone, as if nobody else did.
+    /// Changes the code of a phone atomically.
     async fn change_code<T>(&self, phone: PhoneKey, change: impl Fn(&mut OneTimeCode) -> T) -> Result<T, StoreError> {
         let (key, change) = (&code_key(phone), &change);
         db::undisturbed(|| async move {
@@ -45,13 +51,13 @@ impl DynamoStore {
     }
 }
 
-fn code_key(phone: PhoneKey) -> Key {
-    Key::one(Table::OneTimeCodes, hex(&phone))
+fn code_key(phone: PhoneKey) -> ItemKey {
+    ItemKey::one(Table::OneTimeCodes, hex(&phone))
 }
 
-/// A code that says nothing any more is left to the service to delete, from `now` on: deleted at once it would let the
-/// next one begin with the same version, and a slow try of this one would be counted there.
-fn code_item(code: &OneTimeCode, version: u64, now: Timestamp) -> Item {
+/// An obsolete code is left to expire by TTL from `now` on. If it were deleted at once, the next code would start with
+/// the same version, and a slow attempt at this code would count there.
+fn code_item(code: &OneTimeCode, version: u64, now: Timestamp) -> DynamoItem {
     let pending = code.pending.as_ref();
     item([
         ("digest", pending.map(|pending| bytes(&pending.digest))),
@@ -63,8 +69,8 @@ fn code_item(code: &OneTimeCode, version: u64, now: Timestamp) -> Item {
     ])
 }
 
-fn read_code(item: &Item) -> Result<(OneTimeCode, u64), StoreError> {
-    let row = Row { table: Table::OneTimeCodes, item };
+pub(crate) fn read_code(item: &DynamoItem) -> Result<(OneTimeCode, u64), StoreError> {
+    let row = ItemReader { table: Table::OneTimeCodes, item };
     let pending = if row.has("digest") {
         Some(PendingCode {
             digest: row.array("digest")?,
@@ -85,17 +91,17 @@ mod tests {
     use ports::{Clock, SystemClock};
 
     use super::*;
-    use crate::testing::Server;
+    use crate::testing::DynamoServer;
 
     #[tokio::test]
     async fn a_right_code_whose_answer_was_lost_is_right() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let expires_at = SystemClock.now() + Duration::from_secs(300);
         store.issue([1; 32], PendingCode { digest: [2; 32], expires_at, tries_left: 5 }).await.unwrap();
         // One for the read, one for the write.
         server.proxy.fail(Fault::Cut, When::After, 2);
-        let attempt = store.attempt([1; 32], [2; 32], SystemClock.now()).await.unwrap();
+        let attempt = store.attempt([1; 32], [2; 32], CodeDevice::Unknown, SystemClock.now()).await.unwrap();
         assert_eq!((attempt, server.proxy.faults_left()), (CodeAttempt::Correct, 0));
     }
 }

@@ -1,16 +1,15 @@
 use std::time::Duration;
 
-/// Where the tables are.
+/// The location of the tables.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What the name of every table begins with, so that several fleets share an account.
+    /// Prefix of all table names, so that several fleets can share an account.
     pub table_prefix: String,
-    /// The address of the service, where it is not Amazon's own.
+    /// The endpoint of the service, if it is not Amazon's default.
     pub endpoint: Option<String>,
-    /// The region; what the environment says, if absent.
+    /// The region; taken from the environment if absent.
     pub region: Option<String>,
-    /// Whether tables are kept recoverable to any second of the last weeks. Only servers on a developer's machine have
-    /// no such thing.
+    /// Whether point-in-time recovery is enabled for tables. Only local test servers do not support it.
     pub point_in_time_recovery: bool,
 }
 
@@ -20,13 +19,13 @@ impl Default for Config {
     }
 }
 
-/// How long one call of a port may take, with all its tries (G5).
+/// Deadline of one port call, including retries (G5).
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(5);
-/// How long one request may go without an answer before it is asked again.
+/// Timeout of one request attempt.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection may take to open.
+/// Timeout of opening a connection.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often one request is asked, at the most.
+/// Limit of attempts per request.
 pub(crate) const REQUEST_ATTEMPTS: u32 = 5;
-/// The longest pause before a request is asked the second time; it doubles with each.
+/// Longest delay before the second attempt; it doubles with each further one.
 pub(crate) const REQUEST_PAUSE: Duration = Duration::from_millis(50);

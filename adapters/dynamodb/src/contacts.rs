@@ -3,8 +3,8 @@ use domain::UserId;
 use ports::{ContactStore, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{Bound, Query};
-use crate::item::{Item, Key, Row, text};
+use crate::db::{Bound, PartitionQuery};
+use crate::item::{DynamoItem, ItemKey, ItemReader, text};
 use crate::schema::Table;
 use crate::write::Write;
 
@@ -14,7 +14,7 @@ const CONTACT_ID: &str = "contact_id";
 impl ContactStore for DynamoStore {
     async fn add(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
         let key = contact_key(user_id, contact_id);
-        self.db().transact(|| vec![Write::put(key.clone(), Item::new())]).await.map(drop)
+        self.db().transact(|| vec![Write::put(key.clone(), DynamoItem::new())]).await.map(drop)
     }
 
     async fn remove(&self, user_id: UserId, contact_id: UserId) -> Result<(), StoreError> {
@@ -24,9 +24,10 @@ impl ContactStore for DynamoStore {
 
     async fn contacts(&self, user_id: UserId, after: Option<UserId>, limit: usize) -> Result<Vec<UserId>, StoreError> {
         let bound = after.map(|after| Bound::Above(text(after)));
-        let query = Query { bound, attributes: &[CONTACT_ID], ..Query::partition(Table::Contacts, user_id) };
+        let query =
+            PartitionQuery { bound, attributes: &[CONTACT_ID], ..PartitionQuery::partition(Table::Contacts, user_id) };
         let items = self.db().query(&query, limit).await?;
-        items.iter().map(|item| Row { table: Table::Contacts, item }.parsed(CONTACT_ID)).collect()
+        items.iter().map(|item| ItemReader { table: Table::Contacts, item }.parsed(CONTACT_ID)).collect()
     }
 
     async fn listed(&self, pairs: &[(UserId, UserId)]) -> Result<Vec<bool>, StoreError> {
@@ -35,6 +36,12 @@ impl ContactStore for DynamoStore {
     }
 }
 
-fn contact_key(user_id: UserId, contact_id: UserId) -> Key {
-    Key::of(Table::Contacts, user_id, contact_id)
+pub(crate) fn contact_key(user_id: UserId, contact_id: UserId) -> ItemKey {
+    ItemKey::of(Table::Contacts, user_id, contact_id)
+}
+
+/// The owner of the list and the listed user.
+pub(crate) fn read_contact(item: &DynamoItem) -> Result<(UserId, UserId), StoreError> {
+    let row = ItemReader { table: Table::Contacts, item };
+    Ok((row.parsed("user_id")?, row.parsed(CONTACT_ID)?))
 }

@@ -1,8 +1,8 @@
-//! The requests we make, with their retries, deadlines and costs.
+//! The requests to DynamoDB, with retries, deadlines and costs.
 //!
-//! The SDK repeats a request that was throttled, timed out or met a failing server, with jitter, a few times. What it
-//! repeats it must be able to repeat: a write is a transaction with a request token, or one whose conditions do not
-//! hold a second time. So a try whose answer was lost counts once however often it arrives.
+//! The SDK retries a request that was throttled, timed out or hit a server error, with jitter, a few times. So every
+//! request must be idempotent: a write is a transaction with a request token, or has conditions that do not hold a
+//! second time. A request with a lost answer therefore takes effect once, however often it arrives.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -18,53 +18,52 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConsumedCapacity, KeysAndAttributes, PutRequest, ReturnConsumedCapacity,
     WriteRequest,
 };
+use domain::Backoff;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use ports::{Clock, Health, HealthCell, StoreError};
+use ports::{Clock, EngineHealth, HealthCell, StoreError, error_chain};
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::config::CALL_DEADLINE;
-use crate::item::{Item, Key};
-use crate::meter::{Meter, Operation};
+use crate::item::{DynamoItem, ItemKey};
+use crate::meter::{DynamoOperation, RequestMeter};
 use crate::schema::{Index, Table};
 use crate::write::Write;
 
-/// Items that one request of many keys asks for, at the most: the service's bound.
+/// Limit of items per `BatchGetItem`, set by the service.
 const BATCH_GET_MAX: usize = 100;
-/// Items that one request of many writes puts, at the most: the service's bound.
+/// Limit of items per `BatchWriteItem`, set by the service.
 const BATCH_PUT_MAX: usize = 25;
-/// Items that one transaction touches, at the most: the service's bound.
+/// Limit of items per transaction, set by the service.
 pub(crate) const TRANSACTION_ITEMS_MAX: usize = 100;
-/// Requests that one call has under way, at the most.
+/// Limit of concurrent requests per call.
 pub(crate) const CONCURRENCY_MAX: usize = 16;
-/// The longest pause before the first retry; it doubles with each.
-const PAUSE_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause before any retry.
-const PAUSE_MAX: Duration = Duration::from_millis(320);
+/// Upper bounds of the delays before retries.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(320) };
 
-/// The service, and the names our tables have there.
+/// A client of the service, with the table prefix.
 #[derive(Clone)]
 pub(crate) struct Db {
     client: Client,
     prefix: Arc<str>,
-    meter: Arc<Meter>,
+    meter: Arc<RequestMeter>,
     clock: Arc<dyn Clock>,
     health: Arc<HealthCell>,
 }
 
-/// Items of one partition, in their order.
+/// Items of one partition, in sort order.
 #[derive(Clone)]
-pub(crate) struct Query {
+pub(crate) struct PartitionQuery {
     pub(crate) table: Table,
     pub(crate) index: Option<Index>,
     pub(crate) partition: String,
     pub(crate) bound: Option<Bound>,
     pub(crate) descending: bool,
-    /// The attributes asked for; all of them, if empty.
+    /// The attributes to return; all of them, if empty.
     pub(crate) attributes: &'static [&'static str],
 }
 
-/// Which items of a partition, by their sort key.
+/// A range of sort keys.
 #[derive(Clone)]
 pub(crate) enum Bound {
     Above(AttributeValue),
@@ -73,7 +72,7 @@ pub(crate) enum Bound {
     Between(AttributeValue, AttributeValue),
 }
 
-impl Query {
+impl PartitionQuery {
     /// All items of a partition, ascending.
     pub(crate) fn partition(table: Table, partition: impl std::fmt::Display) -> Self {
         let partition = partition.to_string();
@@ -81,10 +80,10 @@ impl Query {
     }
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 pub(crate) enum Transacted {
     Committed,
-    /// Nothing was written. There is one reason for each part, in its place.
+    /// Nothing was written. There is one reason for each part, in the same order.
     Cancelled(Vec<Reason>),
 }
 
@@ -94,16 +93,16 @@ impl Transacted {
     }
 }
 
-/// What one part of a cancelled transaction has to do with it.
+/// Why one part of a transaction was cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Nothing.
+    /// The part is not the cause.
     None,
     /// Its condition does not hold.
     Condition,
-    /// Another transaction touches the item, or there is no capacity for it now: the same again may work.
+    /// Another transaction uses the item, or capacity is missing: a retry may succeed.
     Busy,
-    /// It can never be written like that.
+    /// The write is invalid; a retry cannot succeed.
     Invalid(String),
 }
 
@@ -124,25 +123,25 @@ impl Db {
         Self { client, prefix: prefix.into(), meter: Arc::default(), clock, health }
     }
 
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> EngineHealth {
         self.health.get()
     }
 
-    /// Waits for the answer to a request, and notes how long it took and whether the service does its work.
+    /// Waits for the answer to a request, and records its duration and the health of the service.
     fn ask<'a, T, E: Error + 'static>(
         &'a self,
-        operation: Operation,
+        operation: DynamoOperation,
         request: impl Future<Output = Result<T, SdkError<E>>> + 'a,
     ) -> impl Future<Output = Result<T, SdkError<E>>> + 'a {
-        // The SDK's futures are large, and would be part of everybody's who waits for them.
+        // The SDK's futures are large, and would enlarge every future that awaits them.
         let request = Box::pin(request);
         async move {
-            let answer = Meter::timed(operation, request).await;
+            let answer = RequestMeter::timed(operation, request).await;
             match &answer {
                 Ok(_) => self.health.set_ok(),
-                // A refusal is an answer.
+                // A client error is still an answer of a healthy service.
                 Err(SdkError::ServiceError(said)) if said.raw().status().is_client_error() => self.health.set_ok(),
-                Err(error) => self.health.set_failing(self.clock.now(), &said(error)),
+                Err(error) => self.health.set_failing(self.clock.now(), &error_chain(error).to_string()),
             }
             answer
         }
@@ -152,12 +151,12 @@ impl Db {
         format!("{}{}", self.prefix, table.name())
     }
 
-    fn charged(&self, operation: Operation, consumed: &[ConsumedCapacity]) {
+    fn charged(&self, operation: DynamoOperation, consumed: &[ConsumedCapacity]) {
         self.meter.charged(operation, &self.prefix, consumed);
     }
 
-    /// One item, strongly consistent.
-    pub(crate) async fn get(&self, key: &Key) -> Result<Option<Item>, StoreError> {
+    /// Reads one item, strongly consistent.
+    pub(crate) async fn get(&self, key: &ItemKey) -> Result<Option<DynamoItem>, StoreError> {
         let request = self
             .client
             .get_item()
@@ -165,24 +164,25 @@ impl Db {
             .set_key(Some(key.attributes()))
             .consistent_read(true)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(Operation::GetItem, request.send()).await.map_err(unavailable)?;
-        self.charged(Operation::GetItem, output.consumed_capacity.as_slice());
+        let output = self.ask(DynamoOperation::GetItem, request.send()).await.map_err(unavailable)?;
+        self.charged(DynamoOperation::GetItem, output.consumed_capacity.as_slice());
         Ok(output.item)
     }
 
-    /// Many items of any tables, strongly consistent, in the order of their keys.
-    pub(crate) async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Item>>, StoreError> {
+    /// Reads many items of any tables, strongly consistent, in the order of their keys.
+    pub(crate) async fn get_many(&self, keys: &[ItemKey]) -> Result<Vec<Option<DynamoItem>>, StoreError> {
         // A request must not name a key twice.
-        let distinct: Vec<Key> = keys.iter().cloned().collect::<HashSet<_>>().into_iter().collect();
-        let chunks: Vec<Vec<Key>> = distinct.chunks(BATCH_GET_MAX).map(<[Key]>::to_vec).collect();
+        let distinct: Vec<ItemKey> = keys.iter().cloned().collect::<HashSet<_>>().into_iter().collect();
+        let chunks: Vec<Vec<ItemKey>> = distinct.chunks(BATCH_GET_MAX).map(<[ItemKey]>::to_vec).collect();
         let chunks = chunks.into_iter().map(|chunk| self.get_chunk(chunk));
-        let found: Vec<Vec<(Key, Item)>> = stream::iter(chunks).buffer_unordered(CONCURRENCY_MAX).try_collect().await?;
-        let found: HashMap<Key, Item> = found.into_iter().flatten().collect();
+        let found: Vec<Vec<(ItemKey, DynamoItem)>> =
+            stream::iter(chunks).buffer_unordered(CONCURRENCY_MAX).try_collect().await?;
+        let found: HashMap<ItemKey, DynamoItem> = found.into_iter().flatten().collect();
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
-    async fn get_chunk(&self, keys: Vec<Key>) -> Result<Vec<(Key, Item)>, StoreError> {
-        let mut wanted: HashMap<Table, Vec<Item>> = HashMap::new();
+    async fn get_chunk(&self, keys: Vec<ItemKey>) -> Result<Vec<(ItemKey, DynamoItem)>, StoreError> {
+        let mut wanted: HashMap<Table, Vec<DynamoItem>> = HashMap::new();
         for key in &keys {
             wanted.entry(key.table).or_default().push(key.attributes());
         }
@@ -200,12 +200,12 @@ impl Db {
                 .batch_get_item()
                 .set_request_items(Some(left))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let output = self.ask(Operation::BatchGetItem, request.send()).await.map_err(unavailable)?;
-            self.charged(Operation::BatchGetItem, output.consumed_capacity());
+            let output = self.ask(DynamoOperation::BatchGetItem, request.send()).await.map_err(unavailable)?;
+            self.charged(DynamoOperation::BatchGetItem, output.consumed_capacity());
             let mut responses = output.responses.unwrap_or_default();
             for table in &tables {
                 for item in responses.remove(&self.name(*table)).unwrap_or_default() {
-                    found.push((Key::read(*table, &item)?, item));
+                    found.push((ItemKey::read(*table, &item)?, item));
                 }
             }
             left = output.unprocessed_keys.unwrap_or_default();
@@ -216,8 +216,8 @@ impl Db {
         Ok(found)
     }
 
-    /// Up to `count` items.
-    pub(crate) async fn query(&self, query: &Query, count: usize) -> Result<Vec<Item>, StoreError> {
+    /// Reads up to `count` items.
+    pub(crate) async fn query(&self, query: &PartitionQuery, count: usize) -> Result<Vec<DynamoItem>, StoreError> {
         let (mut items, mut start) = (vec![], None);
         while items.len() < count {
             let (page, next) = self.page(query, count - items.len(), start).await?;
@@ -230,13 +230,13 @@ impl Db {
         Ok(items)
     }
 
-    /// Up to `count` items, as many as the service returns at once, and where to go on if there may be more.
+    /// Reads one page of up to `count` items, and returns where to continue if there may be more.
     pub(crate) async fn page(
         &self,
-        query: &Query,
+        query: &PartitionQuery,
         count: usize,
-        start: Option<Item>,
-    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+        start: Option<DynamoItem>,
+    ) -> Result<(Vec<DynamoItem>, Option<DynamoItem>), StoreError> {
         let definition = query.table.definition();
         let (partition_key, sort_key) = match query.index {
             Some(index) => (index.partition_key, index.sort_key),
@@ -271,46 +271,46 @@ impl Db {
             .set_expression_attribute_values(Some(values))
             .set_projection_expression((!projection.is_empty()).then(|| projection.join(", ")))
             .scan_index_forward(!query.descending)
-            // An index cannot be asked for more.
+            // Indexes do not support consistent reads.
             .consistent_read(query.index.is_none())
             .limit(i32::try_from(count).unwrap_or(i32::MAX))
             .set_exclusive_start_key(start)
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(Operation::Query, request.send()).await.map_err(unavailable)?;
-        self.charged(Operation::Query, output.consumed_capacity.as_slice());
+        let output = self.ask(DynamoOperation::Query, request.send()).await.map_err(unavailable)?;
+        self.charged(DynamoOperation::Query, output.consumed_capacity.as_slice());
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
-    /// Up to `count` items of a whole table behind a key, strongly consistent, as many as the service returns at once, and
-    /// where to go on if there may be more. It is for an audit: no request may read a whole table.
+    /// Reads one page of up to `count` items of a whole table after a key, strongly consistent. Returns where to
+    /// continue if there may be more. Only for audits and transfers: no request may scan a table.
     pub(crate) async fn scan(
         &self,
         table: Table,
-        after: Option<&Key>,
+        after: Option<&ItemKey>,
         count: usize,
-    ) -> Result<(Vec<Item>, Option<Key>), StoreError> {
+    ) -> Result<(Vec<DynamoItem>, Option<ItemKey>), StoreError> {
         let request = self
             .client
             .scan()
             .table_name(self.name(table))
             .consistent_read(true)
             .limit(i32::try_from(count).unwrap_or(i32::MAX))
-            .set_exclusive_start_key(after.map(Key::attributes))
+            .set_exclusive_start_key(after.map(ItemKey::attributes))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = self.ask(Operation::Scan, request.send()).await.map_err(unavailable)?;
-        self.charged(Operation::Scan, output.consumed_capacity.as_slice());
-        let next = output.last_evaluated_key.map(|key| Key::read(table, &key)).transpose()?;
+        let output = self.ask(DynamoOperation::Scan, request.send()).await.map_err(unavailable)?;
+        self.charged(DynamoOperation::Scan, output.consumed_capacity.as_slice());
+        let next = output.last_evaluated_key.map(|key| ItemKey::read(table, &key)).transpose()?;
         Ok((output.items.unwrap_or_default(), next))
     }
 
-    /// How many items a table has, as of some hours ago.
+    /// The number of items in a table, as of some hours ago.
     pub(crate) async fn count(&self, table: Table) -> Result<u64, StoreError> {
         let output = Box::pin(self.client.describe_table().table_name(self.name(table)).send()).await;
         let count = output.map_err(unavailable)?.table.and_then(|table| table.item_count);
         Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
     }
 
-    /// Does all of it or nothing. Another transaction in the way is waited for.
+    /// Runs a transaction. Conflicts with other transactions are retried.
     pub(crate) async fn transact(&self, writes: impl Fn() -> Vec<Write>) -> Result<Transacted, StoreError> {
         let mut budget = Budget::new();
         loop {
@@ -321,16 +321,17 @@ impl Db {
                     {
                         return Err(StoreError::unavailable(format!("a transaction was refused: {code}")));
                     }
-                    budget.pause("another transaction was in the way").await?;
+                    budget.pause("conflict with another transaction").await?;
                 }
                 outcome => return Ok(outcome),
             }
         }
     }
 
-    /// Changes one item if its conditions hold, and says whether they did. It bears no token: a try whose answer was
-    /// lost is repeated, so its conditions must rule out that it counts twice, and `false` may hide that it was done.
-    /// For that it costs half of a transaction, and where it meets one it is the one that waits.
+    /// Updates one item if its conditions hold, and returns whether they did. There is no request token: an attempt
+    /// with a lost answer is repeated. So the conditions must exclude that it takes effect twice, and `false` may mean
+    /// that an earlier attempt succeeded. In return it costs half of a transaction, and on a conflict the update waits,
+    /// not the transaction.
     pub(crate) async fn update(&self, write: impl Fn() -> Write) -> Result<bool, StoreError> {
         let mut budget = Budget::new();
         loop {
@@ -345,15 +346,15 @@ impl Db {
                 .set_expression_attribute_names(update.expression_attribute_names)
                 .set_expression_attribute_values(update.expression_attribute_values)
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            match self.ask(Operation::UpdateItem, request.send()).await {
+            match self.ask(DynamoOperation::UpdateItem, request.send()).await {
                 Ok(output) => {
-                    self.charged(Operation::UpdateItem, output.consumed_capacity.as_slice());
+                    self.charged(DynamoOperation::UpdateItem, output.consumed_capacity.as_slice());
                     return Ok(true);
                 }
                 Err(error) => match error.as_service_error() {
                     Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(false),
                     Some(UpdateItemError::TransactionConflictException(_)) => {
-                        budget.pause("a transaction was in the way").await?;
+                        budget.pause("conflict with a transaction").await?;
                     }
                     _ => return Err(unavailable(error)),
                 },
@@ -361,15 +362,15 @@ impl Db {
         }
     }
 
-    /// Puts many items in the place of what is there, whatever it is. After an error some of them may be written: it is for
-    /// whoever can write them again.
-    pub(crate) async fn put_many(&self, items: &HashMap<Key, Item>) -> Result<(), StoreError> {
-        let items: Vec<(&Key, &Item)> = items.iter().collect();
+    /// Puts many items unconditionally. After an error some of them may be written, so callers must be able to write
+    /// them again.
+    pub(crate) async fn put_many(&self, items: &HashMap<ItemKey, DynamoItem>) -> Result<(), StoreError> {
+        let items: Vec<(&ItemKey, &DynamoItem)> = items.iter().collect();
         let chunks: Vec<_> = items.chunks(BATCH_PUT_MAX).map(|chunk| self.put_chunk(chunk.to_vec())).collect();
         stream::iter(chunks).buffer_unordered(CONCURRENCY_MAX).try_collect().await
     }
 
-    async fn put_chunk(&self, items: Vec<(&Key, &Item)>) -> Result<(), StoreError> {
+    async fn put_chunk(&self, items: Vec<(&ItemKey, &DynamoItem)>) -> Result<(), StoreError> {
         let mut left: HashMap<String, Vec<WriteRequest>> = HashMap::new();
         for (key, item) in items {
             let mut item = item.clone();
@@ -384,8 +385,8 @@ impl Db {
                 .batch_write_item()
                 .set_request_items(Some(left))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let output = self.ask(Operation::BatchWriteItem, request.send()).await.map_err(unavailable)?;
-            self.charged(Operation::BatchWriteItem, output.consumed_capacity());
+            let output = self.ask(DynamoOperation::BatchWriteItem, request.send()).await.map_err(unavailable)?;
+            self.charged(DynamoOperation::BatchWriteItem, output.consumed_capacity());
             left = output.unprocessed_items.unwrap_or_default();
             if left.is_empty() {
                 return Ok(());
@@ -402,9 +403,9 @@ impl Db {
             .set_transact_items(Some(parts))
             .client_request_token(Uuid::new_v4().to_string())
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
-        match self.ask(Operation::TransactWriteItems, request.send()).await {
+        match self.ask(DynamoOperation::TransactWriteItems, request.send()).await {
             Ok(output) => {
-                self.charged(Operation::TransactWriteItems, output.consumed_capacity());
+                self.charged(DynamoOperation::TransactWriteItems, output.consumed_capacity());
                 Ok(Transacted::Committed)
             }
             Err(error) => match error.as_service_error() {
@@ -417,8 +418,8 @@ impl Db {
     }
 }
 
-/// Repeats `attempt`, which reads, decides and writes under the condition that nothing has changed, until nobody has
-/// come in between. `None` means that somebody has.
+/// Repeats `attempt`, which reads, decides and writes under the condition that nothing has changed, until no concurrent
+/// change interferes. `None` means that one did.
 pub(crate) async fn undisturbed<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<Option<T>, StoreError>>,
@@ -436,43 +437,33 @@ where
     timeout(CALL_DEADLINE, decided).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// How long one call may go on trying.
+/// The time limit for the retries of one call.
 pub(crate) struct Budget {
     deadline: Instant,
-    pause: Duration,
+    failures: u32,
 }
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self { deadline: Instant::now() + CALL_DEADLINE, pause: PAUSE_FIRST }
+        Self { deadline: Instant::now() + CALL_DEADLINE, failures: 0 }
     }
 
-    /// Waits before the next try, for a random while, so that those who collided do not collide again.
+    /// Waits before the next attempt, with random jitter, so that colliding requests do not collide again.
     pub(crate) async fn pause(&mut self, reason: &'static str) -> Result<(), StoreError> {
-        let pause = self.pause.mul_f64(rand::random::<f64>());
+        self.failures += 1;
+        let pause = BACKOFF.delay(self.failures).mul_f64(rand::random::<f64>());
         if Instant::now() + pause >= self.deadline {
             return Err(StoreError::unavailable(format!("no success within {CALL_DEADLINE:?}: {reason}")));
         }
         sleep(pause).await;
-        self.pause = PAUSE_MAX.min(self.pause * 2);
         Ok(())
     }
 }
 
-/// A request that failed for good. The SDK's errors hold whole responses, and a response may hold messages: only what
-/// the error says is kept.
+/// A request that failed permanently. The SDK's errors contain whole responses, which may include messages, so only the
+/// error text is kept.
 fn unavailable(error: impl Error) -> StoreError {
-    StoreError::unavailable(said(&error))
-}
-
-fn said(error: &dyn Error) -> String {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        said = format!("{said}: {cause}");
-        source = cause.source();
-    }
-    said
+    StoreError::unavailable(error_chain(&error).to_string())
 }
 
 #[cfg(test)]

@@ -1,28 +1,30 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{Sequence, Timestamp};
-use ports::{DeadLetter, DeadLetterId, DeadLetterStore, Position, StoreError, Undelivered};
+use ports::{DeadLetter, DeadLetterId, DeadLetterStore, Position, StoreError, UndeliveredItem};
 
 use crate::DynamoStore;
-use crate::db::{Bound, Query};
-use crate::item::{Item, Key, Row, item, number, text, ttl};
+use crate::db::{Bound, PartitionQuery};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, text, ttl};
 use crate::schema::{TTL, Table};
 use crate::write::Write;
 
-/// All dead letters are in one partition, because they are listed in one order. There are few, or something is wrong.
+/// All dead letters are in one partition, because they are listed in one order. In normal operation there are few.
 const SHARD: &str = "all";
 
 #[async_trait]
 impl DeadLetterStore for DynamoStore {
     async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError> {
         let writes = || vec![Write::create(letter_key(letter.id), letter_item(&letter))];
-        // One that is there stays as it was buried first.
+        // An existing letter stays unchanged.
         self.db().transact(writes).await.map(drop)
     }
 
     async fn dead_letters(&self, after: Option<DeadLetterId>, count: usize) -> Result<Vec<DeadLetter>, StoreError> {
-        let query =
-            Query { bound: after.map(|id| Bound::Above(text(id))), ..Query::partition(Table::DeadLetters, SHARD) };
+        let query = PartitionQuery {
+            bound: after.map(|id| Bound::Above(text(id))),
+            ..PartitionQuery::partition(Table::DeadLetters, SHARD)
+        };
         let (now, mut letters, mut start) = (self.clock().now(), vec![], None);
         while letters.len() < count {
             let (items, next) = self.db().page(&query, count - letters.len(), start).await?;
@@ -48,27 +50,27 @@ impl DeadLetterStore for DynamoStore {
     }
 }
 
-/// The table forgets by itself, some days late.
+/// The TTL deletes letters up to some days late, so reads check the age.
 fn is_kept(letter: &DeadLetter, now: Timestamp) -> bool {
     now.since(letter.dead_at) < RETENTION
 }
 
-fn letter_key(id: DeadLetterId) -> Key {
-    Key::of(Table::DeadLetters, SHARD, id)
+fn letter_key(id: DeadLetterId) -> ItemKey {
+    ItemKey::of(Table::DeadLetters, SHARD, id)
 }
 
-fn letter_item(letter: &DeadLetter) -> Item {
+fn letter_item(letter: &DeadLetter) -> DynamoItem {
     let mut attributes = match &letter.what {
-        Undelivered::Event { position, event_id, chat_id } => item([
+        UndeliveredItem::Event { position, event_id, chat_id } => item([
             ("what", Some(text("event"))),
             ("position", Some(number(position.0))),
             ("event_id", Some(text(event_id))),
             ("chat_id", Some(text(chat_id))),
         ]),
-        Undelivered::Unreadable { position } => {
+        UndeliveredItem::Unreadable { position } => {
             item([("what", Some(text("unreadable"))), ("position", Some(number(position.0)))])
         }
-        Undelivered::Notification { user_id, device_id, chat_id, from } => item([
+        UndeliveredItem::Notification { user_id, device_id, chat_id, from } => item([
             ("what", Some(text("notification"))),
             ("user_id", Some(text(user_id))),
             ("device_id", Some(text(device_id))),
@@ -85,23 +87,23 @@ fn letter_item(letter: &DeadLetter) -> Item {
     attributes
 }
 
-fn read_letter(item: &Item) -> Result<DeadLetter, StoreError> {
-    let row = Row { table: Table::DeadLetters, item };
+pub(crate) fn read_letter(item: &DynamoItem) -> Result<DeadLetter, StoreError> {
+    let row = ItemReader { table: Table::DeadLetters, item };
     let position = || row.number("position").map(Position);
     let what = match row.text("what")? {
-        "event" => Undelivered::Event {
+        "event" => UndeliveredItem::Event {
             position: position()?,
             event_id: row.parsed("event_id")?,
             chat_id: row.parsed("chat_id")?,
         },
-        "unreadable" => Undelivered::Unreadable { position: position()? },
-        "notification" => Undelivered::Notification {
+        "unreadable" => UndeliveredItem::Unreadable { position: position()? },
+        "notification" => UndeliveredItem::Notification {
             user_id: row.parsed("user_id")?,
             device_id: row.parsed("device_id")?,
             chat_id: row.parsed("chat_id")?,
             from: Sequence(row.number("from_sequence")?),
         },
-        other => return Err(row.unreadable(format!("`{other}` is nothing that is delivered"))),
+        other => return Err(row.unreadable(format!("`{other}` is not a known kind of delivery"))),
     };
     let id = row.text("dead_letter_id")?;
     Ok(DeadLetter {

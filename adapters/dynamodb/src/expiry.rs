@@ -1,10 +1,9 @@
-//! The purge of messages that have expired. They are gone from every read at their moment (G11); this deletes their
-//! rows soon after, and leaves the event that tells members of it.
+//! The purge of expired messages. They disappear from every read when they expire (G11). The purge then deletes their
+//! rows and writes the event that notifies members.
 //!
-//! A message that will expire has an item of its own, ordered by time. Whoever deletes that item deletes the row and
-//! writes the event in the same transaction, so however many processes purge, each message is told of once. The service
-//! deletes rows by their [`TTL`](crate::schema::TTL) too, some days late and without a word: it is what is left where
-//! nobody purges.
+//! Each message with an expiry has an expiration item, ordered by time. One transaction deletes that item and the row,
+//! and writes the event. So each message is announced once, however many processes purge. As a fallback, the service
+//! also deletes rows by their [`TTL`](crate::schema::TTL), some days late and without an event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,50 +11,53 @@ use std::time::Duration;
 use domain::{ChatId, Event, EventBody, IdError, Message, Sequence, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use metrics::counter;
-use ports::{BoxError, StoreError};
+use ports::{BoxError, StoreError, error_chain};
 use tokio::time::sleep;
 use tracing::{error, warn};
 
 use crate::DynamoStore;
-use crate::db::{Bound, Query, Reason, TRANSACTION_ITEMS_MAX, Transacted};
-use crate::item::{EXPIRES_AT, Item, Key, Row, item, number, text};
+use crate::db::{Bound, PartitionQuery, Reason, TRANSACTION_ITEMS_MAX, Transacted};
+use crate::item::{DynamoItem, EXPIRES_AT, ItemKey, ItemReader, item, number, text};
 use crate::messages::{counter_sequence, message_key};
 use crate::outbox::purge_write;
 use crate::schema::Table;
 use crate::shard::shard;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Partitions that expirations are spread over; those of one chat are in one.
+/// Number of partitions for expirations; those of one chat are in one.
 const EXPIRATION_SHARDS: u64 = 16;
-/// Partitions that are purged at the same time. Nobody waits for it, and sends need the service too.
+/// Limit of partitions purged concurrently. The purge is not urgent, and sends need the service too.
 const SHARDS_AT_ONCE: usize = 4;
-/// Messages of one partition that one look purges, at the most.
+/// Limit of messages per partition and pass.
 const STEP_LEN_MAX: usize = 500;
-/// Messages that one transaction purges, at the most: two items for each, one for the event and one for the head.
+/// Limit of messages per transaction: two items for each, one for the event and one for the head.
 const PURGE_LEN_MAX: usize = (TRANSACTION_ITEMS_MAX - 2) / 2;
-/// How often to look, on average.
+/// Average interval between purges.
 const PERIOD: Duration = Duration::from_secs(5);
 
 impl DynamoStore {
-    /// Purges messages that have expired by `now`, tells of them, and says how many there were. One call is bounded
-    /// work: there may be more until it says 0. It may be called by any number of processes at once.
+    /// Purges messages that have expired by `now`, writes their events, and returns their number. One call does bounded
+    /// work: call it again until it returns 0. Any number of processes may call it concurrently.
     pub async fn purge_expired(&self, now: Timestamp) -> Result<usize, StoreError> {
         let shards = (0..EXPIRATION_SHARDS).map(|shard| self.purge_shard(shard, now));
         let purged: Vec<usize> = stream::iter(shards).buffer_unordered(SHARDS_AT_ONCE).try_collect().await?;
         Ok(purged.into_iter().sum())
     }
 
-    /// Purges what has expired, every few seconds and for good. It may be dropped at any moment.
+    /// Purges expired messages every few seconds; never returns. It may be dropped at any time.
     pub async fn keep_purging(&self) {
         loop {
-            // At random, so that the processes of a fleet do not all look at the same moment.
+            // Random, so that the processes of a fleet do not purge at the same time.
             sleep(PERIOD.mul_f64(0.5 + rand::random::<f64>())).await;
             loop {
                 match self.purge_expired(self.clock().now()).await {
                     Ok(0) => break,
                     Ok(_) => {}
                     Err(failure) => {
-                        warn!(error = &failure as &dyn std::error::Error, "cannot purge expired messages");
+                        warn!(
+                            error = %error_chain(&failure),
+                            "could not purge expired messages; retrying at the next interval"
+                        );
                         break;
                     }
                 }
@@ -64,14 +66,14 @@ impl DynamoStore {
     }
 
     async fn purge_shard(&self, shard: u64, now: Timestamp) -> Result<usize, StoreError> {
-        // `$` is the character behind `#`: everything up to this millisecond.
+        // `$` is the character after `#`, so this includes everything up to this millisecond.
         let due = Bound::Below(text(format_args!("{now}$")));
-        let due = Query { bound: Some(due), ..Query::partition(Table::Expirations, shard) };
-        let mut by_chat: BTreeMap<ChatId, BTreeMap<Sequence, Key>> = BTreeMap::new();
+        let due = PartitionQuery { bound: Some(due), ..PartitionQuery::partition(Table::Expirations, shard) };
+        let mut by_chat: BTreeMap<ChatId, BTreeMap<Sequence, ItemKey>> = BTreeMap::new();
         for item in self.db().query(&due, STEP_LEN_MAX).await? {
             match read_expiration(&item) {
                 Ok((chat_id, sequence, key)) => drop(by_chat.entry(chat_id).or_default().insert(sequence, key)),
-                Err(failure) => error!(error = &failure as &dyn std::error::Error, "an expiration cannot be read"),
+                Err(failure) => error!(error = %error_chain(&failure), "skipping an unreadable expiration"),
             }
         }
         let mut purged = 0;
@@ -88,12 +90,12 @@ impl DynamoStore {
     async fn purge_messages(
         &self,
         chat_id: ChatId,
-        due: &[(Sequence, Key)],
+        due: &[(Sequence, ItemKey)],
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let counter = Key::one(Table::ChatCounters, chat_id);
+        let counter = ItemKey::one(Table::ChatCounters, chat_id);
         let head = self.db().get(&counter).await?.map(|counter| counter_sequence(&counter)).transpose()?;
-        // Only the last message has left words at the head.
+        // The head has a preview of the last message only.
         let last = due.iter().map(|(sequence, _)| *sequence).find(|sequence| Some(*sequence) == head);
         let sequences = due.iter().map(|(sequence, _)| *sequence).collect();
         let body = EventBody::MessagesExpired { chat_id, sequences };
@@ -107,7 +109,7 @@ impl DynamoStore {
             }
             writes.extend(purge_write(&event));
             writes.extend(last.map(|last| {
-                let wordless = vec![Change::Set("last_preview", None)];
+                let wordless = vec![AttributeChange::Set("last_preview", None)];
                 Write::update(counter.clone(), wordless).when(Condition::Equals("sequence_counter", number(last.0)))
             }));
             writes
@@ -118,7 +120,7 @@ impl DynamoStore {
                 counter!("tidings_store_purged_messages_total").increment(due.len() as u64);
                 Ok(due.len())
             }
-            // Somebody else has purged some of them, or another message has come. The next look finds what is left.
+            // Another process has purged some of them, or a new message has arrived. The next pass purges the rest.
             Transacted::Cancelled(reasons) => {
                 self.drop_stale(due, &reasons).await?;
                 Ok(0)
@@ -126,11 +128,11 @@ impl DynamoStore {
         }
     }
 
-    /// Deletes expirations whose messages have not expired: where a counter was restored too low, another message has
-    /// got their place, and must neither go with them nor hold up the others.
-    async fn drop_stale(&self, due: &[(Sequence, Key)], reasons: &[Reason]) -> Result<(), StoreError> {
+    /// Deletes expirations of messages that have not expired. After a counter was restored too low, another message may
+    /// have taken the sequence. That message must not be purged, nor block the others.
+    async fn drop_stale(&self, due: &[(Sequence, ItemKey)], reasons: &[Reason]) -> Result<(), StoreError> {
         let stale = due.iter().enumerate().filter(|(n, _)| reasons.get(2 * n) == Some(&Reason::Condition));
-        let stale: Vec<&Key> = stale.map(|(_, (_, expiration))| expiration).collect();
+        let stale: Vec<&ItemKey> = stale.map(|(_, (_, expiration))| expiration).collect();
         if !stale.is_empty() {
             let writes = || stale.iter().map(|expiration| Write::delete((*expiration).clone())).collect();
             self.db().transact(writes).await?;
@@ -139,42 +141,45 @@ impl DynamoStore {
     }
 }
 
-/// Has a message purged when its time has come, if it has one.
+/// Schedules the purge of a message, if it has an expiry.
 pub(crate) fn expiration_write(message: &Message) -> Option<Write> {
     Some(Write::put(expiration_key(message)?, item([])))
 }
 
-/// Where the expiration of a message is, if it has one.
-pub(crate) fn expiration_key(message: &Message) -> Option<Key> {
+/// The key of a message's expiration, if it has an expiry.
+pub(crate) fn expiration_key(message: &Message) -> Option<ItemKey> {
     let Message { chat_id, sequence, .. } = message;
     let place = format!("{}#{chat_id}#{sequence:020}", message.expires_at?);
-    Some(Key::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place))
+    Some(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place))
 }
 
-/// What expires at `now` or before, of the partition in which a chat's expirations are.
-pub(crate) fn due_beside(chat_id: ChatId, now: Timestamp) -> Query {
-    // `$` is the character behind `#`: everything up to this millisecond.
+/// The expirations at or before `now` in the partition of a chat.
+pub(crate) fn due_beside(chat_id: ChatId, now: Timestamp) -> PartitionQuery {
+    // `$` is the character after `#`, so this includes everything up to this millisecond.
     let due = Bound::Below(text(format_args!("{now}$")));
-    Query { bound: Some(due), ..Query::partition(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS)) }
+    PartitionQuery {
+        bound: Some(due),
+        ..PartitionQuery::partition(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS))
+    }
 }
 
-pub(crate) fn read_expiration(item: &Item) -> Result<(ChatId, Sequence, Key), StoreError> {
-    let row = Row { table: Table::Expirations, item };
+pub(crate) fn read_expiration(item: &DynamoItem) -> Result<(ChatId, Sequence, ItemKey), StoreError> {
+    let row = ItemReader { table: Table::Expirations, item };
     let place = row.text("place")?;
     let (chat_id, sequence) = place.split_once('#').and_then(|(_, place)| place.split_once('#')).unwrap_or_default();
     let chat_id = chat_id.parse().map_err(|error: IdError| row.unreadable(error))?;
     let sequence = sequence.parse().map_err(|error: std::num::ParseIntError| row.unreadable(BoxError::from(error)))?;
-    Ok((chat_id, Sequence(sequence), Key::read(Table::Expirations, item)?))
+    Ok((chat_id, Sequence(sequence), ItemKey::read(Table::Expirations, item)?))
 }
 
 #[cfg(test)]
 mod tests {
     use domain::Ttl;
     use futures_util::future::join_all;
-    use ports::{Appended, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SystemClock};
+    use ports::{AppendOutcome, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SystemClock};
 
     use super::*;
-    use crate::testing::{Server, chat, message};
+    use crate::testing::{DynamoServer, chat, message};
 
     const LIFE: Duration = Duration::from_secs(60);
 
@@ -182,28 +187,28 @@ mod tests {
         NewMessage { ttl: Ttl::from_secs(LIFE.as_secs()), ..message }
     }
 
-    /// When everything that was sent by now has expired.
+    /// A time at which everything sent so far has expired.
     fn later() -> Timestamp {
         SystemClock.now() + 2 * LIFE
     }
 
     async fn send(store: &DynamoStore, batch: Vec<NewMessage>) {
         for outcome in store.append(batch).await.unwrap() {
-            assert!(matches!(outcome, Appended::New(_)), "{outcome:?}");
+            assert!(matches!(outcome, AppendOutcome::New(_)), "{outcome:?}");
         }
     }
 
     async fn rows(store: &DynamoStore, chat_id: ChatId) -> Vec<u64> {
-        let items = store.db().query(&Query::partition(Table::Messages, chat_id), 1000).await.unwrap();
-        items.iter().map(|item| Row { table: Table::Messages, item }.number("sequence").unwrap()).collect()
+        let items = store.db().query(&PartitionQuery::partition(Table::Messages, chat_id), 1000).await.unwrap();
+        items.iter().map(|item| ItemReader { table: Table::Messages, item }.number("sequence").unwrap()).collect()
     }
 
     async fn expirations(store: &DynamoStore, chat_id: ChatId) -> usize {
         let shard = shard(&chat_id.to_bytes(), EXPIRATION_SHARDS);
-        store.db().query(&Query::partition(Table::Expirations, shard), 1000).await.unwrap().len()
+        store.db().query(&PartitionQuery::partition(Table::Expirations, shard), 1000).await.unwrap().len()
     }
 
-    /// The sequences of each purge that was told.
+    /// The sequences of each announced purge.
     async fn told(store: &DynamoStore, chat_id: ChatId) -> Vec<Vec<u64>> {
         let waiting = store.waiting(chat_id).await.unwrap();
         let purge = |body: &EventBody| match body {
@@ -215,7 +220,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_purge_takes_what_is_due_and_nothing_else() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let first = expiring(message(chat_id, sender_id));
@@ -233,10 +238,10 @@ mod tests {
 
     #[tokio::test]
     async fn words_leave_the_head_with_the_last_message_only() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
-        let key = Key::one(Table::ChatCounters, chat_id);
+        let key = ItemKey::one(Table::ChatCounters, chat_id);
         send(&store, vec![expiring(message(chat_id, sender_id)), message(chat_id, sender_id)]).await;
         assert_eq!(store.purge_expired(later()).await.unwrap(), 1);
         assert_eq!(store.db().get(&key).await.unwrap().unwrap()["last_preview"], text("hello"));
@@ -251,12 +256,12 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn many_messages_that_several_processes_purge_are_each_told_once() {
         const MESSAGES: u64 = 130;
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (chat_id, sender_id) = chat(&server.store()).await;
         send(&server.store(), (0..MESSAGES).map(|_| expiring(message(chat_id, sender_id))).collect()).await;
         let process = |store: DynamoStore| async move {
             let mut purged = 0;
-            // Whoever meets others takes nothing, and finds what they have left the next time.
+            // A process that conflicts with others purges nothing, and finds the rest in the next pass.
             while expirations(&store, chat_id).await > 0 {
                 purged += store.purge_expired(later()).await.unwrap();
             }
@@ -272,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_expires_is_purged_without_being_asked_for() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let long_gone = SystemClock.now().minus(2 * LIFE);
@@ -287,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_service_has_deleted_is_told_all_the_same() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let long_gone = SystemClock.now().minus(2 * LIFE);
@@ -300,7 +305,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_expiration_of_another_message_takes_nothing_with_it() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let (stays, goes) = (message(chat_id, sender_id), expiring(message(chat_id, sender_id)));
@@ -315,14 +320,14 @@ mod tests {
 
     #[tokio::test]
     async fn an_expiration_that_cannot_be_read_holds_up_nobody() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         send(&store, vec![expiring(message(chat_id, sender_id))]).await;
         for place in ["", "1970", "1970#chat_1#1", &format!("1970#{chat_id}#one"), &format!("1970#{chat_id}")] {
             let place = format!("0{place}");
             server
-                .put(Key::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place), item([]))
+                .put(ItemKey::of(Table::Expirations, shard(&chat_id.to_bytes(), EXPIRATION_SHARDS), place), item([]))
                 .await;
         }
         assert_eq!(store.purge_expired(later()).await.unwrap(), 1);

@@ -1,5 +1,5 @@
-//! How values become attributes and come back. Items are checked on their way back, because a table may return what
-//! this version has never written.
+//! Conversion between values and attributes. Items are validated when read, because a table may contain items of
+//! another version.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,20 +13,20 @@ use ports::{BoxError, StoreError};
 
 use crate::schema::{Attribute, TTL, Table};
 
-/// An item as the SDK has it.
-pub(crate) type Item = HashMap<String, AttributeValue>;
+/// An item as the SDK represents it.
+pub(crate) type DynamoItem = HashMap<String, AttributeValue>;
 
-/// A text.
+/// A string attribute.
 pub(crate) fn text(value: impl Display) -> AttributeValue {
     AttributeValue::S(value.to_string())
 }
 
-/// A number.
+/// A number attribute.
 pub(crate) fn number(value: u64) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Bytes.
+/// A binary attribute.
 pub(crate) fn bytes(value: &[u8]) -> AttributeValue {
     AttributeValue::B(Blob::new(value))
 }
@@ -36,43 +36,43 @@ pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whole seconds of a life.
+/// A TTL in whole seconds.
 pub(crate) fn seconds(ttl: Ttl) -> AttributeValue {
     number(ttl.as_duration().as_secs())
 }
 
-/// The second from which an item may be deleted that says nothing from `end` on.
+/// The second from which an item that is obsolete at `end` may be deleted.
 pub(crate) fn ttl(end: Timestamp) -> AttributeValue {
     number((end + Duration::from_millis(999)).as_secs())
 }
 
-/// An item from its attributes; those that are absent are left out.
-pub(crate) fn item<const N: usize>(attributes: [(&'static str, Option<AttributeValue>); N]) -> Item {
+/// An item from its attributes; absent values are left out.
+pub(crate) fn item<const N: usize>(attributes: [(&'static str, Option<AttributeValue>); N]) -> DynamoItem {
     attributes.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// Where an item is in its table.
+/// The location of an item: its table and key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct ItemKey {
     pub(crate) table: Table,
     partition: String,
     sort: Option<String>,
 }
 
-impl Key {
+impl ItemKey {
     /// The key of an item in a table without a sort key.
     pub(crate) fn one(table: Table, partition: impl Display) -> Self {
         Self { table, partition: partition.to_string(), sort: None }
     }
 
-    /// The key of one of several items of a partition.
+    /// The key of an item in a table with a sort key.
     pub(crate) fn of(table: Table, partition: impl Display, sort: impl Display) -> Self {
         Self { table, partition: partition.to_string(), sort: Some(sort.to_string()) }
     }
 
-    /// The key that an item of the table has.
-    pub(crate) fn read(table: Table, item: &Item) -> Result<Self, StoreError> {
-        let (definition, row) = (table.definition(), Row { table, item });
+    /// The key of an item.
+    pub(crate) fn read(table: Table, item: &DynamoItem) -> Result<Self, StoreError> {
+        let (definition, row) = (table.definition(), ItemReader { table, item });
         let partition = row.text(definition.partition_key)?.to_owned();
         let sort = match definition.sort_key {
             None => None,
@@ -82,12 +82,12 @@ impl Key {
         Ok(Self { table, partition, sort })
     }
 
-    /// Its parts.
+    /// The partition key and the sort key.
     pub(crate) fn parts(&self) -> (&str, Option<&str>) {
         (&self.partition, self.sort.as_deref())
     }
 
-    pub(crate) fn attributes(&self) -> Item {
+    pub(crate) fn attributes(&self) -> DynamoItem {
         let definition = self.table.definition();
         let sort = self.sort.clone().zip(definition.sort_key).map(|(sort, attribute)| match attribute {
             Attribute::Text(name) => (name.to_owned(), AttributeValue::S(sort)),
@@ -98,15 +98,15 @@ impl Key {
     }
 }
 
-/// An item of a table, to be read.
+/// A reader of an item's attributes.
 #[derive(Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct ItemReader<'a> {
     pub(crate) table: Table,
-    pub(crate) item: &'a Item,
+    pub(crate) item: &'a DynamoItem,
 }
 
-impl<'a> Row<'a> {
-    /// Whether there is such an attribute.
+impl<'a> ItemReader<'a> {
+    /// Whether the item has the attribute.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.item.contains_key(name)
     }
@@ -123,7 +123,7 @@ impl<'a> Row<'a> {
             .map_err(|_| self.unreadable(format!("attribute `{name}` is not a text")))
     }
 
-    /// A value that is kept as its text.
+    /// A value that is stored as text and parsed.
     pub(crate) fn parsed<T: FromStr<Err: Into<BoxError>>>(&self, name: &'static str) -> Result<T, StoreError> {
         self.required(name, self.maybe_parsed(name)?)
     }
@@ -135,7 +135,7 @@ impl<'a> Row<'a> {
         self.maybe_text(name)?.map(str::parse).transpose().map_err(|error| self.unreadable(error))
     }
 
-    /// A value that is kept as its text and made from it.
+    /// A value that is stored as text and converted.
     pub(crate) fn made<T: TryFrom<String, Error: Into<BoxError>>>(&self, name: &'static str) -> Result<T, StoreError> {
         self.required(name, self.maybe_made(name)?)
     }
@@ -154,7 +154,7 @@ impl<'a> Row<'a> {
 
     pub(crate) fn maybe_number(&self, name: &'static str) -> Result<Option<u64>, StoreError> {
         let number = |value: &AttributeValue| value.as_n().ok().and_then(|text| text.parse().ok());
-        let not_one = || self.unreadable(format!("attribute `{name}` is not a number of ours"));
+        let not_one = || self.unreadable(format!("attribute `{name}` is not a valid number"));
         self.item.get(name).map(|value| number(value).ok_or_else(not_one)).transpose()
     }
 
@@ -177,23 +177,12 @@ impl<'a> Row<'a> {
         self.required(name, value.map(Blob::as_ref))
     }
 
-    /// Bytes of a length that is known.
+    /// Bytes of a known length.
     pub(crate) fn array<const N: usize>(&self, name: &'static str) -> Result<[u8; N], StoreError> {
         self.bytes(name)?.try_into().map_err(|_| self.unreadable(format!("attribute `{name}` is not {N} bytes")))
     }
 
-    /// A list, each element of which `read` understands.
-    pub(crate) fn list<T>(
-        &self,
-        name: &'static str,
-        read: impl Fn(&AttributeValue) -> Option<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let list = self.item.get(name).and_then(|value| value.as_l().ok());
-        let list = list.and_then(|values| values.iter().map(read).collect());
-        list.ok_or_else(|| self.unreadable(format!("attribute `{name}` is not a list of ours")))
-    }
-
-    /// The item does not say what it should.
+    /// The error for an invalid item.
     pub(crate) fn unreadable(&self, source: impl Into<BoxError>) -> StoreError {
         StoreError::Corrupt { table: self.table.name(), source: source.into() }
     }
@@ -203,12 +192,28 @@ impl<'a> Row<'a> {
     }
 }
 
-/// When an item ends; the attribute beside [`TTL`] that has milliseconds.
+/// The expiry of an item in milliseconds, next to [`TTL`].
 pub(crate) const EXPIRES_AT: &str = "expires_at";
 
-/// Both attributes of an item's end.
+/// Both attributes of an item's expiry.
 pub(crate) fn end(at: Option<Timestamp>) -> [(&'static str, Option<AttributeValue>); 2] {
     [(EXPIRES_AT, at.map(text)), (TTL, at.map(ttl))]
+}
+
+/// The size of an item as the service counts it.
+pub(crate) fn item_bytes(item: &DynamoItem) -> usize {
+    item.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+}
+
+fn value_bytes(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        AttributeValue::N(digits) => digits.len() / 2 + 2,
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
+        AttributeValue::L(values) => 3 + values.iter().map(|value| 1 + value_bytes(value)).sum::<usize>(),
+        AttributeValue::M(item) => 3 + item_bytes(item),
+        _ => 1,
+    }
 }
 
 #[cfg(test)]
@@ -217,7 +222,7 @@ mod tests {
 
     fn check(name: &'static str, value: AttributeValue, expected: &str) {
         let item = HashMap::from([(name.to_owned(), value)]);
-        let row = Row { table: Table::Messages, item: &item };
+        let row = ItemReader { table: Table::Messages, item: &item };
         let error = match name {
             "number" => row.number(name).unwrap_err(),
             "bytes" => row.array::<16>(name).unwrap_err(),
@@ -229,8 +234,8 @@ mod tests {
 
     #[test]
     fn what_we_never_wrote_is_an_error_that_names_the_attribute() {
-        check("number", text("7"), "attribute `number` is not a number of ours");
-        check("number", AttributeValue::N("-7.5".to_owned()), "attribute `number` is not a number of ours");
+        check("number", text("7"), "attribute `number` is not a valid number");
+        check("number", AttributeValue::N("-7.5".to_owned()), "attribute `number` is not a valid number");
         check("bytes", bytes(&[1; 15]), "attribute `bytes` is not 16 bytes");
         check("bytes", number(1), "attribute `bytes` is not bytes");
         check("other", text(""), "attribute `time` is missing");
@@ -246,8 +251,12 @@ mod tests {
 
     #[test]
     fn a_key_is_found_again_in_its_item() {
-        for key in [Key::one(Table::Chats, "a"), Key::of(Table::Messages, "a", 7), Key::of(Table::Requests, "a", "b")] {
-            assert_eq!(Key::read(key.table, &key.attributes()).unwrap(), key);
+        for key in [
+            ItemKey::one(Table::Chats, "a"),
+            ItemKey::of(Table::Messages, "a", 7),
+            ItemKey::of(Table::Requests, "a", "b"),
+        ] {
+            assert_eq!(ItemKey::read(key.table, &key.attributes()).unwrap(), key);
         }
     }
 }

@@ -7,18 +7,18 @@ use crate::DynamoStore;
 use crate::db::CONCURRENCY_MAX;
 use crate::item::text;
 use crate::users::{LAST_SEEN_AT, user_row};
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
 #[async_trait]
 impl LastSeenStore for DynamoStore {
     async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError> {
         let sightings = users.iter().copied().map(|(user_id, at)| async move {
             let write = || {
-                let changes = vec![Change::Set(LAST_SEEN_AT, Some(text(at)))];
+                let changes = vec![AttributeChange::Set(LAST_SEEN_AT, Some(text(at)))];
                 let later = Condition::UnsetOrBelow(LAST_SEEN_AT, text(at));
                 Write::update(user_row(user_id), changes).if_there().when(later)
             };
-            // Who does not exist or was seen later stays so.
+            // The condition fails if the user does not exist or was seen later; both are fine.
             self.db().update(write).await.map(drop)
         });
         stream::iter(sightings).buffer_unordered(CONCURRENCY_MAX).try_collect().await

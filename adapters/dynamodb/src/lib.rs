@@ -1,23 +1,25 @@
-//! The store of a fleet: every durable port but the log, on DynamoDB.
+//! The store of a fleet: implements every durable port except the log on DynamoDB.
 //!
-//! Each write is one transaction under conditions on what was read before it, with a request token, so that a try whose
-//! answer was lost counts once; only what moves forward alone, the place of the relay and last seen, is moved without
-//! one. Reads go to base tables, strongly consistent. No request scans; an audit does. Items that have expired are in no
-//! answer, whenever the service deletes them.
+//! Each write is one transaction with a request token, under conditions on what was read before. So a request with a
+//! lost answer takes effect once. Only values that never decrease, the relay's position and the last-seen time, are
+//! updated without a token. Reads use base tables with strong consistency. No request scans; audits and transfers do.
+//! Expired items are in no answer, whenever the service deletes them.
 //!
-//! What the log needs is written with each commit: messages mark their chat as dirty, other events go to the outbox.
-//! The log itself is another engine's, so there is no [`EventLog`](ports::EventLog) here; [`Outbox`](ports::Outbox) is
-//! what a relay publishes from.
+//! Each commit also records the work for the relay: messages mark their chat as dirty, and other events go to the
+//! outbox. The log itself is another engine, so there is no [`EventLog`](ports::EventLog) here; a relay publishes from
+//! the [`Outbox`](ports::Outbox).
 //!
-//! Reading order: `schema` says what the tables are, `item` and `write` how values get in and out, `db` and `meter` how
-//! the service is asked and what it costs, `lane` and `commit` how a message becomes durable, `outbox` how it gets to
-//! the log, `expiry` how it goes, `recovery` what an operator does for a lost counter, `audit` how everything is shown to
-//! whoever checks it, `transfer` how it gets to another store, and the modules named after ports answer for them.
+//! Reading order: `schema` defines the tables, `item` and `write` convert values, `db` and `meter` send requests and
+//! measure their cost. `append` and `commit` make messages durable, `outbox` feeds the relay, and `expiry` purges.
+//! `recovery` restores a lost counter, `audit` exposes all items to audits, and `transfer` moves data to another store.
+//! Modules named after ports implement them.
 #![warn(missing_docs)]
 
 mod accounts;
+mod append;
 mod audit;
 mod blocks;
+mod bookmark;
 mod chats;
 mod codes;
 mod commit;
@@ -29,7 +31,6 @@ mod devices;
 mod expirer;
 mod expiry;
 mod item;
-mod lane;
 mod last_seen;
 mod messages;
 mod meter;
@@ -39,6 +40,8 @@ mod push_devices;
 mod recovery;
 mod reports;
 mod requests;
+mod restrictions;
+mod rows;
 pub mod schema;
 mod sessions;
 mod shard;
@@ -55,6 +58,7 @@ mod faults;
 #[cfg(test)]
 mod testing;
 
+pub use commit::TRANSACTION_SENDS_MAX;
 pub use config::Config;
 pub use recovery::{Recovery, RecoveryAudit};
 pub use store::{DynamoStore, connect};

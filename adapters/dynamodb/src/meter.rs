@@ -1,4 +1,4 @@
-//! What the service is asked, how long it takes, what it charges, and how often it says no.
+//! Metrics of requests to the service: number, duration, consumed capacity, and refusals.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::schema::Table;
 
 /// An operation of the service that we use.
 #[derive(Clone, Copy)]
-pub(crate) enum Operation {
+pub(crate) enum DynamoOperation {
     GetItem,
     BatchGetItem,
     Query,
@@ -23,7 +23,7 @@ pub(crate) enum Operation {
     TransactWriteItems,
 }
 
-impl Operation {
+impl DynamoOperation {
     fn name(self) -> &'static str {
         match self {
             Self::GetItem => "GetItem",
@@ -44,25 +44,25 @@ impl Operation {
     }
 }
 
-/// Counts the units that the service charges.
+/// Counts the consumed capacity units.
 #[derive(Default)]
-pub(crate) struct Meter {
-    /// For each table, halves of units that were charged. Counters count whole ones, and a read that need not be
-    /// current may cost half of one: the other half is counted with the next.
+pub(crate) struct RequestMeter {
+    /// Consumed half units of each table. Counters are whole numbers, and an eventually consistent read may cost half a
+    /// unit; the remainder is carried over.
     halves: [AtomicU64; Table::ALL.len()],
 }
 
-impl Meter {
-    /// Measures how long a request takes, with all its tries.
-    pub(crate) async fn timed<T>(operation: Operation, request: impl Future<Output = T>) -> T {
+impl RequestMeter {
+    /// Measures the duration of a request, including retries.
+    pub(crate) async fn timed<T>(operation: DynamoOperation, request: impl Future<Output = T>) -> T {
         let started = Instant::now();
         let answer = request.await;
         histogram!("tidings_dynamodb_request_seconds", "operation" => operation.name()).record(started.elapsed());
         answer
     }
 
-    /// Counts what a request was charged for each of our tables, the names of which begin with `prefix`.
-    pub(crate) fn charged(&self, operation: Operation, prefix: &str, consumed: &[ConsumedCapacity]) {
+    /// Counts the units that a request consumed, for each of our tables. Their names begin with `prefix`.
+    pub(crate) fn charged(&self, operation: DynamoOperation, prefix: &str, consumed: &[ConsumedCapacity]) {
         for consumed in consumed {
             let name = consumed.table_name().and_then(|name| name.strip_prefix(prefix));
             let Some(table) = Table::ALL.into_iter().find(|table| Some(table.name()) == name) else { continue };
@@ -79,11 +79,11 @@ impl Meter {
     }
 }
 
-/// Counts the tries of all requests, also of those that the SDK repeats by itself, and why the service refuses them.
+/// Counts the attempts of all requests, including retries of the SDK, and the reasons for refusals.
 #[derive(Debug)]
-pub(crate) struct Tries;
+pub(crate) struct AttemptCounter;
 
-impl Intercept for Tries {
+impl Intercept for AttemptCounter {
     fn name(&self) -> &'static str {
         "Tries"
     }
@@ -119,12 +119,12 @@ impl Intercept for Tries {
     }
 }
 
-/// What an error, or the reason of a cancelled transaction, says that is for want of capacity.
+/// Error codes, and cancellation reasons of transactions, that mean missing capacity.
 const THROTTLES: &[&str] = &["Throttling", "ProvisionedThroughputExceeded", "RequestLimitExceeded"];
-/// What it says where another transaction was in the way.
+/// Error codes and cancellation reasons that mean a conflict with another transaction.
 const CONFLICTS: &[&str] = &["TransactionConflict"];
 
-/// Whether an error has one of these words. Errors are short, and have nothing of our items in them.
+/// Whether an error contains one of these words. Error bodies are short and contain no data of our items.
 fn says(error: &[u8], words: &[&str]) -> bool {
     words.iter().any(|word| error.windows(word.len()).any(|window| window == word.as_bytes()))
 }
@@ -136,9 +136,9 @@ mod tests {
     use ports::MessageWriter;
 
     use super::*;
-    use crate::testing::{Server, chat, message};
+    use crate::testing::{DynamoServer, chat, message};
 
-    /// The sum of all samples of a metric whose labels contain `labels`.
+    /// The sum of all samples of a metric with labels that contain `labels`.
     fn sum(counted: &PrometheusHandle, metric: &str, labels: &str) -> f64 {
         let rendered = counted.render();
         let samples = rendered.lines().filter(|line| line.starts_with(metric) && line.contains(labels));
@@ -152,10 +152,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_commit_is_one_request_and_costs_what_the_plan_says() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
-        // The first one reads the counter, and marks the chat.
+        // The first send reads the counter, and marks the chat.
         store.append(vec![message(chat_id, sender_id)]).await.unwrap();
         let recorder = PrometheusBuilder::new().build_recorder();
         let counted = recorder.handle();
@@ -167,21 +167,21 @@ mod tests {
             sum(&counted, "tidings_dynamodb_consumed_units_total", &labels)
         };
         store.append(vec![message(chat_id, sender_id)]).await.unwrap();
-        // Four items at two units each, and one for the index from a message's id.
+        // Four items at two units each, and one for the index by message id.
         assert_eq!(spent(&counted), (1.0, 9.0));
         assert_eq!(
             ["chat_counters", "idempotency_keys", "messages", "chat_memberships"].map(charged),
             [2.0, 2.0, 3.0, 2.0]
         );
         store.append((0..40).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
-        // Counter and membership are paid once for all of them: 5.1 units for each.
+        // Counter and membership are paid once for all messages: 5.1 units for each.
         assert_eq!(spent(&counted), (2.0, 9.0 + 4.0 + 40.0 * 5.0));
         assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", "TransactWriteItems"), 2.0);
     }
 
     #[tokio::test]
     async fn tries_and_refusals_are_counted_where_the_sdk_repeats_them() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let recorder = PrometheusBuilder::new().build_recorder();
@@ -195,21 +195,22 @@ mod tests {
         let refused =
             ["throttles", "conflicts"].map(|what| sum(&counted, &format!("tidings_dynamodb_{what}_total"), ""));
         assert_eq!(refused, [3.0, 1.0]);
-        // The counter was asked for twice and the transaction five times, under two tokens.
-        assert_eq!(sum(&counted, "tidings_dynamodb_tries_total", ""), 7.0);
-        assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", ""), 3.0);
+        // Restrictions and their changes were read, one of the reads was repeated, and so on for the counter. The
+        // transaction was sent five times, with two tokens.
+        assert_eq!(sum(&counted, "tidings_dynamodb_tries_total", ""), 9.0);
+        assert_eq!(sum(&counted, "tidings_dynamodb_request_seconds_count", ""), 5.0);
     }
 
     #[test]
     fn halves_of_units_are_counted_in_pairs() {
         let recorder = PrometheusBuilder::new().build_recorder();
         let counted = recorder.handle();
-        let (meter, half) = (Meter::default(), |table: &str| {
+        let (meter, half) = (RequestMeter::default(), |table: &str| {
             ConsumedCapacity::builder().table_name(format!("our_{table}")).capacity_units(0.5).build()
         });
         metrics::with_local_recorder(&recorder, || {
             for units in [0.0, 1.0, 1.0, 2.0, 2.0] {
-                meter.charged(Operation::Query, "our_", &[half("users"), half("strangers"), half("chats")]);
+                meter.charged(DynamoOperation::Query, "our_", &[half("users"), half("strangers"), half("chats")]);
                 for table in ["users", "chats"] {
                     let labels = format!("operation=\"Query\",table=\"{table}\",kind=\"read\"");
                     assert_eq!(sum(&counted, "tidings_dynamodb_consumed_units_total", &labels), units);

@@ -6,13 +6,13 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{Notice, NoticeStore, Settled, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{Bound, CONCURRENCY_MAX, Query};
-use crate::item::{Item, Key, Row, item, number, text, ttl};
+use crate::db::{Bound, CONCURRENCY_MAX, PartitionQuery};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, text, ttl};
 use crate::schema::{TTL, Table};
 use crate::shard::shard;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Partitions that owed notices are spread over, each of which is asked for what is due.
+/// Number of partitions for pending notices; each is queried for due ones.
 const DUE_SHARDS: u64 = 8;
 
 const DUE_AT: &str = "due_at";
@@ -22,15 +22,15 @@ const SILENT_UNTIL: &str = "silent_until";
 #[async_trait]
 impl NoticeStore for DynamoStore {
     async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
-        let mut by_key: BTreeMap<Key, Vec<Notice>> = BTreeMap::new();
+        let mut by_key: BTreeMap<ItemKey, Vec<Notice>> = BTreeMap::new();
         for notice in notices {
             by_key.entry(notice_key(&notice)).or_default().push(notice);
         }
         let owed = by_key.into_iter().map(|(key, notices)| async move {
-            // Those of one device and chat one after another, so that the first stays.
+            // Sequential for one device and chat, so that the first notice stays.
             for notice in &notices {
-                // What is owed has no silence, so it stays; a silence that is over when the notice is due hides
-                // nothing.
+                // A pending notice has no quiet period, so the condition fails and it stays. A quiet period that ends
+                // before the notice is due does not block it.
                 let silence_over = || Condition::AbsentOrAtMost(SILENT_UNTIL, number(notice.due_at.as_millis()));
                 let writes = || vec![Write::put(key.clone(), owed_item(notice)).when(silence_over())];
                 self.db().transact(writes).await?;
@@ -42,22 +42,22 @@ impl NoticeStore for DynamoStore {
 
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
         let shards = (0..DUE_SHARDS).map(|shard| async move {
-            let due = Query {
+            let due = PartitionQuery {
                 index: Table::Notices.definition().index,
                 bound: Some(Bound::AtMost(number(now.as_millis()))),
-                ..Query::partition(Table::Notices, shard)
+                ..PartitionQuery::partition(Table::Notices, shard)
             };
             self.db().query(&due, count).await
         });
-        let found: Vec<Vec<Item>> = stream::iter(shards).buffered(CONCURRENCY_MAX).try_collect().await?;
+        let found: Vec<Vec<DynamoItem>> = stream::iter(shards).buffered(CONCURRENCY_MAX).try_collect().await?;
         let mut due = found.iter().flatten().map(read_owed).collect::<Result<Vec<_>, _>>()?;
         due.sort_by_key(|notice| notice.due_at);
         due.truncate(count);
         let taken = due.into_iter().map(|notice| async move {
             let writes = || {
-                let put_off = vec![Change::Set(DUE_AT, Some(number(again_at.as_millis())))];
-                // The index may be behind, and others take at the same time: the item itself says whether it is still
-                // due.
+                let put_off = vec![AttributeChange::Set(DUE_AT, Some(number(again_at.as_millis())))];
+                // The index may lag, and other processes claim notices at the same time: the item itself shows whether
+                // it is still due.
                 let still_due = Condition::Equals(DUE_AT, number(notice.due_at.as_millis()));
                 vec![Write::update(notice_key(&notice), put_off).when(still_due)]
             };
@@ -74,23 +74,23 @@ impl NoticeStore for DynamoStore {
             let write = match settled {
                 Settled::Told { silent_until } => Write::put(key, told_item(silent_until)),
                 Settled::Again { at } => {
-                    let due = Change::Set(DUE_AT, Some(number(at.as_millis())));
-                    Write::update(key, vec![due, Change::Increment("attempts")])
+                    let due = AttributeChange::Set(DUE_AT, Some(number(at.as_millis())));
+                    Write::update(key, vec![due, AttributeChange::Increment("attempts")])
                 }
                 Settled::Dropped => Write::delete(key),
             };
             vec![write.when(Condition::Equals(FROM, number(notice.from.0)))]
         };
-        // One that is gone, or for other messages, was settled by somebody else before.
+        // A notice that is missing or covers other messages was already settled by another process.
         self.db().transact(writes).await.map(drop)
     }
 }
 
-fn notice_key(notice: &Notice) -> Key {
-    Key::of(Table::Notices, notice.user_id, format_args!("{}#{}", notice.chat_id, notice.device_id))
+fn notice_key(notice: &Notice) -> ItemKey {
+    ItemKey::of(Table::Notices, notice.user_id, format_args!("{}#{}", notice.chat_id, notice.device_id))
 }
 
-fn owed_item(notice: &Notice) -> Item {
+fn owed_item(notice: &Notice) -> DynamoItem {
     item([
         ("chat_id", Some(text(notice.chat_id))),
         ("device_id", Some(text(notice.device_id))),
@@ -101,13 +101,13 @@ fn owed_item(notice: &Notice) -> Item {
     ])
 }
 
-/// Not in the index, and gone when the silence is over.
-fn told_item(silent_until: Timestamp) -> Item {
+/// Not in the index; it expires with the quiet period.
+fn told_item(silent_until: Timestamp) -> DynamoItem {
     item([(SILENT_UNTIL, Some(number(silent_until.as_millis()))), (TTL, Some(ttl(silent_until)))])
 }
 
-fn read_owed(item: &Item) -> Result<Notice, StoreError> {
-    let row = Row { table: Table::Notices, item };
+fn read_owed(item: &DynamoItem) -> Result<Notice, StoreError> {
+    let row = ItemReader { table: Table::Notices, item };
     Ok(Notice {
         user_id: row.parsed("user_id")?,
         chat_id: row.parsed("chat_id")?,
@@ -116,4 +116,13 @@ fn read_owed(item: &Item) -> Result<Notice, StoreError> {
         due_at: Timestamp::from_millis(row.number(DUE_AT)?),
         attempts: row.count("attempts")?,
     })
+}
+
+/// A pending notice; `None` for a quiet period.
+pub(crate) fn read_notice(item: &DynamoItem) -> Result<Option<Notice>, StoreError> {
+    let row = ItemReader { table: Table::Notices, item };
+    match row.maybe_number(SILENT_UNTIL)? {
+        Some(_) => Ok(None),
+        None => read_owed(item).map(Some),
+    }
 }

@@ -1,7 +1,7 @@
-//! What was committed and is not known to be in the log (C2).
+//! Committed events that are not confirmed to be in the log (C2).
 //!
-//! Messages wait as their own rows: the counter row of a chat says up to where they are published, and is in the
-//! `dirty-index` while that is not the head. Other events are items of the outbox until they are forgotten.
+//! Messages wait as their own rows: the counter row of a chat has the published sequence, and is in the `dirty-index`
+//! while that is below the head. Other events are outbox items until they are deleted.
 
 mod item;
 
@@ -12,27 +12,27 @@ use async_trait::async_trait;
 use domain::{ChatId, ConnectionId, Event, Message, Sequence, Timestamp};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use metrics::counter;
-use ports::{Committed, Outbox, StoreError, Waiting};
+use ports::{Committed, Outbox, StoreError, Waiting, error_chain};
 use tracing::error;
 
 pub(crate) use self::item::{EVENT_TIME, change_write, events_of, purge_write, read_event};
 use self::item::{OUTBOX_SHARDS, chat_at, event_key, set_aside};
 use crate::DynamoStore;
-use crate::db::{Bound, CONCURRENCY_MAX, Query, TRANSACTION_ITEMS_MAX};
-use crate::item::{Item, Key, Row, number, text};
+use crate::db::{Bound, CONCURRENCY_MAX, PartitionQuery, TRANSACTION_ITEMS_MAX};
+use crate::item::{DynamoItem, ItemKey, ItemReader, number, text};
 use crate::messages::{ROWS_MAX, counter_sequence, read_message};
 use crate::schema::Table;
 use crate::shard::shard;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Partitions that the chats with unpublished messages are spread over.
+/// Number of partitions for chats with unpublished messages.
 const DIRTY_SHARDS: u64 = 16;
-/// Marks and events of one partition that a look for what is overdue returns, at the most.
+/// Limit of marks and events per partition in a query for overdue ones.
 const OVERDUE_MAX: usize = 100;
-/// Changes of a chat that are returned at once, at the most.
+/// Limit of changes of a chat per call.
 const WAITING_MAX: usize = 100;
 
-/// Up to where the messages of a chat are known to be in the log.
+/// The sequence up to which the messages of a chat are known to be in the log.
 pub(crate) const PUBLISHED: &str = "published_sequence";
 const DIRTY_SHARD: &str = "dirty_shard";
 pub(crate) const DIRTY_SINCE: &str = "dirty_since";
@@ -55,16 +55,18 @@ impl Outbox for DynamoStore {
     }
 
     async fn unpublished(&self, chat_id: ChatId) -> Result<Vec<Arc<Event>>, StoreError> {
-        // A chat that has lost its counter row takes no messages. It is published again once the row is restored.
-        let Some(counter) = self.db().get(&Key::one(Table::ChatCounters, chat_id)).await? else { return Ok(vec![]) };
+        // A chat without its counter row accepts no messages. Publishing continues once the row is restored.
+        let Some(counter) = self.db().get(&ItemKey::one(Table::ChatCounters, chat_id)).await? else {
+            return Ok(vec![]);
+        };
         let head = counter_sequence(&counter)?;
-        let mut published = Sequence(Row { table: Table::ChatCounters, item: &counter }.number(PUBLISHED)?);
+        let mut published = Sequence(ItemReader { table: Table::ChatCounters, item: &counter }.number(PUBLISHED)?);
         while published < head {
             let (events, examined) = self.events_above(chat_id, published, head).await?;
             if !events.is_empty() {
                 return Ok(events);
             }
-            // Nobody is told of any of these, so nobody would ever say that they are published.
+            // None of these messages produces an event, so the relay would never confirm them.
             self.published(chat_id, examined).await?;
             published = examined;
         }
@@ -72,21 +74,22 @@ impl Outbox for DynamoStore {
     }
 
     async fn published(&self, chat_id: ChatId, through: Sequence) -> Result<(), StoreError> {
-        let counter = || Key::one(Table::ChatCounters, chat_id);
+        let counter = || ItemKey::one(Table::ChatCounters, chat_id);
         let forward = || Condition::Below(PUBLISHED, number(through.0));
-        let published = || Change::Set(PUBLISHED, Some(number(through.0)));
+        let published = || AttributeChange::Set(PUBLISHED, Some(number(through.0)));
         let to_the_head = || {
-            let changes = vec![published(), Change::Set(DIRTY_SHARD, None), Change::Set(DIRTY_SINCE, None)];
+            let changes =
+                vec![published(), AttributeChange::Set(DIRTY_SHARD, None), AttributeChange::Set(DIRTY_SINCE, None)];
             let at_the_head = Condition::Equals("sequence_counter", number(through.0));
             Write::update(counter(), changes).when(forward()).when(at_the_head)
         };
         let below_the_head = || {
-            // How long the next one waits is not known here; it has been a moment, or it would be overdue.
-            let changes = vec![published(), Change::Set(DIRTY_SINCE, Some(text(self.clock().now())))];
+            // The age of the next message is unknown here; it is recent, or the chat would be overdue.
+            let changes = vec![published(), AttributeChange::Set(DIRTY_SINCE, Some(text(self.clock().now())))];
             let head_is_above = Condition::Above("sequence_counter", number(through.0));
             Write::update(counter(), changes).when(forward()).when(head_is_above)
         };
-        // The head only moves up, so whoever is neither at it nor below it was published before.
+        // The head never decreases. So if the sequence is neither at the head nor below it, it was already published.
         if !self.db().update(to_the_head).await? {
             self.db().update(below_the_head).await?;
         }
@@ -97,12 +100,12 @@ impl Outbox for DynamoStore {
         let (items, _) = self.db().page(&events_of(chat_id), WAITING_MAX, None).await?;
         let mut waiting = Vec::with_capacity(items.len());
         for item in &items {
-            let place = Row { table: Table::Outbox, item }.text("place")?.to_owned();
+            let place = ItemReader { table: Table::Outbox, item }.text("place")?.to_owned();
             match read_event(item) {
                 Ok(event) => waiting.push(Waiting { place, event: Arc::new(event) }),
                 Err(failure) => {
                     unreadable(Table::Outbox, &failure);
-                    // Whoever else has come upon it has set it aside already.
+                    // If another process has already set it aside, the transaction is cancelled.
                     self.db().transact(|| set_aside(chat_id, &place, item)).await?;
                 }
             }
@@ -122,43 +125,44 @@ impl Outbox for DynamoStore {
 }
 
 impl DynamoStore {
-    /// Has the relay of this process look at the events of a chat.
+    /// Notifies the relay of this process of new events of a chat.
     pub(crate) fn tell_of_change(&self, chat_id: ChatId) {
         self.queue().push(Committed { chat_id, messages: vec![] });
     }
 
-    /// The chats of one partition that have waited the longest, and since when.
+    /// The chats of one partition that have waited longest, each with its time.
     async fn oldest(
         &self,
         table: Table,
         shard: u64,
         before: Timestamp,
     ) -> Result<Vec<(Timestamp, ChatId)>, StoreError> {
-        let oldest = Query {
+        let oldest = PartitionQuery {
             index: table.definition().index,
             bound: Some(Bound::AtMost(text(before))),
-            ..Query::partition(table, shard)
+            ..PartitionQuery::partition(table, shard)
         };
         let items = self.db().query(&oldest, OVERDUE_MAX).await?;
-        // What cannot be read must not hide the others.
+        // An unreadable item must not hide the others.
         let read = |item| waiting_since(table, item).inspect_err(|failure| unreadable(table, failure)).ok();
         Ok(items.iter().filter_map(read).collect())
     }
 
-    /// The events of the next messages above a sequence, and the last sequence that is accounted for. What has expired
-    /// reaches nobody any more (G11), and what cannot be read holds up nobody.
+    /// The events of the next messages above a sequence, and the last sequence that is covered. Expired messages are
+    /// left out (G11), and unreadable ones are skipped, so they do not block the others.
     async fn events_above(
         &self,
         chat_id: ChatId,
         above: Sequence,
         head: Sequence,
     ) -> Result<(Vec<Arc<Event>>, Sequence), StoreError> {
-        let rows = Query {
+        let rows = PartitionQuery {
             bound: Some(Bound::Between(number(above.0 + 1), number(head.0))),
-            ..Query::partition(Table::Messages, chat_id)
+            ..PartitionQuery::partition(Table::Messages, chat_id)
         };
         let (items, more) = self.db().page(&rows, ROWS_MAX, None).await?;
-        let last = items.last().map(|item| Row { table: Table::Messages, item }.number("sequence")).transpose()?;
+        let last =
+            items.last().map(|item| ItemReader { table: Table::Messages, item }.number("sequence")).transpose()?;
         let examined = more.and(last).map_or(head, Sequence);
         let now = self.clock().now();
         let mut events = Vec::with_capacity(items.len());
@@ -173,31 +177,31 @@ impl DynamoStore {
     }
 }
 
-/// Marks a chat for the relay. The mark keeps the time of the oldest message that is not published.
-pub(crate) fn dirty_mark(chat_id: ChatId, since: Timestamp) -> [Change; 2] {
+/// Marks a chat for the relay. The mark keeps the time of the oldest unpublished message.
+pub(crate) fn dirty_mark(chat_id: ChatId, since: Timestamp) -> [AttributeChange; 2] {
     [
-        Change::Set(DIRTY_SHARD, Some(text(shard(&chat_id.to_bytes(), DIRTY_SHARDS)))),
-        Change::SetIfAbsent(DIRTY_SINCE, text(since)),
+        AttributeChange::Set(DIRTY_SHARD, Some(text(shard(&chat_id.to_bytes(), DIRTY_SHARDS)))),
+        AttributeChange::SetIfAbsent(DIRTY_SINCE, text(since)),
     ]
 }
 
-fn waiting_since(table: Table, item: &Item) -> Result<(Timestamp, ChatId), StoreError> {
-    let row = Row { table, item };
+fn waiting_since(table: Table, item: &DynamoItem) -> Result<(Timestamp, ChatId), StoreError> {
+    let row = ItemReader { table, item };
     match table {
         Table::Outbox => Ok((row.parsed(EVENT_TIME)?, chat_at(row.text("place")?)?)),
         _ => Ok((row.parsed(DIRTY_SINCE)?, row.parsed("chat_id")?)),
     }
 }
 
-fn message_event(item: &Item) -> Result<(Message, Option<ConnectionId>), StoreError> {
-    let origin = Row { table: Table::Messages, item }.maybe_parsed("origin_connection_id")?;
+fn message_event(item: &DynamoItem) -> Result<(Message, Option<ConnectionId>), StoreError> {
+    let origin = ItemReader { table: Table::Messages, item }.maybe_parsed("origin_connection_id")?;
     Ok((read_message(item)?, origin))
 }
 
-/// Something that is passed over because it cannot be read. An operator has to look.
+/// Reports an unreadable item that is skipped. An operator has to inspect it.
 fn unreadable(table: Table, failure: &StoreError) {
     counter!("tidings_outbox_unreadable_total", "table" => table.name()).increment(1);
-    error!(error = failure as &dyn std::error::Error, "something that waits for the log cannot be read");
+    error!(error = %error_chain(failure), "skipping an unreadable outbox item");
 }
 
 #[cfg(test)]
@@ -208,7 +212,7 @@ mod tests {
     use super::*;
     use crate::item::item;
     use crate::messages::message_key;
-    use crate::testing::{Server, chat, message};
+    use crate::testing::{DynamoServer, chat, message};
 
     fn sequences(events: &[Arc<Event>]) -> Vec<u64> {
         let sequence = |event: &Arc<Event>| match &event.body {
@@ -220,7 +224,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_that_cannot_be_read_is_set_aside_and_holds_up_nobody() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         let rename = ChatCommand::Update(ChatUpdate::name("new".to_owned().try_into().unwrap()));
@@ -235,13 +239,13 @@ mod tests {
         }
         store.forget(chat_id, &places).await.unwrap();
         assert_eq!(store.overdue(Timestamp::MAX).await.unwrap(), []);
-        let aside = store.db().get(&Key::of(Table::Outbox, "unreadable", &places[0])).await.unwrap().unwrap();
+        let aside = store.db().get(&ItemKey::of(Table::Outbox, "unreadable", &places[0])).await.unwrap().unwrap();
         assert_eq!(aside["event_type"], strange["event_type"]);
     }
 
     #[tokio::test]
     async fn a_message_that_cannot_be_read_is_passed_over() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         store.append((0..3).map(|_| message(chat_id, owner)).collect()).await.unwrap();
@@ -251,19 +255,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_chat_that_has_lost_its_counter_publishes_nothing() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         store.append(vec![message(chat_id, owner)]).await.unwrap();
-        store.db().transact(|| vec![Write::delete(Key::one(Table::ChatCounters, chat_id))]).await.unwrap();
+        store.db().transact(|| vec![Write::delete(ItemKey::one(Table::ChatCounters, chat_id))]).await.unwrap();
         assert_eq!(store.unpublished(chat_id).await.unwrap(), []);
         store.published(chat_id, Sequence(1)).await.unwrap();
-        assert_eq!(store.db().get(&Key::one(Table::ChatCounters, chat_id)).await.unwrap(), None);
+        assert_eq!(store.db().get(&ItemKey::one(Table::ChatCounters, chat_id)).await.unwrap(), None);
     }
 
     #[tokio::test]
     async fn a_place_above_the_head_is_not_believed() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         store.append(vec![message(chat_id, owner)]).await.unwrap();
@@ -273,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_mark_that_cannot_be_read_does_not_hide_the_others() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, _) = chat(&store).await;
         let strange = item([(EVENT_TIME, Some(text(Timestamp::default())))]);

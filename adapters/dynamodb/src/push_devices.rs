@@ -5,24 +5,24 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{PushDeviceStore, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, CONCURRENCY_MAX, Query};
+use crate::db::{self, CONCURRENCY_MAX, PartitionQuery};
 use crate::devices::{PROVIDER, device_key, forget, read_registration, register, session_of, unregister};
-use crate::item::{Key, Row, number};
+use crate::item::{ItemKey, ItemReader, number};
 use crate::schema::Table;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// Stands among the devices of a user for all of them: its version moves with every registration, so that of concurrent
-/// ones none overlooks the others.
+/// Sort key of the item that represents all devices of a user. Every registration increments its version, so that
+/// concurrent registrations do not miss each other.
 const ALL_DEVICES: &str = "#";
 
 #[async_trait]
 impl PushDeviceStore for DynamoStore {
     async fn put(&self, device: PushDevice) -> Result<bool, StoreError> {
         let device = &device;
-        let all = &Key::of(Table::PushDevices, device.user_id, ALL_DEVICES);
+        let all = &ItemKey::of(Table::PushDevices, device.user_id, ALL_DEVICES);
         db::undisturbed(|| async move {
             let version = match self.db().get(all).await? {
-                Some(item) => Some(Row { table: Table::PushDevices, item: &item }.number("version")?),
+                Some(item) => Some(ItemReader { table: Table::PushDevices, item: &item }.number("version")?),
                 None => None,
             };
             let registered = self.registered(device.user_id).await?;
@@ -31,7 +31,7 @@ impl PushDeviceStore for DynamoStore {
                 return Ok(Some(false));
             }
             let writes = || {
-                let next = Change::Set("version", Some(number(version.map_or(1, |version| version + 1))));
+                let next = AttributeChange::Set("version", Some(number(version.map_or(1, |version| version + 1))));
                 let counted = Write::update(all.clone(), vec![next]);
                 vec![counted.when(Condition::is("version", version.map(number))), register(device)]
             };
@@ -62,7 +62,7 @@ impl PushDeviceStore for DynamoStore {
 
 impl DynamoStore {
     async fn registered(&self, user_id: UserId) -> Result<Vec<PushDevice>, StoreError> {
-        let items = self.db().query(&Query::partition(Table::PushDevices, user_id), usize::MAX).await?;
+        let items = self.db().query(&PartitionQuery::partition(Table::PushDevices, user_id), usize::MAX).await?;
         let now = self.clock().now();
         items.iter().filter_map(|item| read_registration(item, now).transpose()).collect()
     }

@@ -1,8 +1,9 @@
-//! The restoration of a counter row that was lost or is behind its messages: ADR-004's procedure, for an operator.
+//! The restoration of a counter row that was lost or is lower than its messages: the operator procedure of ADR-004.
 //!
-//! It differs from ADR-004 in this. The highest message is no sure sign of the last sequence, because messages expire:
-//! idempotency keys and watermarks are asked too, and the highest of all counts. A row that is behind is restored
-//! instead of left. The relay's place and the head are restored with it. And the row says who did it, and why.
+//! It differs from ADR-004 as follows. Messages expire, so the highest message does not prove the last sequence:
+//! idempotency keys and watermarks are read too, and the highest of all counts. A row that is too low is restored
+//! instead of kept. The relay's position and the head are restored as well. The row records the operator and the
+//! reason.
 
 use domain::limits::RETENTION;
 use domain::{Chat, ChatId, Message, Sequence, Timestamp, UserId};
@@ -10,66 +11,68 @@ use ports::{ChatReader, Head, LastMessage, StoreError, WatermarkStore};
 use tracing::warn;
 
 use crate::DynamoStore;
-use crate::db::Query;
-use crate::item::{Key, Row, number, seconds, text};
+use crate::db::PartitionQuery;
+use crate::item::{ItemKey, ItemReader, number, seconds, text};
 use crate::messages::{ROWS_MAX, counter_sequence, head_changes, read_message};
 use crate::outbox::{PUBLISHED, dirty_mark};
 use crate::schema::Table;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// How often somebody else may come in between.
+/// How often a concurrent change may interfere.
 const TRIES_MAX: u32 = 3;
 
-/// Who restores a counter, and why. Both are written into the row.
+/// The operator who restores a counter, and the reason. Both are written into the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryAudit {
-    /// The person.
+    /// The name of the operator.
     pub actor: String,
-    /// What happened, or the number of the incident.
+    /// A description of the problem, or the number of the incident.
     pub reason: String,
 }
 
-/// What became of a request to restore a counter.
+/// The outcome of a restoration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// There is no such chat, and nothing was written.
+    /// The chat does not exist; nothing was written.
     ChatNotFound,
-    /// The row is there and not behind. It stays as it is.
+    /// The row exists and is not too low. It stays unchanged.
     Well {
-        /// What it says.
+        /// The sequence in the row.
         sequence: Sequence,
     },
-    /// The row was restored. The chat takes messages from now on.
+    /// The row was restored. The chat accepts messages again.
     Restored {
-        /// What the row said before, if it was there and could be read.
+        /// The sequence before, if the row existed and was readable.
         before: Option<Sequence>,
-        /// What it says now: the next message is the one after.
+        /// The restored sequence; the next message gets the one after it.
         sequence: Sequence,
-        /// Up to where messages are taken to be in the log; those above it are published, maybe again.
+        /// The sequence up to which messages count as published; those above it are published, possibly again.
         published: Sequence,
     },
 }
 
 impl DynamoStore {
-    /// Restores the counter row of a chat, if it is missing, cannot be read, or is behind what was given out.
+    /// Restores the counter row of a chat, if it is missing, unreadable, or lower than an assigned sequence.
     ///
-    /// The row is written under the condition that it is still as it was found. So two operators do no harm, and
-    /// neither do sends that are under way: they fail until the row is there, and count from it then. It reads the keys
-    /// of the last 7 days, which may take a while in a busy chat.
+    /// The write is conditional on the row as it was read. So concurrent restorations are harmless, and so are pending
+    /// sends: they fail until the row exists, and then continue from it. It reads the idempotency keys of the last 7
+    /// days, which may take a while in a busy chat.
     pub async fn recover_counter(&self, chat_id: ChatId, audit: &RecoveryAudit) -> Result<Recovery, StoreError> {
         for _ in 0..TRIES_MAX {
             if let Some(recovery) = self.try_recover(chat_id, audit).await? {
                 return Ok(recovery);
             }
         }
-        Err(StoreError::unavailable(format!("the counter of `{chat_id}` was changed by others {TRIES_MAX} times")))
+        Err(StoreError::unavailable(format!(
+            "the counter of `{chat_id}` was changed by other processes {TRIES_MAX} times"
+        )))
     }
 
     /// Restores the row, unless it changes meanwhile.
     async fn try_recover(&self, chat_id: ChatId, audit: &RecoveryAudit) -> Result<Option<Recovery>, StoreError> {
         let Some((chat, version)) = self.versioned(chat_id).await? else { return Ok(Some(Recovery::ChatNotFound)) };
-        let key = Key::one(Table::ChatCounters, chat_id);
-        // Before everything else: while the row stays like this, nothing is committed that would not be seen below.
+        let key = ItemKey::one(Table::ChatCounters, chat_id);
+        // Read first: while the row stays like this, every commit is visible to the reads below.
         let found = self.db().get(&key).await?;
         let before = found.as_ref().and_then(|counter| counter_sequence(counter).ok());
         let sequence = self.highest_sequence(chat_id).await?;
@@ -77,19 +80,20 @@ impl DynamoStore {
             return Ok(Some(Recovery::Well { sequence: before }));
         }
         let now = self.clock().now();
-        let known = found.as_ref().map(|counter| Row { table: Table::ChatCounters, item: counter }.number(PUBLISHED));
+        let known =
+            found.as_ref().map(|counter| ItemReader { table: Table::ChatCounters, item: counter }.number(PUBLISHED));
         let published = match known {
             Some(Ok(published)) if before.is_some() => Sequence(published),
             _ => self.surely_published(chat_id, now).await?,
         };
         let last = self.last_message(chat_id).await?;
-        let restored = Restored { chat: &chat, sequence, published, last, now };
+        let restored = RestoredCounter { chat: &chat, sequence, published, last, now };
         let writes = || {
             let as_found = found.as_ref().and_then(|counter| counter.get("sequence_counter").cloned());
             vec![
                 Write::update(key.clone(), restored.changes(audit)).when(Condition::is("sequence_counter", as_found)),
-                // The row has a copy of how long messages live.
-                Write::check(Key::one(Table::Chats, chat_id)).when(Condition::Equals("version", number(version))),
+                // The row has a copy of the message TTL.
+                Write::check(ItemKey::one(Table::Chats, chat_id)).when(Condition::Equals("version", number(version))),
             ]
         };
         if !self.db().transact(writes).await?.is_committed() {
@@ -101,16 +105,16 @@ impl DynamoStore {
         Ok(Some(Recovery::Restored { before, sequence, published }))
     }
 
-    /// The highest sequence of a chat that anything knows of: a message, a send that was committed, or a member who has
-    /// seen it.
+    /// The highest known sequence of a chat: of a message, of a committed send, or of a member's watermark.
     async fn highest_sequence(&self, chat_id: ChatId) -> Result<Sequence, StoreError> {
         let mut highest = self.last_sequence(chat_id).await?;
-        let keys = Query { attributes: &["sequence"], ..Query::partition(Table::IdempotencyKeys, chat_id) };
+        let keys =
+            PartitionQuery { attributes: &["sequence"], ..PartitionQuery::partition(Table::IdempotencyKeys, chat_id) };
         let mut start = None;
         loop {
             let (items, next) = self.db().page(&keys, usize::MAX, start).await?;
             for item in &items {
-                highest = highest.max(Sequence(Row { table: Table::IdempotencyKeys, item }.number("sequence")?));
+                highest = highest.max(Sequence(ItemReader { table: Table::IdempotencyKeys, item }.number("sequence")?));
             }
             start = next;
             if start.is_none() {
@@ -123,18 +127,18 @@ impl DynamoStore {
         Ok(seen.fold(highest, Sequence::max))
     }
 
-    /// Up to where messages need not be published again: the log would not have kept them any longer.
+    /// The sequence up to which messages need not be published again: the log's retention for them has passed.
     async fn surely_published(&self, chat_id: ChatId, now: Timestamp) -> Result<Sequence, StoreError> {
-        let newest = Query {
+        let newest = PartitionQuery {
             descending: true,
             attributes: &["sequence", "created_at"],
-            ..Query::partition(Table::Messages, chat_id)
+            ..PartitionQuery::partition(Table::Messages, chat_id)
         };
         let (mut start, kept_since) = (None, now.minus(RETENTION));
         loop {
             let (items, next) = self.db().page(&newest, ROWS_MAX, start).await?;
             for item in &items {
-                let row = Row { table: Table::Messages, item };
+                let row = ItemReader { table: Table::Messages, item };
                 if row.parsed::<Timestamp>("created_at")? < kept_since {
                     return Ok(Sequence(row.number("sequence")?));
                 }
@@ -146,15 +150,15 @@ impl DynamoStore {
         }
     }
 
-    /// The last message that is left.
+    /// The last remaining message.
     async fn last_message(&self, chat_id: ChatId) -> Result<Option<Message>, StoreError> {
-        let newest = Query { descending: true, ..Query::partition(Table::Messages, chat_id) };
+        let newest = PartitionQuery { descending: true, ..PartitionQuery::partition(Table::Messages, chat_id) };
         self.db().query(&newest, 1).await?.first().map(read_message).transpose()
     }
 }
 
-/// What a counter row is to say.
-struct Restored<'a> {
+/// The content of a restored counter row.
+struct RestoredCounter<'a> {
     chat: &'a Chat,
     sequence: Sequence,
     published: Sequence,
@@ -162,23 +166,23 @@ struct Restored<'a> {
     now: Timestamp,
 }
 
-impl Restored<'_> {
-    fn changes(&self, audit: &RecoveryAudit) -> Vec<Change> {
+impl RestoredCounter<'_> {
+    fn changes(&self, audit: &RecoveryAudit) -> Vec<AttributeChange> {
         let message_ttl = self.chat.message_ttl;
         let mut last_message = self.last.as_ref().and_then(|message| Head::at(message, message_ttl).last_message);
-        // A purge takes words from the head only if they are of the message at the head.
+        // A purge removes a preview only if it belongs to the message at the head.
         if self.last.as_ref().is_some_and(|last| last.sequence < self.sequence && last.expires_at.is_some()) {
             last_message = last_message.map(|last| LastMessage { preview: None, ..last });
         }
         let mut changes = head_changes(&Head { sequence: self.sequence, last_message, message_ttl });
         changes.extend([
-            Change::Set("message_ttl", message_ttl.map(seconds)),
-            Change::Set(PUBLISHED, Some(number(self.published.0))),
-            Change::SetIfAbsent("created_at", text(self.chat.created_at)),
-            Change::Set("recovered_at", Some(text(self.now))),
-            Change::Set("recovered_from_sequence", Some(number(self.sequence.0))),
-            Change::Set("recovered_by", Some(text(&audit.actor))),
-            Change::Set("recovery_reason", Some(text(&audit.reason))),
+            AttributeChange::Set("message_ttl", message_ttl.map(seconds)),
+            AttributeChange::Set(PUBLISHED, Some(number(self.published.0))),
+            AttributeChange::SetIfAbsent("created_at", text(self.chat.created_at)),
+            AttributeChange::Set("recovered_at", Some(text(self.now))),
+            AttributeChange::Set("recovered_from_sequence", Some(number(self.sequence.0))),
+            AttributeChange::Set("recovered_by", Some(text(&audit.actor))),
+            AttributeChange::Set("recovery_reason", Some(text(&audit.reason))),
         ]);
         if self.published < self.sequence {
             changes.extend(dirty_mark(self.chat.chat_id, self.now));
@@ -191,26 +195,26 @@ impl Restored<'_> {
 mod tests {
     use std::time::Duration;
 
+    use contract::Violations;
     use domain::{ChatCommand, ChatUpdate, Ttl, WatermarkKind};
-    use ports::contract::Violations;
     use ports::{
-        Appended, ChatWriter, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SendRefusal, SystemClock,
+        AppendOutcome, ChatWriter, Clock, MessageReader, MessageWriter, NewMessage, Outbox, SendRefusal, SystemClock,
     };
 
     use super::*;
-    use crate::item::{Item, item};
+    use crate::item::{DynamoItem, item};
     use crate::messages::message_key;
-    use crate::testing::{Server, chat, message};
+    use crate::testing::{DynamoServer, chat, message};
 
     fn audit() -> RecoveryAudit {
         RecoveryAudit { actor: "ada".to_owned(), reason: "incident 7".to_owned() }
     }
 
-    fn counter_key(chat_id: ChatId) -> Key {
-        Key::one(Table::ChatCounters, chat_id)
+    fn counter_key(chat_id: ChatId) -> ItemKey {
+        ItemKey::one(Table::ChatCounters, chat_id)
     }
 
-    async fn counter(store: &DynamoStore, chat_id: ChatId) -> Item {
+    async fn counter(store: &DynamoStore, chat_id: ChatId) -> DynamoItem {
         store.db().get(&counter_key(chat_id)).await.unwrap().unwrap()
     }
 
@@ -218,18 +222,18 @@ mod tests {
         store.db().transact(|| vec![Write::delete(counter_key(chat_id))]).await.unwrap();
     }
 
-    async fn send(store: &DynamoStore, send: NewMessage) -> Appended {
+    async fn send(store: &DynamoStore, send: NewMessage) -> AppendOutcome {
         store.append(vec![send]).await.unwrap()[0]
     }
 
-    fn sequence_of(outcome: Appended) -> u64 {
-        let Appended::New(receipt) = outcome else { panic!("{outcome:?}") };
+    fn sequence_of(outcome: AppendOutcome) -> u64 {
+        let AppendOutcome::New(receipt) = outcome else { panic!("{outcome:?}") };
         receipt.sequence.0
     }
 
     #[tokio::test]
     async fn a_lost_counter_comes_back_with_its_head_and_everything_of_the_log() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         store.append((0..3).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
@@ -237,13 +241,13 @@ mod tests {
         store.published(chat_id, Sequence(3)).await.unwrap();
         lose_counter(&store, chat_id).await;
         let refused = send(&store, message(chat_id, sender_id)).await;
-        assert_eq!(refused, Appended::Refused(SendRefusal::CounterMissing));
+        assert_eq!(refused, AppendOutcome::Refused(SendRefusal::CounterMissing));
 
         let (sequence, published) = (Sequence(3), Sequence::ZERO);
         let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
         assert_eq!(recovery, Recovery::Restored { before: None, sequence, published });
         assert_eq!(store.head(chat_id).await.unwrap(), head);
-        // Nobody knows how far the relay was, so it begins anew.
+        // The relay's position is unknown, so it publishes from the start.
         assert_eq!(store.unpublished(chat_id).await.unwrap().len(), 3);
         assert!(store.overdue(Timestamp::MAX).await.unwrap().contains(&chat_id));
         let row = counter(&store, chat_id).await;
@@ -260,14 +264,14 @@ mod tests {
 
     #[tokio::test]
     async fn sequences_of_purged_messages_are_not_given_out_again() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let expiring = || NewMessage { ttl: Ttl::from_secs(60), ..message(chat_id, sender_id) };
         store.append(vec![message(chat_id, sender_id), expiring(), expiring()]).await.unwrap();
         store.purge_expired(SystemClock.now() + Duration::from_secs(120)).await.unwrap();
         lose_counter(&store, chat_id).await;
-        // The keys of the sends remember.
+        // The idempotency keys still have the sequence.
         let recovery = store.recover_counter(chat_id, &audit()).await.unwrap();
         assert!(matches!(recovery, Recovery::Restored { sequence: Sequence(3), .. }), "{recovery:?}");
         assert_eq!(
@@ -275,11 +279,11 @@ mod tests {
             "hello"
         );
 
-        // So do the members, where the keys have been forgotten.
+        // After the keys have expired, the watermarks still have it.
         store.advance(sender_id, chat_id, WatermarkKind::Read, Sequence(3)).await.unwrap();
-        let keys = store.db().query(&Query::partition(Table::IdempotencyKeys, chat_id), 9).await.unwrap();
+        let keys = store.db().query(&PartitionQuery::partition(Table::IdempotencyKeys, chat_id), 9).await.unwrap();
         for key in &keys {
-            let key = Key::read(Table::IdempotencyKeys, key).unwrap();
+            let key = ItemKey::read(Table::IdempotencyKeys, key).unwrap();
             store.db().transact(|| vec![Write::delete(key.clone())]).await.unwrap();
         }
         lose_counter(&store, chat_id).await;
@@ -289,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_counter_that_is_behind_keeps_its_place_in_the_log() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         store.append((0..5).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
@@ -305,27 +309,27 @@ mod tests {
     async fn a_send_into_a_chat_whose_counter_is_behind_is_refused_and_counted() {
         let violations = Violations::default();
         let _watched = violations.watch();
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (chat_id, sender_id) = chat(&server.store()).await;
         server.store().append((0..2).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
         server.put(counter_key(chat_id), item([("sequence_counter", Some(number(1)))])).await;
         let outcome = server.store().append(vec![message(chat_id, sender_id)]).await.unwrap();
-        assert_eq!(outcome, [Appended::Refused(SendRefusal::Unreadable)]);
+        assert_eq!(outcome, [AppendOutcome::Refused(SendRefusal::Unreadable)]);
         assert_eq!(violations.seen(), [("sequence_monotonicity".to_owned(), 1)]);
     }
 
     #[tokio::test]
     async fn a_counter_that_no_message_could_follow_is_refused() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let (chat_id, sender_id) = chat(&server.store()).await;
         server.put(counter_key(chat_id), item([("sequence_counter", Some(number(u64::MAX)))])).await;
         let outcome = server.store().append(vec![message(chat_id, sender_id)]).await.unwrap();
-        assert_eq!(outcome, [Appended::Refused(SendRefusal::Unreadable)]);
+        assert_eq!(outcome, [AppendOutcome::Refused(SendRefusal::Unreadable)]);
     }
 
     #[tokio::test]
     async fn a_counter_that_cannot_be_read_is_restored() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         send(&store, message(chat_id, sender_id)).await;
@@ -338,7 +342,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_log_would_have_forgotten_is_not_published_again() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, sender_id) = chat(&store).await;
         let old = SystemClock.now().minus(RETENTION + Duration::from_secs(60));
@@ -353,7 +357,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_restored_counter_has_the_chats_message_ttl_again() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner) = chat(&store).await;
         let lives = ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(600)));
@@ -368,7 +372,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_chat_that_does_not_exist_gets_no_counter() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let chat_id = ChatId::from_bytes([7; 16]);
         assert_eq!(server.store().recover_counter(chat_id, &audit()).await.unwrap(), Recovery::ChatNotFound);
         assert_eq!(server.store().db().get(&counter_key(chat_id)).await.unwrap(), None);

@@ -1,30 +1,30 @@
 use async_trait::async_trait;
 use domain::limits::{REPORTS_OPEN_MAX, REPORTS_PERIOD};
-use domain::{Evidence, Report, ReportId, Resolution, Sequence, Timestamp, UserId};
-use ports::{Filed, ReportState, ReportStore, Resolved, StoreError};
+use domain::{MessageEvidence, Report, ReportId, Resolution, Sequence, Timestamp, UserId};
+use ports::{FilingOutcome, ReportState, ReportStore, Resolved, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, Bound, Query};
-use crate::item::{Item, Key, Row, item, number, text, ttl};
+use crate::db::{self, Bound, PartitionQuery};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, text, ttl};
 use crate::schema::{TTL, Table};
-use crate::write::{Change, Write};
+use crate::write::{AttributeChange, Write};
 
-/// The lists that a report is on: one of these two, and that of whoever filed it. The last holds no more than is needed to
-/// count and to find them.
+/// The lists of a report: one of these two, and the list of its reporter. The latter has only the attributes needed to
+/// count and find reports.
 const OPEN: &str = "open";
 const RESOLVED: &str = "resolved";
 
 #[async_trait]
 impl ReportStore for DynamoStore {
-    async fn file(&self, report: Report) -> Result<Filed, StoreError> {
+    async fn file(&self, report: Report) -> Result<FilingOutcome, StoreError> {
         let report = &report;
         db::undisturbed(|| async move {
             if let Some(first) = self.find_report(report.report_id).await? {
-                return Ok(Some(Filed::Kept { created_at: first.created_at }));
+                return Ok(Some(FilingOutcome::Kept { created_at: first.created_at }));
             }
             let recent = self.open_since(report.reporter_id, report.created_at).await?;
             if let Some(oldest) = recent.iter().min().filter(|_| recent.len() >= REPORTS_OPEN_MAX) {
-                return Ok(Some(Filed::TooMany { until: *oldest + REPORTS_PERIOD }));
+                return Ok(Some(FilingOutcome::TooMany { until: *oldest + REPORTS_PERIOD }));
             }
             let writes = || {
                 let filed = item([("created_at", Some(text(report.created_at))), ("state", Some(text(OPEN)))]);
@@ -38,7 +38,7 @@ impl ReportStore for DynamoStore {
                 .transact(writes)
                 .await?
                 .is_committed()
-                .then_some(Filed::Kept { created_at: report.created_at }))
+                .then_some(FilingOutcome::Kept { created_at: report.created_at }))
         })
         .await
     }
@@ -59,7 +59,7 @@ impl ReportStore for DynamoStore {
             ReportState::Resolved => RESOLVED,
         };
         let bound = after.map(|id| Bound::Above(text(id)));
-        let query = Query { bound, ..Query::partition(Table::Reports, list) };
+        let query = PartitionQuery { bound, ..PartitionQuery::partition(Table::Reports, list) };
         let (mut reports, mut start) = (vec![], None);
         while reports.len() < count {
             let (items, next) = self.db().page(&query, count - reports.len(), start).await?;
@@ -83,8 +83,8 @@ impl ReportStore for DynamoStore {
             }
             let report = report.resolved(resolution.clone());
             let writes = || {
-                let state = Change::Set("state", Some(text(RESOLVED)));
-                let end = Change::Set(TTL, report.ends_at().map(ttl));
+                let state = AttributeChange::Set("state", Some(text(RESOLVED)));
+                let end = AttributeChange::Set(TTL, report.ends_at().map(ttl));
                 vec![
                     Write::delete(key(OPEN, report_id)).if_there(),
                     Write::put(key(RESOLVED, report_id), report_item(&report)),
@@ -98,7 +98,7 @@ impl ReportStore for DynamoStore {
 
     async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError> {
         for item in self.db().query(&filed_by(user_id), usize::MAX).await? {
-            let report_id: ReportId = Row { table: Table::Reports, item: &item }.parsed("report_id")?;
+            let report_id: ReportId = ItemReader { table: Table::Reports, item: &item }.parsed("report_id")?;
             let lists = [key(OPEN, report_id), key(RESOLVED, report_id), key(user_id, report_id)];
             self.db().transact(|| lists.iter().cloned().map(Write::delete).collect()).await?;
         }
@@ -107,17 +107,17 @@ impl ReportStore for DynamoStore {
 }
 
 impl DynamoStore {
-    /// A report on whichever list it is.
+    /// A report on either list.
     async fn find_report(&self, report_id: ReportId) -> Result<Option<Report>, StoreError> {
         let found = self.db().get_many(&[OPEN, RESOLVED].map(|list| key(list, report_id))).await?;
         found.into_iter().flatten().next().map(|item| read_report(&item)).transpose()
     }
 
-    /// When those reports were filed that a user has open of the time before `now`.
+    /// The filing times of a user's open reports within the period before `now`.
     async fn open_since(&self, user_id: UserId, now: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
         let mut recent = vec![];
         for item in self.db().query(&filed_by(user_id), usize::MAX).await? {
-            let row = Row { table: Table::Reports, item: &item };
+            let row = ItemReader { table: Table::Reports, item: &item };
             let created_at: Timestamp = row.parsed("created_at")?;
             if row.text("state")? == OPEN && now.since(created_at) < REPORTS_PERIOD {
                 recent.push(created_at);
@@ -127,15 +127,18 @@ impl DynamoStore {
     }
 }
 
-fn key(list: impl std::fmt::Display, report_id: ReportId) -> Key {
-    Key::of(Table::Reports, list, report_id)
+fn key(list: impl std::fmt::Display, report_id: ReportId) -> ItemKey {
+    ItemKey::of(Table::Reports, list, report_id)
 }
 
-fn filed_by(user_id: UserId) -> Query {
-    Query { attributes: &["report_id", "created_at", "state"], ..Query::partition(Table::Reports, user_id) }
+fn filed_by(user_id: UserId) -> PartitionQuery {
+    PartitionQuery {
+        attributes: &["report_id", "created_at", "state"],
+        ..PartitionQuery::partition(Table::Reports, user_id)
+    }
 }
 
-fn report_item(report: &Report) -> Item {
+fn report_item(report: &Report) -> DynamoItem {
     let (evidence, resolution) = (report.evidence.as_ref(), report.resolution.as_ref());
     item([
         ("reporter_id", Some(text(report.reporter_id))),
@@ -156,11 +159,11 @@ fn report_item(report: &Report) -> Item {
     ])
 }
 
-fn read_report(item: &Item) -> Result<Report, StoreError> {
-    let row = Row { table: Table::Reports, item };
+fn read_report(item: &DynamoItem) -> Result<Report, StoreError> {
+    let row = ItemReader { table: Table::Reports, item };
     let evidence = match row.has("content") {
         false => None,
-        true => Some(Evidence {
+        true => Some(MessageEvidence {
             sequence: Sequence(row.number("sequence")?),
             content: row.made("content")?,
             content_type: row.parsed("content_type")?,
@@ -184,4 +187,13 @@ fn read_report(item: &Item) -> Result<Report, StoreError> {
         evidence,
         resolution,
     })
+}
+
+/// A report; `None` for an entry in the list of its reporter.
+pub(crate) fn read_listed(item: &DynamoItem) -> Result<Option<Report>, StoreError> {
+    let row = ItemReader { table: Table::Reports, item };
+    if row.has("state") {
+        return row.parsed::<Timestamp>("created_at").map(|_| None);
+    }
+    read_report(item).map(Some)
 }

@@ -6,9 +6,9 @@ use ulid::Ulid;
 
 use crate::DynamoStore;
 use crate::db;
-use crate::item::{Item, Key, Row, bytes, item, number, text, ttl};
+use crate::item::{DynamoItem, ItemKey, ItemReader, bytes, item, number, text, ttl};
 use crate::schema::{TTL, Table};
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
 #[async_trait]
 impl RequestStore for DynamoStore {
@@ -25,7 +25,7 @@ impl RequestStore for DynamoStore {
             let begun_at = remembered.as_ref().map(|request| request.begun_at);
             match remembered.filter(|request| now < request.begun_at + REQUEST_KEY_RETENTION) {
                 Some(request) if request.fingerprint != fingerprint => return Ok(Some(Begun::Mismatch)),
-                Some(Request { response: Some(response), .. }) => return Ok(Some(Begun::Replay(response))),
+                Some(StoredRequest { response: Some(response), .. }) => return Ok(Some(Begun::Replay(response))),
                 Some(request) => return Ok(Some(Begun::Run { reserved: request.reserved, resumed: true })),
                 None => {}
             }
@@ -47,30 +47,30 @@ impl RequestStore for DynamoStore {
     async fn finish(&self, key: RequestKey, response: StoredResponse) -> Result<(), StoreError> {
         let writes = || {
             let changes = vec![
-                Change::Set("status", Some(number(response.status.into()))),
-                Change::Set("body", Some(bytes(&response.body))),
+                AttributeChange::Set("status", Some(number(response.status.into()))),
+                AttributeChange::Set("body", Some(bytes(&response.body))),
             ];
             vec![Write::update(request_key(key), changes).if_there()]
         };
-        // A request that is forgotten meanwhile needs no answer for replays.
+        // A request that expired meanwhile needs no stored response.
         self.db().transact(writes).await.map(drop)
     }
 }
 
-/// What is remembered of a request.
-struct Request {
+/// The stored state of a request.
+pub(crate) struct StoredRequest {
     fingerprint: [u8; 32],
     reserved: Ulid,
     begun_at: Timestamp,
     response: Option<StoredResponse>,
 }
 
-fn request_key(key: RequestKey) -> Key {
-    Key::of(Table::Requests, key.user_id, key.key)
+fn request_key(key: RequestKey) -> ItemKey {
+    ItemKey::of(Table::Requests, key.user_id, key.key)
 }
 
-fn read_request(item: &Item) -> Result<Request, StoreError> {
-    let row = Row { table: Table::Requests, item };
+pub(crate) fn read_request(item: &DynamoItem) -> Result<StoredRequest, StoreError> {
+    let row = ItemReader { table: Table::Requests, item };
     let response = match row.maybe_number("status")? {
         None => None,
         Some(status) => Some(StoredResponse {
@@ -79,5 +79,5 @@ fn read_request(item: &Item) -> Result<Request, StoreError> {
         }),
     };
     let reserved = Ulid::from_string(row.text("reserved")?).map_err(|error| row.unreadable(error.to_string()))?;
-    Ok(Request { fingerprint: row.array("fingerprint")?, reserved, begun_at: row.parsed("begun_at")?, response })
+    Ok(StoredRequest { fingerprint: row.array("fingerprint")?, reserved, begun_at: row.parsed("begun_at")?, response })
 }

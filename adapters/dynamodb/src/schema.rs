@@ -1,10 +1,11 @@
-//! The tables: the one definition that everything else about them is made from.
+//! The tables: the single definition that provisioning, policies, drift checks and documentation derive from.
 //!
-//! Where a port promises that a read sees what was written before, it goes through a base table. An index lags, so it
-//! serves those who look again: the relay (`dirty-index`, `age-index`) and whoever sends notices (`due-index`). The
-//! lookup of a message by its id (`message_id-index`) may miss one of the last moment. There is no index from a phone
-//! number to its user, from a user to their chats, to their sessions or to their reports: `user_keys`, `delivery_state`,
-//! `push_devices` and `reports` hold an item for each, written in the same transaction. All tables are paid by request.
+//! Where a port guarantees that a read sees earlier writes, it uses a base table. Indexes lag, so they serve only
+//! consumers that query repeatedly: the relay (`dirty-index`, `age-index`) and the notifier (`due-index`). The lookup
+//! of a message by id (`message_id-index`) may miss a message of the last moment. There is no index from a phone number
+//! to its user, nor from a user to their chats, sessions or reports. Instead `user_keys`, `delivery_state`,
+//! `push_devices` and `reports` hold an item for each, written in the same transaction. All tables use on-demand
+//! billing.
 
 pub(crate) mod access;
 mod cloudformation;
@@ -12,18 +13,18 @@ mod iam;
 mod live;
 mod show;
 
-pub use access::{Action, access};
+pub use access::{TableAction, access};
 pub use cloudformation::cloudformation;
-pub use iam::{LogNames, SCAN, Site, auditor_iam, iam, log_iam};
-pub use live::{Aspect, Drift, SchemaError, apply, diff};
+pub use iam::{AwsSite, LogNames, SCAN, auditor_iam, iam, log_iam};
+pub use live::{SchemaError, TableAspect, TableDrift, apply, diff};
 pub use show::show;
 
-/// A table of ours.
+/// A DynamoDB table of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// Users.
     Users,
-    /// What makes a user the same person at every sign-in: a phone number, or another system's subject.
+    /// Sign-in keys of users: a phone number, or the subject of an external identity provider.
     UserKeys,
     /// Chats.
     Chats,
@@ -31,15 +32,15 @@ pub enum Table {
     ChatMemberships,
     /// Messages, by chat and sequence.
     Messages,
-    /// Messages that will expire, by the time they do.
+    /// Messages with an expiry, by expiry time.
     Expirations,
-    /// The row of a chat that the commit moves.
+    /// Counter rows of chats, which every commit updates.
     ChatCounters,
-    /// Sends that were committed.
+    /// Committed sends.
     IdempotencyKeys,
-    /// Watermarks, by user: an item is there for each membership, so it is also how a user's chats are found.
+    /// Watermarks, by user. There is an item for each membership, so the table also lists a user's chats.
     DeliveryState,
-    /// Logins.
+    /// Sessions of logins.
     Sessions,
     /// The direct chat of each pair.
     DirectChats,
@@ -47,43 +48,45 @@ pub enum Table {
     OneTimeCodes,
     /// Events of chats and members that wait for the relay.
     Outbox,
-    /// Devices of users: the session of each, and how it is told of messages.
+    /// Devices of users: the session and the notification registration of each.
     PushDevices,
-    /// Notifications that are owed.
+    /// Pending notifications.
     Notices,
-    /// What could not be delivered.
+    /// Undelivered events and notifications, and unreadable records of the log.
     DeadLetters,
     /// REST requests with an idempotency key.
     Requests,
-    /// Whom each user has listed.
+    /// The contacts of each user.
     Contacts,
-    /// Whom each user has blocked, and how many that are.
+    /// The blocks of each user, and their number.
     Blocks,
-    /// Reports, under the list they are on: `open`, `resolved`, or that of whoever filed them.
+    /// Reports, by list: `open`, `resolved`, or the list of the reporter.
     Reports,
-    /// Accounts of which something is left to delete.
+    /// Restrictions of users, and the feed of their changes.
+    Restrictions,
+    /// Accounts with an unfinished deletion.
     Deletions,
 }
 
-/// What a table is made of.
+/// The definition of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name, behind the prefix.
+    /// The table name without the prefix.
     pub name: &'static str,
-    /// The attribute that spreads items over partitions, a text.
+    /// The partition key, a string.
     pub partition_key: &'static str,
-    /// The attribute that orders the items of a partition, if there are several.
+    /// The sort key, if the table has one.
     pub sort_key: Option<Attribute>,
-    /// The index, for those that need one.
+    /// The secondary index, if the table has one.
     pub index: Option<Index>,
-    /// Whether items end by themselves, at the second their attribute [`TTL`] says or some days later.
+    /// Whether items expire by TTL: at the second in the attribute [`TTL`], or some days later.
     pub expires: bool,
-    /// Whether the table is kept recoverable. What is worth nothing after a restart of the fleet is not.
+    /// Whether the table has point-in-time recovery. Tables with only short-lived data do not.
     pub backed_up: bool,
 }
 
 impl Definition {
-    /// The attributes that are part of a key, of the table or its index, each once.
+    /// The distinct key attributes of the table and its index.
     fn key_attributes(&self) -> Vec<Attribute> {
         let of_index = self.index.map(|index| [Some(Attribute::Text(index.partition_key)), index.sort_key]);
         let of_table = [Some(Attribute::Text(self.partition_key)), self.sort_key];
@@ -97,20 +100,20 @@ impl Definition {
     }
 }
 
-/// The attribute that says when an item ends, in seconds since 1970.
+/// The attribute with the expiry of an item, in seconds since 1970.
 pub const TTL: &str = "ttl";
 
-/// An attribute that is part of a key.
+/// A key attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attribute {
-    /// A text.
+    /// A string.
     Text(&'static str),
     /// A number.
     Number(&'static str),
 }
 
 impl Attribute {
-    /// Its name.
+    /// The attribute name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text(name) | Self::Number(name) => name,
@@ -118,31 +121,31 @@ impl Attribute {
     }
 }
 
-/// A second order of a table's items. Items without its key are not in it.
+/// A global secondary index. Items without its key are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its name.
+    /// The index name.
     pub name: &'static str,
-    /// Its partition key, a text.
+    /// The partition key, a string.
     pub partition_key: &'static str,
-    /// Its sort key, if it has one.
+    /// The sort key, if the index has one.
     pub sort_key: Option<Attribute>,
-    /// What is copied into it.
+    /// The projected attributes.
     pub projection: Projection,
 }
 
-/// What an index holds of an item.
+/// The attributes that an index includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
     /// The keys of table and index.
     Keys,
-    /// Everything.
+    /// All attributes.
     All,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -163,10 +166,11 @@ impl Table {
         Self::Contacts,
         Self::Blocks,
         Self::Reports,
+        Self::Restrictions,
         Self::Deletions,
     ];
 
-    /// What the table is made of.
+    /// The definition of the table.
     pub const fn definition(self) -> Definition {
         use Attribute::{Number, Text};
         match self {
@@ -228,22 +232,23 @@ impl Table {
             Self::Contacts => lasting("contacts", "user_id", Some(Text("contact_id"))),
             Self::Blocks => lasting("blocks", "user_id", Some(Text("blocked_id"))),
             Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
+            Self::Restrictions => Definition { expires: true, ..lasting("restrictions", "list", Some(Text("place"))) },
             Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
         }
     }
 
-    /// The name of the table behind the prefix, as errors say it.
+    /// The table name without the prefix, as used in errors.
     pub const fn name(self) -> &'static str {
         self.definition().name
     }
 }
 
-/// A table whose items stay until somebody deletes them.
+/// A table with items that stay until they are deleted.
 const fn lasting(name: &'static str, partition_key: &'static str, sort_key: Option<Attribute>) -> Definition {
     Definition { name, partition_key, sort_key, index: None, expires: false, backed_up: true }
 }
 
-/// A table whose items end by themselves and are missed by nobody.
+/// A table with items that expire and need no backup.
 const fn passing(name: &'static str, partition_key: &'static str, sort_key: Option<Attribute>) -> Definition {
     Definition { name, partition_key, sort_key, index: None, expires: true, backed_up: false }
 }
@@ -277,7 +282,8 @@ mod tests {
                 "notices",
                 "dead_letters",
                 "requests",
-                "reports"
+                "reports",
+                "restrictions"
             ]
         );
         assert_eq!(

@@ -3,9 +3,9 @@ use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, SpentToken, Tim
 use ports::{SessionStore, StoreError};
 
 use crate::DynamoStore;
-use crate::db::{self, Query};
+use crate::db::{self, PartitionQuery};
 use crate::devices::{device_key, prolong, session_of, sign_in, sign_out};
-use crate::item::{EXPIRES_AT, Item, Key, Row, bytes, end, item, text};
+use crate::item::{DynamoItem, EXPIRES_AT, ItemKey, ItemReader, bytes, end, item, text};
 use crate::schema::Table;
 use crate::write::{Condition, Write};
 
@@ -18,7 +18,7 @@ impl SessionStore for DynamoStore {
             let item = self.db().get(device).await?;
             let earlier = item.as_ref().map(session_of).transpose()?.flatten();
             if earlier == Some(session.session_id) {
-                // An earlier try of this call, whose answer was lost.
+                // An earlier attempt of this call has succeeded, and its answer was lost.
                 return Ok(Some(vec![]));
             }
             let writes = || {
@@ -38,7 +38,7 @@ impl SessionStore for DynamoStore {
     }
 
     async fn sessions(&self, user_id: UserId, now: Timestamp) -> Result<Vec<Session>, StoreError> {
-        let devices = self.db().query(&Query::partition(Table::PushDevices, user_id), usize::MAX).await?;
+        let devices = self.db().query(&PartitionQuery::partition(Table::PushDevices, user_id), usize::MAX).await?;
         let mut keys = vec![];
         for device in &devices {
             keys.extend(session_of(device)?.map(session_key));
@@ -61,7 +61,7 @@ impl SessionStore for DynamoStore {
             let mut session = before.clone();
             let outcome = session.refresh(attempt);
             let device = device_key(session.user_id, session.device_id);
-            // A rotation changes the current token, so whoever holds it holds the session as it was read.
+            // A rotation changes the current token, so this condition ensures that the session is as it was read.
             let unchanged = || Condition::Equals("current_token", bytes(&before.current));
             let key = || session_key(session_id);
             let committed = match outcome {
@@ -99,7 +99,7 @@ impl DynamoStore {
         self.db().get(&session_key(session_id)).await?.map(|item| read_session(&item)).transpose()
     }
 
-    /// Ends a session, if it is there and the user's, and with it what is known of its device.
+    /// Ends a session, if it exists and belongs to the user, and deletes its device.
     async fn end(&self, user_id: UserId, session_id: SessionId) -> Result<bool, StoreError> {
         db::undisturbed(|| async {
             let session = self.stored_session(session_id).await?;
@@ -113,11 +113,11 @@ impl DynamoStore {
     }
 }
 
-pub(crate) fn session_key(session_id: SessionId) -> Key {
-    Key::one(Table::Sessions, session_id)
+pub(crate) fn session_key(session_id: SessionId) -> ItemKey {
+    ItemKey::one(Table::Sessions, session_id)
 }
 
-pub(crate) fn session_item(session: &Session) -> Item {
+pub(crate) fn session_item(session: &Session) -> DynamoItem {
     let spent = session.spent.as_ref();
     let [expires_at, ttl] = end(Some(session.expires_at));
     item([
@@ -134,8 +134,8 @@ pub(crate) fn session_item(session: &Session) -> Item {
     ])
 }
 
-pub(crate) fn read_session(item: &Item) -> Result<Session, StoreError> {
-    let row = Row { table: Table::Sessions, item };
+pub(crate) fn read_session(item: &DynamoItem) -> Result<Session, StoreError> {
+    let row = ItemReader { table: Table::Sessions, item };
     let spent = if row.has("spent_token") {
         Some(SpentToken {
             digest: row.array("spent_token")?,

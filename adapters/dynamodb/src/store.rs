@@ -5,31 +5,27 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use domain::ChatId;
-use ports::{Clock, CommitQueue, Health, Ids};
+use ports::{Clock, CommitQueue, EngineHealth, Ids};
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
 
 use crate::Config;
-use crate::commit::Counter;
+use crate::commit::ChatCounter;
 use crate::config::{CALL_DEADLINE, CONNECT_TIMEOUT, REQUEST_ATTEMPTS, REQUEST_PAUSE, REQUEST_TIMEOUT};
 use crate::db::Db;
-use crate::lane::Lanes;
-use crate::meter::Tries;
+use crate::meter::AttemptCounter;
+use crate::restrictions::RestrictionCache;
 
-/// Chats that are committed to at once, at the most; the others wait. It bounds the connections to the service.
-const COMMITS_MAX: usize = 256;
-/// Chats whose counters are remembered, so that a busy chat costs one round trip for each commit.
+/// Limit of cached counters. With a cached counter, a commit takes one round trip.
 const COUNTERS_MAX: usize = 100_000;
 
-/// All durable ports, and the outbox of the log, on DynamoDB. Clones are handles on the same store.
+/// All durable ports, and the outbox of the log, on DynamoDB. Clones share the same store.
 #[derive(Clone)]
 pub struct DynamoStore {
     db: Db,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    lanes: Lanes,
-    commits: Arc<Semaphore>,
-    counters: Arc<Cache<ChatId, Counter>>,
+    counters: Arc<Cache<ChatId, ChatCounter>>,
+    restrictions: Arc<RestrictionCache>,
     queue: Arc<CommitQueue>,
 }
 
@@ -45,7 +41,7 @@ pub async fn connect(config: &Config) -> Client {
     client(&loader.load().await)
 }
 
-/// A client that gives up within our deadline.
+/// A client with our timeouts and retries.
 pub(crate) fn client(sdk: &SdkConfig) -> Client {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -54,30 +50,30 @@ pub(crate) fn client(sdk: &SdkConfig) -> Client {
         .build();
     let retries = RetryConfig::standard().with_max_attempts(REQUEST_ATTEMPTS).with_initial_backoff(REQUEST_PAUSE);
     let config = aws_sdk_dynamodb::config::Builder::from(sdk).timeout_config(timeouts).retry_config(retries);
-    let config = config.interceptor(Tries);
+    let config = config.interceptor(AttemptCounter);
     Client::from_conf(config.build())
 }
 
 impl DynamoStore {
-    /// The store in the tables that [`schema::apply`](crate::schema::apply) has made. Events get their ids from `ids`.
+    /// The store in the tables that [`schema::apply`](crate::schema::apply) has created. `ids` generates the ids of
+    /// events.
     pub fn new(client: Client, config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self {
             db: Db::new(client, &config.table_prefix, clock.clone()),
             clock,
             ids,
-            lanes: Lanes::default(),
-            commits: Arc::new(Semaphore::new(COMMITS_MAX)),
             counters: Arc::new(Cache::new(COUNTERS_MAX)),
+            restrictions: Arc::default(),
             queue: Arc::default(),
         }
     }
 
-    /// What the last request has met.
-    pub fn health(&self) -> Health {
+    /// Health according to the last request.
+    pub fn health(&self) -> EngineHealth {
         self.db.health()
     }
 
-    /// The same store, asked through another client.
+    /// The same store with another client.
     #[cfg(test)]
     pub(crate) fn through(&self, client: Client, config: &Config) -> Self {
         Self { db: Db::new(client, &config.table_prefix, self.clock.clone()), ..self.clone() }
@@ -95,19 +91,15 @@ impl DynamoStore {
         &*self.ids
     }
 
-    pub(crate) fn lanes(&self) -> &Lanes {
-        &self.lanes
-    }
-
-    pub(crate) fn commits(&self) -> &Semaphore {
-        &self.commits
-    }
-
-    pub(crate) fn counters(&self) -> &Cache<ChatId, Counter> {
+    pub(crate) fn counters(&self) -> &Cache<ChatId, ChatCounter> {
         &self.counters
     }
 
-    /// Messages and changes that this process has committed and its relay has not taken yet.
+    pub(crate) fn restriction_cache(&self) -> &RestrictionCache {
+        &self.restrictions
+    }
+
+    /// Number of messages and changes that this process has committed and its relay has not taken yet.
     pub fn waiting_for_relay(&self) -> usize {
         self.queue().waiting()
     }

@@ -1,33 +1,34 @@
-//! A real server for tests: it runs inside the test and is spoken to over HTTP, through a proxy that can fail.
+//! A real server for tests. It runs inside the test, and the client reaches it over HTTP through a proxy that injects
+//! faults.
 
 use std::sync::Arc;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
-use domain::{ChatId, ContentType, UserId};
+use domain::{Body, ChatId, ContentType, UserId};
 use dynoxide::{Database, server};
 use engines::FaultyDynamo;
 use ports::{ChatWriter, Clock, Ids, NewGroup, NewMessage, RandomIds, SystemClock};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::item::{Item, Key};
+use crate::item::{DynamoItem, ItemKey};
 use crate::schema::{self, Table};
 use crate::store::client;
 use crate::{Config, DynamoStore};
 
 /// A server, and a client of it.
-pub(crate) struct Server {
+pub(crate) struct DynamoServer {
     pub(crate) database: Database,
     pub(crate) client: Client,
     pub(crate) config: Config,
-    /// What lies between the two.
+    /// The proxy between client and server.
     pub(crate) proxy: FaultyDynamo,
 }
 
-impl Server {
-    /// A server with nothing in it.
+impl DynamoServer {
+    /// An empty server.
     pub(crate) async fn start() -> Self {
         let database = Database::memory().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -54,24 +55,24 @@ impl Server {
         server
     }
 
-    /// A store on it, as one more process of the fleet has it.
+    /// A store on this server, like another process of the fleet.
     pub(crate) fn store(&self) -> DynamoStore {
         DynamoStore::new(self.client.clone(), &self.config, Arc::new(SystemClock), Arc::new(RandomIds))
     }
 
-    /// The name that a table has on the server.
+    /// The full name of a table on the server.
     pub(crate) fn name(&self, table: Table) -> String {
         format!("{}{}", self.config.table_prefix, table.name())
     }
 
-    /// Writes an item past the store.
-    pub(crate) async fn put(&self, key: Key, mut item: Item) {
+    /// Writes an item directly, bypassing the store.
+    pub(crate) async fn put(&self, key: ItemKey, mut item: DynamoItem) {
         item.extend(key.attributes());
         self.client.put_item().table_name(self.name(key.table)).set_item(Some(item)).send().await.unwrap();
     }
 }
 
-/// A new group of one, and that one.
+/// A new group with one member.
 pub(crate) async fn chat(store: &DynamoStore) -> (ChatId, UserId) {
     let (chat_id, created_by) = (RandomIds.ulid().into(), RandomIds.ulid().into());
     let name = "group".to_owned().try_into().unwrap();
@@ -80,15 +81,14 @@ pub(crate) async fn chat(store: &DynamoStore) -> (ChatId, UserId) {
     (chat_id, created_by)
 }
 
-/// A send that nobody has tried before.
+/// A new send.
 pub(crate) fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
     NewMessage {
         chat_id,
         sender_id,
         client_message_id: Uuid::new_v4().into(),
         message_id: RandomIds.ulid().into(),
-        content: "hello".to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,

@@ -5,13 +5,13 @@ use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
 
 use crate::DynamoStore;
 use crate::db;
-use crate::item::{Item, Key, Row, hex, item, text};
+use crate::item::{DynamoItem, ItemKey, ItemReader, hex, item, text};
 use crate::schema::Table;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
-/// When a user was last seen; absent while they never were.
+/// The last-seen time; absent if the user was never seen.
 pub(crate) const LAST_SEEN_AT: &str = "last_seen_at";
-/// When an account was deleted; absent while it was not.
+/// The time of the account's deletion; absent if it was not deleted.
 const DELETED_AT: &str = "deleted_at";
 
 #[async_trait]
@@ -59,15 +59,15 @@ impl UserWriter for DynamoStore {
             if let Some(item) = self.db().get(&owner).await? {
                 let user_id = read_owner(&item)?;
                 if matches!(key, UserKey::External { .. }) && !item.contains_key("issuer") {
-                    // An earlier version wrote less, and whoever moves the user elsewhere needs to know.
+                    // An earlier version did not store the issuer and subject, which a transfer needs.
                     let same = || Condition::Equals("user_id", text(user_id));
                     let whole = || vec![Write::put(owner.clone(), owner_item(&key, user_id)).when(same())];
                     self.db().transact(whole).await?;
                 }
                 let found = self.users(&[user_id]).await?.pop().flatten();
-                let row = Row { table: Table::UserKeys, item: &item };
+                let row = ItemReader { table: Table::UserKeys, item: &item };
                 let found = found.ok_or_else(|| row.unreadable(format!("user `{user_id}` is not in `users`")))?;
-                if found.deleted_at.is_none() {
+                if found.is_of_proof(new.proven_at) {
                     return Ok(Some((found, false)));
                 }
                 deleted = Some(user_id);
@@ -96,7 +96,7 @@ impl UserWriter for DynamoStore {
             let name = display_name.as_ref().map(|name| ("display_name", text(name.as_str())));
             let visibility = presence_visibility.map(|it| ("presence_visibility", text(visibility_text(it))));
             let given = [name, visibility, Some(("updated_at", text(now)))].into_iter().flatten();
-            let changes = given.map(|(name, value)| Change::Set(name, Some(value))).collect();
+            let changes = given.map(|(name, value)| AttributeChange::Set(name, Some(value))).collect();
             vec![Write::update(key.clone(), changes).if_there()]
         };
         if !self.db().transact(writes).await?.is_committed() {
@@ -107,28 +107,28 @@ impl UserWriter for DynamoStore {
 }
 
 /// The item of a user.
-pub(crate) fn user_row(user_id: UserId) -> Key {
-    Key::one(Table::Users, user_id)
+pub(crate) fn user_row(user_id: UserId) -> ItemKey {
+    ItemKey::one(Table::Users, user_id)
 }
 
-/// Where a key says whose it is: under a digest, because an issuer may be of any length and a phone number is nobody's
-/// business in an error or a log.
-pub(crate) fn user_key(key: &UserKey) -> Key {
+/// The item that maps a sign-in key to its user. The key is a digest, because an issuer may be of any length, and a
+/// phone number must not appear in errors or logs.
+pub(crate) fn user_key(key: &UserKey) -> ItemKey {
     let (kind, parts) = match key {
         UserKey::Phone(phone_number) => ("phone", [phone_number.as_str(), ""]),
         UserKey::External { issuer, subject } => ("external", [issuer.as_str(), subject.as_str()]),
     };
     let mut context = digest::Context::new(&digest::SHA256);
     for part in parts {
-        // With its length before it, no part runs into the next.
+        // The length prefix keeps adjacent parts from being confused.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part.as_bytes());
     }
-    Key::one(Table::UserKeys, format_args!("{kind}#{}", hex(context.finish().as_ref())))
+    ItemKey::one(Table::UserKeys, format_args!("{kind}#{}", hex(context.finish().as_ref())))
 }
 
-/// Whose a key is. That of another system's subject says what it was made of, because nothing else does.
-pub(crate) fn owner_item(key: &UserKey, user_id: UserId) -> Item {
+/// The user of a sign-in key. For an external subject it includes issuer and subject, which are stored nowhere else.
+pub(crate) fn owner_item(key: &UserKey, user_id: UserId) -> DynamoItem {
     let (issuer, subject) = match key {
         UserKey::Phone(_) => (None, None),
         UserKey::External { issuer, subject } => (Some(text(issuer)), Some(text(subject))),
@@ -136,11 +136,31 @@ pub(crate) fn owner_item(key: &UserKey, user_id: UserId) -> Item {
     item([("user_id", Some(text(user_id))), ("issuer", issuer), ("subject", subject)])
 }
 
-pub(crate) fn read_owner(item: &Item) -> Result<UserId, StoreError> {
-    Row { table: Table::UserKeys, item }.parsed("user_id")
+pub(crate) fn read_owner(item: &DynamoItem) -> Result<UserId, StoreError> {
+    ItemReader { table: Table::UserKeys, item }.parsed("user_id")
 }
 
-pub(crate) fn user_item(user: &User) -> Item {
+/// The sign-in key of an item. The key of a phone number has only a digest; the number is in the user's row.
+pub(crate) fn read_user_key(item: &DynamoItem, user_id: UserId, user: Option<User>) -> Result<UserKey, StoreError> {
+    let row = ItemReader { table: Table::UserKeys, item };
+    if row.text("user_key")?.starts_with("phone#") {
+        let phone_number = user.and_then(|user| user.phone_number);
+        let missing = || row.unreadable(format!("`{user_id}` has no phone number"));
+        return Ok(UserKey::Phone(phone_number.ok_or_else(missing)?));
+    }
+    let part = |name| {
+        let earlier = || {
+            row.unreadable(format!(
+                "the key of `{user_id}` was written by an earlier version and has no {name}; it gets one when the \
+                 user has signed in once more"
+            ))
+        };
+        row.maybe_text(name)?.map(str::to_owned).ok_or_else(earlier)
+    };
+    Ok(UserKey::External { issuer: part("issuer")?, subject: part("subject")? })
+}
+
+pub(crate) fn user_item(user: &User) -> DynamoItem {
     item([
         ("phone_number", user.phone_number.as_ref().map(|phone_number| text(phone_number.as_str()))),
         ("display_name", Some(text(user.display_name.as_str()))),
@@ -152,8 +172,8 @@ pub(crate) fn user_item(user: &User) -> Item {
     ])
 }
 
-pub(crate) fn read_user(item: &Item) -> Result<User, StoreError> {
-    let row = Row { table: Table::Users, item };
+pub(crate) fn read_user(item: &DynamoItem) -> Result<User, StoreError> {
+    let row = ItemReader { table: Table::Users, item };
     Ok(User {
         user_id: row.parsed("user_id")?,
         phone_number: row.maybe_parsed("phone_number")?,
@@ -162,7 +182,7 @@ pub(crate) fn read_user(item: &Item) -> Result<User, StoreError> {
             "everyone" => PresenceVisibility::Everyone,
             "contacts_only" => PresenceVisibility::ContactsOnly,
             "nobody" => PresenceVisibility::Nobody,
-            other => return Err(row.unreadable(format!("`{other}` is no visibility"))),
+            other => return Err(row.unreadable(format!("`{other}` is not a visibility"))),
         },
         created_at: row.parsed("created_at")?,
         updated_at: row.parsed("updated_at")?,

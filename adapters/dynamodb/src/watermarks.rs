@@ -4,10 +4,10 @@ use ports::{StoreError, WatermarkStore};
 
 use crate::DynamoStore;
 use crate::db;
-use crate::item::{Item, Key, Row, item, number};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, number};
 use crate::messages::counter_sequence;
 use crate::schema::Table;
-use crate::write::{Change, Condition, Write};
+use crate::write::{AttributeChange, Condition, Write};
 
 const DELIVERED: &str = "delivered_sequence";
 const READ: &str = "read_sequence";
@@ -22,7 +22,7 @@ impl WatermarkStore for DynamoStore {
         to: Sequence,
     ) -> Result<Advance, StoreError> {
         let (state, counter) =
-            (Key::of(Table::DeliveryState, user_id, chat_id), Key::one(Table::ChatCounters, chat_id));
+            (ItemKey::of(Table::DeliveryState, user_id, chat_id), ItemKey::one(Table::ChatCounters, chat_id));
         let keys = &[state, counter];
         db::undisturbed(|| async move {
             let items = self.db().get_many(keys).await?;
@@ -30,11 +30,11 @@ impl WatermarkStore for DynamoStore {
             if (state.is_none() || counter.is_none()) && self.versioned(chat_id).await?.is_none() {
                 return Ok(Some(Advance::ChatNotFound));
             }
-            // The item comes and goes with the membership, in the same transactions. So it stands for it, and the
-            // write, which demands the item as it was read, demands the membership.
+            // The item is created and deleted with the membership, in the same transactions. So the condition that the
+            // item is unchanged also covers the membership.
             let Some(state) = state else { return Ok(Some(Advance::NotAMember)) };
             let before = read_watermarks(&state)?;
-            // The head may move before the write; it only grows, so what it allows now it allows then.
+            // The head may move before the write, but it never decreases, so the advance stays valid.
             let head = match counter {
                 Some(counter) => counter_sequence(&counter)?,
                 None => self.last_sequence(chat_id).await?,
@@ -43,8 +43,8 @@ impl WatermarkStore for DynamoStore {
             let Advance::Moved(moved) = advance else { return Ok(Some(advance)) };
             let writes = || {
                 let changes = vec![
-                    Change::Set(DELIVERED, Some(number(moved.delivered.0))),
-                    Change::Set(READ, Some(number(moved.read.0))),
+                    AttributeChange::Set(DELIVERED, Some(number(moved.delivered.0))),
+                    AttributeChange::Set(READ, Some(number(moved.read.0))),
                 ];
                 let write = Write::update(keys[0].clone(), changes)
                     .when(Condition::Equals(DELIVERED, number(before.delivered.0)))
@@ -57,18 +57,18 @@ impl WatermarkStore for DynamoStore {
     }
 
     async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
-        let key = |(user_id, chat_id): &(UserId, ChatId)| Key::of(Table::DeliveryState, user_id, chat_id);
+        let key = |(user_id, chat_id): &(UserId, ChatId)| ItemKey::of(Table::DeliveryState, user_id, chat_id);
         let keys: Vec<_> = of.iter().map(key).collect();
         let items = self.db().get_many(&keys).await?;
         items.iter().map(|item| item.as_ref().map_or(Ok(Watermarks::default()), read_watermarks)).collect()
     }
 }
 
-pub(crate) fn watermarks_item(watermarks: Watermarks) -> Item {
+pub(crate) fn watermarks_item(watermarks: Watermarks) -> DynamoItem {
     item([(DELIVERED, Some(number(watermarks.delivered.0))), (READ, Some(number(watermarks.read.0)))])
 }
 
-pub(crate) fn read_watermarks(item: &Item) -> Result<Watermarks, StoreError> {
-    let row = Row { table: Table::DeliveryState, item };
+pub(crate) fn read_watermarks(item: &DynamoItem) -> Result<Watermarks, StoreError> {
+    let row = ItemReader { table: Table::DeliveryState, item };
     Ok(Watermarks { delivered: Sequence(row.number(DELIVERED)?), read: Sequence(row.number(READ)?) })
 }

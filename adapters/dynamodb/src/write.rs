@@ -1,125 +1,125 @@
-//! One part of a transaction, and how it is said to DynamoDB.
+//! One part of a transaction, and its DynamoDB expressions.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 
-use crate::item::{Item, Key, number};
+use crate::item::{DynamoItem, ItemKey, number};
 use crate::schema::Table;
 
-/// What a transaction does to one item. It is done if all conditions of all its parts hold.
+/// The action of a transaction on one item. A transaction commits if all conditions of all its parts hold.
 pub(crate) struct Write {
-    key: Key,
-    action: Action,
+    key: ItemKey,
+    action: WriteAction,
     conditions: Vec<Condition>,
 }
 
-enum Action {
-    Put(Item),
-    Update(Vec<Change>),
+enum WriteAction {
+    Put(DynamoItem),
+    Update(Vec<AttributeChange>),
     Delete,
     Check,
 }
 
-/// What an update does to one attribute.
-pub(crate) enum Change {
-    /// Gives it a value, or takes it away.
+/// The change of one attribute in an update.
+pub(crate) enum AttributeChange {
+    /// Sets the value, or removes the attribute.
     Set(&'static str, Option<AttributeValue>),
-    /// Gives it a value unless it has one.
+    /// Sets the value unless the attribute exists.
     SetIfAbsent(&'static str, AttributeValue),
-    /// Makes it greater by one.
+    /// Increments the value by one.
     Increment(&'static str),
 }
 
-/// What must hold of an item.
+/// A condition on an item.
 pub(crate) enum Condition {
-    /// It is not there, or has no such attribute.
+    /// The item does not exist, or lacks the attribute.
     Absent(&'static str),
-    /// It has such an attribute.
+    /// The item has the attribute.
     Exists(&'static str),
-    /// Its attribute has this value.
+    /// The attribute equals the value.
     Equals(&'static str, AttributeValue),
-    /// Its attribute is less than this.
+    /// The attribute is less than the value.
     Below(&'static str, AttributeValue),
-    /// Its attribute is greater than this.
+    /// The attribute is greater than the value.
     Above(&'static str, AttributeValue),
-    /// It is not there, or has the first attribute, no greater than this.
+    /// The item does not exist, or has the attribute with at most this value.
     AbsentOrAtMost(&'static str, AttributeValue),
-    /// It has no such attribute, or a lesser one than this.
+    /// The item lacks the attribute, or has it with a lesser value.
     UnsetOrBelow(&'static str, AttributeValue),
 }
 
 impl Condition {
-    /// The attribute has this value, or is absent if there is none.
+    /// The attribute equals the value, or is absent if there is none.
     pub(crate) fn is(name: &'static str, value: Option<AttributeValue>) -> Self {
         value.map_or(Self::Absent(name), |value| Self::Equals(name, value))
     }
 }
 
 impl Write {
-    /// Writes an item that is not there.
-    pub(crate) fn create(key: Key, item: Item) -> Self {
+    /// Writes a new item; fails if it exists.
+    pub(crate) fn create(key: ItemKey, item: DynamoItem) -> Self {
         Self::put(key, item).on_condition(Condition::Absent)
     }
 
-    /// Writes an item in the place of what is there.
-    pub(crate) fn put(key: Key, mut item: Item) -> Self {
+    /// Writes an item, replacing any existing one.
+    pub(crate) fn put(key: ItemKey, mut item: DynamoItem) -> Self {
         item.extend(key.attributes());
-        Self { key, action: Action::Put(item), conditions: vec![] }
+        Self { key, action: WriteAction::Put(item), conditions: vec![] }
     }
 
     /// Changes attributes of an item.
-    pub(crate) fn update(key: Key, changes: Vec<Change>) -> Self {
-        Self { key, action: Action::Update(changes), conditions: vec![] }
+    pub(crate) fn update(key: ItemKey, changes: Vec<AttributeChange>) -> Self {
+        Self { key, action: WriteAction::Update(changes), conditions: vec![] }
     }
 
     /// Deletes an item.
-    pub(crate) fn delete(key: Key) -> Self {
-        Self { key, action: Action::Delete, conditions: vec![] }
+    pub(crate) fn delete(key: ItemKey) -> Self {
+        Self { key, action: WriteAction::Delete, conditions: vec![] }
     }
 
-    /// Does nothing to an item that is there.
-    pub(crate) fn check(key: Key) -> Self {
-        Self { key, action: Action::Check, conditions: vec![] }.if_there()
+    /// Requires that an item exists, without changing it.
+    pub(crate) fn check(key: ItemKey) -> Self {
+        Self { key, action: WriteAction::Check, conditions: vec![] }.if_there()
     }
 
-    /// Does nothing to an item that is not there.
-    pub(crate) fn check_absent(key: Key) -> Self {
-        Self { key, action: Action::Check, conditions: vec![] }.on_condition(Condition::Absent)
+    /// Requires that an item does not exist.
+    pub(crate) fn check_absent(key: ItemKey) -> Self {
+        Self { key, action: WriteAction::Check, conditions: vec![] }.on_condition(Condition::Absent)
     }
 
-    /// The item must be there.
+    /// Requires that the item exists.
     pub(crate) fn if_there(self) -> Self {
         self.on_condition(Condition::Exists)
     }
 
-    /// One more thing must hold of the item.
+    /// Adds a condition on the item.
     pub(crate) fn when(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);
         self
     }
 
-    /// A condition on the attribute that every item of the table has.
+    /// A condition on the partition key, which every item of the table has.
     fn on_condition(self, condition: impl FnOnce(&'static str) -> Condition) -> Self {
         let partition_key = self.key.table.definition().partition_key;
         self.when(condition(partition_key))
     }
 
-    /// The part as the SDK has it; `name` names tables.
+    /// The part in the SDK's form; `name` maps tables to their names.
     pub(crate) fn into_part(self, name: impl FnOnce(Table) -> String) -> TransactWriteItem {
         let Self { key, action, conditions } = self;
         let (table, partition_key) = (name(key.table), key.table.definition().partition_key);
         let mut expression = Expression::default();
         let update = match &action {
-            Action::Update(changes) => expression.update(changes),
-            Action::Put(_) | Action::Delete | Action::Check => String::new(),
+            WriteAction::Update(changes) => expression.update(changes),
+            WriteAction::Put(_) | WriteAction::Delete | WriteAction::Check => String::new(),
         };
         let condition = expression.conditions(conditions, partition_key);
         let (names, values) = expression.into_parts();
         let part = TransactWriteItem::builder();
         const COMPLETE: &str = "table, key and expressions are given";
         match action {
-            Action::Put(item) => part.put(
+            WriteAction::Put(item) => part.put(
                 Put::builder()
                     .table_name(table)
                     .set_item(Some(item))
@@ -129,7 +129,7 @@ impl Write {
                     .build()
                     .expect(COMPLETE),
             ),
-            Action::Update(_) => part.update(
+            WriteAction::Update(_) => part.update(
                 Update::builder()
                     .table_name(table)
                     .set_key(Some(key.attributes()))
@@ -140,7 +140,7 @@ impl Write {
                     .build()
                     .expect(COMPLETE),
             ),
-            Action::Delete => part.delete(
+            WriteAction::Delete => part.delete(
                 Delete::builder()
                     .table_name(table)
                     .set_key(Some(key.attributes()))
@@ -150,7 +150,7 @@ impl Write {
                     .build()
                     .expect(COMPLETE),
             ),
-            Action::Check => part.condition_check(
+            WriteAction::Check => part.condition_check(
                 ConditionCheck::builder()
                     .table_name(table)
                     .set_key(Some(key.attributes()))
@@ -165,12 +165,12 @@ impl Write {
     }
 }
 
-/// The names and values that expressions speak of. Attributes are always named through it, because many of our words
-/// are reserved.
+/// The names and values that expressions refer to. Attributes always get a placeholder, because many of our names are
+/// reserved words.
 #[derive(Default)]
 struct Expression {
     names: HashMap<String, String>,
-    values: Item,
+    values: DynamoItem,
 }
 
 impl Expression {
@@ -186,19 +186,19 @@ impl Expression {
         name
     }
 
-    fn update(&mut self, changes: &[Change]) -> String {
+    fn update(&mut self, changes: &[AttributeChange]) -> String {
         let (mut set, mut remove) = (vec![], vec![]);
         for change in changes {
             match change {
-                Change::Set(attribute, Some(value)) => {
+                AttributeChange::Set(attribute, Some(value)) => {
                     set.push(format!("{} = {}", self.name(attribute), self.value(value.clone())));
                 }
-                Change::Set(attribute, None) => remove.push(self.name(attribute)),
-                Change::SetIfAbsent(attribute, value) => {
+                AttributeChange::Set(attribute, None) => remove.push(self.name(attribute)),
+                AttributeChange::SetIfAbsent(attribute, value) => {
                     let (name, value) = (self.name(attribute), self.value(value.clone()));
                     set.push(format!("{name} = if_not_exists({name}, {value})"));
                 }
-                Change::Increment(attribute) => {
+                AttributeChange::Increment(attribute) => {
                     let (name, one) = (self.name(attribute), self.value(number(1)));
                     set.push(format!("{name} = {name} + {one}"));
                 }
@@ -233,7 +233,7 @@ impl Expression {
     }
 
     /// DynamoDB refuses empty maps.
-    fn into_parts(self) -> (Option<HashMap<String, String>>, Option<Item>) {
+    fn into_parts(self) -> (Option<HashMap<String, String>>, Option<DynamoItem>) {
         (Some(self.names).filter(|names| !names.is_empty()), Some(self.values).filter(|values| !values.is_empty()))
     }
 }
@@ -245,11 +245,11 @@ mod tests {
 
     #[test]
     fn an_update_says_what_it_sets_takes_away_and_demands() {
-        let key = Key::one(Table::ChatCounters, "chat_1");
+        let key = ItemKey::one(Table::ChatCounters, "chat_1");
         let changes = vec![
-            Change::Set("sequence_counter", Some(number(8))),
-            Change::Set("preview", None),
-            Change::SetIfAbsent("dirty_since", text("now")),
+            AttributeChange::Set("sequence_counter", Some(number(8))),
+            AttributeChange::Set("preview", None),
+            AttributeChange::SetIfAbsent("dirty_since", text("now")),
         ];
         let write = Write::update(key, changes)
             .when(Condition::Equals("sequence_counter", number(7)))
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_new_item_has_its_key_and_must_not_be_there() {
-        let write = Write::create(Key::of(Table::ChatMemberships, "chat_1", "user_1"), Item::new());
+        let write = Write::create(ItemKey::of(Table::ChatMemberships, "chat_1", "user_1"), DynamoItem::new());
         let put = write.into_part(|table| table.name().to_owned()).put.unwrap();
         assert_eq!((&put.item["chat_id"], &put.item["user_id"]), (&text("chat_1"), &text("user_1")));
         assert_eq!(put.condition_expression.unwrap(), "attribute_not_exists(#chat_id)");

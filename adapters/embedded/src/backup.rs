@@ -1,4 +1,4 @@
-//! A store as one file, as of one moment.
+//! A backup: the store as one file, as of one commit.
 //!
 //! ```text
 //! file  = "tidings backup\n" version:u8 part*
@@ -6,12 +6,11 @@
 //! kinds = H header, once and first; F a file beside the store; T rows of one table; E what all of it adds up to, last
 //! ```
 //!
-//! Numbers are big-endian. A sum is the SHA-256 of the sum before it, the head of its part and its payload, and the first
-//! one goes on from the beginning of the file: a byte that changed, and a part that is missing, moved or from another
-//! backup, all end in a sum that does not fit, at a place that can be named. Rows are in the order of their keys, as many
-//! in a part as make a block, and compressed.
+//! Numbers are big-endian. A sum is the SHA-256 of the previous sum, the head of its part and its payload. The first
+//! one chains to the start of the file. So a changed byte, or a part that is missing, moved or from another backup,
+//! causes a wrong sum at a known offset. Rows are in key order, grouped into blocks of one part each, and compressed.
 //!
-//! [`Backup`] makes the bytes, [`Reader`] takes them apart and believes none of them, `restore` makes a store of them.
+//! [`Backup`] writes the bytes, [`BackupReader`] parses and validates them, and `restore` creates a store from them.
 
 #[cfg(test)]
 mod fuzz;
@@ -27,61 +26,62 @@ use std::io::Read;
 use domain::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use reader::{Part, ReadError, Reader, Rows, Secret};
+pub use reader::{BackupPart, BackupReadError, BackupReader, BackupRows, SecretBytes};
 pub use take::Backup;
 
-pub(crate) use take::Source;
+pub(crate) use take::BackupSource;
 
-/// How a file begins, before its version.
+/// Magic bytes at the start of the file, before its version.
 const MAGIC: &[u8; 15] = b"tidings backup\n";
 /// The version that this program writes, and the highest one it reads.
 const FILE_VERSION: u8 = 1;
 
-/// Bytes of rows after which a block is closed.
+/// Size of rows at which a block is closed.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes of a block before they are compressed, at the most: a full one, and a row that is longer than any of ours.
+/// Maximum uncompressed size of a block: a full block plus a row longer than any row of the store.
 const BLOCK_BYTES_MAX: usize = 16 << 20;
-/// Bytes of the payload of a part, at the most. Compression may add to what cannot be compressed.
+/// Maximum size of the payload of a part. Compression may enlarge incompressible data.
 const PAYLOAD_BYTES_MAX: usize = BLOCK_BYTES_MAX + (1 << 20);
-/// Bytes of a file that goes with the store, at the most. Those of ours have a few hundred.
+/// Maximum size of an additional file. The files of Tidings have a few hundred bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// What a backup says of itself.
+/// Metadata of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format of the rows.
     pub store_format: u32,
-    /// The version of the program that took it.
+    /// The version of the program that took the backup.
     pub version: String,
-    /// Everything that was acknowledged before this is in it.
+    /// The backup contains everything acknowledged before this time.
     pub taken_at: Timestamp,
-    /// The offset behind the last event of the log.
+    /// The end offset of the log.
     pub log_end: u64,
 }
 
-/// What is in a backup, once all of it has been read.
+/// Summary of a backup, after all of it has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contents {
-    /// What it says of itself.
+pub struct BackupContents {
+    /// Its metadata.
     pub header: Header,
-    /// The rows of each table that has some.
+    /// The number of rows by table; empty tables are left out.
     pub tables: BTreeMap<String, u64>,
-    /// The files that go with the store.
+    /// The names of the additional files.
     pub files: Vec<String>,
-    /// How long the file is.
+    /// Length of the backup file.
     pub bytes: u64,
 }
 
-impl Contents {
-    /// The rows of all tables.
+impl BackupContents {
+    /// The number of rows in all tables.
     pub fn rows(&self) -> u64 {
         self.tables.values().sum()
     }
 }
 
-/// Reads a whole backup and says what is in it, if none of it is damaged. `progress` is told how many bytes were read.
-pub fn check(from: impl Read, mut progress: impl FnMut(u64)) -> Result<Contents, ReadError> {
-    let mut reader = Reader::open(from)?;
+/// Reads a whole backup and returns a summary, or an error if any part is damaged. `progress` is called with the number
+/// of bytes read.
+pub fn check(from: impl Read, mut progress: impl FnMut(u64)) -> Result<BackupContents, BackupReadError> {
+    let mut reader = BackupReader::open(from)?;
     while reader.next()?.is_some() {
         progress(reader.position());
     }
@@ -90,7 +90,7 @@ pub fn check(from: impl Read, mut progress: impl FnMut(u64)) -> Result<Contents,
 
 /// The payload of the header.
 #[derive(Serialize, Deserialize)]
-struct HeaderRow {
+struct BackupHeaderRow {
     store_format: u32,
     version: String,
     taken_at: u64,

@@ -60,13 +60,13 @@ impl BlockStore for EmbeddedStore {
     }
 }
 
-/// Writes a block that is not there, and where it is judged.
+/// Writes a new block, and the row of the direct chat that sends are checked against.
 pub(crate) fn put(tx: &mut Tx<'_>, user_id: UserId, blocked_id: UserId) -> Result<(), StoreError> {
     tx.put(Table::Blocks, &keys::block(user_id, blocked_id), &());
     mark(tx, user_id, blocked_id, |BlockedBy(users)| users.push(user_id))
 }
 
-/// Changes the row by which a commit knows who has blocked whom in the direct chat of two, if they have one.
+/// Updates the row that tells a commit who has blocked whom in the direct chat of two users, if they have one.
 fn mark(
     tx: &mut Tx<'_>,
     user_id: UserId,
@@ -90,10 +90,10 @@ pub(crate) fn has_blocked(tx: &Tx<'_>, user_id: UserId, blocked_id: UserId) -> R
     Ok(tx.get_bytes(Table::Blocks, &keys::block(user_id, blocked_id))?.is_some())
 }
 
-/// What keeps a member of a chat from writing there.
+/// The block that keeps a member of a direct chat from sending, if any.
 pub(crate) fn between(tx: &Tx<'_>, chat_id: ChatId, sender_id: UserId) -> Result<Option<SendRefusal>, StoreError> {
     let blocked_by: Option<BlockedBy> = tx.get(Table::BlockedChats, &keys::chat(chat_id))?;
-    // Who has blocked each other is each told of what they can undo themselves.
+    // If both have blocked each other, each gets the refusal that they can lift themselves.
     Ok(blocked_by.map(|BlockedBy(users)| match users.contains(&sender_id) {
         true => SendRefusal::Blocking,
         false => SendRefusal::Blocked,

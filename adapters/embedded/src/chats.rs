@@ -1,13 +1,16 @@
 use async_trait::async_trait;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, Member, MemberChange, Sequence, Timestamp, UserId, Watermarks,
-    decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Member, MemberChange, Sequence, Timestamp, UserId,
+    Watermarks, decide,
 };
-use ports::{ChatReader, ChatWriter, CreatedChat, Head, NewDirectChat, NewGroup, StoreError};
+use ports::{
+    ChatReader, ChatWriter, CreatedChat, Head, InboxSelection, InboxStart, NewDirectChat, NewGroup, StoreError,
+};
 
 use crate::EmbeddedStore;
 use crate::blocks;
 use crate::error::unreadable;
+use crate::inbox;
 use crate::keys;
 use crate::records::Stored;
 use crate::tables::{Table, View};
@@ -59,6 +62,37 @@ impl ChatReader for EmbeddedStore {
                 membership.map_err(|error| unreadable(Table::Memberships, error))
             })
             .collect()
+        })
+        .await
+    }
+
+    async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
+        let chat_ids = chat_ids.to_vec();
+        self.read(move |tables| {
+            let view = tables.view();
+            let members = chat_ids.iter().map(|chat_id| view.get(Table::Members, &keys::member(*chat_id, user_id)));
+            members.collect()
+        })
+        .await
+    }
+
+    async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
+        self.read(move |tables| inbox::count(tables, user_id, max)).await
+    }
+
+    async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
+        self.tables().await?.get(Table::DirectChats, &keys::direct(pair))
+    }
+
+    async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
+        self.read(move |tables| inbox::select(tables, user_id, start, count)).await
+    }
+
+    async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        let keys: Vec<_> = chats.iter().map(|(chat_id, _)| keys::chat(*chat_id)).collect();
+        self.read(move |tables| {
+            let view = tables.view();
+            keys.iter().map(|key| Ok(view.get_bytes(Table::BlockedChats, key)?.is_some())).collect()
         })
         .await
     }
@@ -114,12 +148,19 @@ impl ChatWriter for EmbeddedStore {
                 return Ok(Err(ChatRefusal::ChatNotFound));
             };
             let member = |user_id| tx.get::<Member>(Table::Members, &keys::member(chat_id, user_id));
+            let block = match command {
+                ChatCommand::Update(_) => blocks::between(tx, chat_id, actor)?,
+                _ => None,
+            };
             let actor = member(actor)?;
             let target = command.target().map(member).transpose()?.flatten();
             let change = match decide(&chat, actor.as_ref(), target.as_ref(), &command, now) {
                 Ok(change) => change,
                 Err(refusal) => return Ok(Err(refusal)),
             };
+            if let Some(block) = block {
+                return Ok(Err(block.of_settings()));
+            }
             write_change(tx, &change)?;
             if change.chat.message_ttl != chat.message_ttl {
                 copy_message_ttl(tx, &change.chat)?;
@@ -160,7 +201,7 @@ fn write_change(tx: &mut Tx<'_>, change: &ChatChange) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// Writes the head row's copy of how long messages live. A row that is missing stays missing: an operator repairs it.
+/// Copies the message lifetime to the head row. A missing row stays missing: an operator repairs it.
 fn copy_message_ttl(tx: &mut Tx<'_>, chat: &Chat) -> Result<(), StoreError> {
     let key = keys::chat(chat.chat_id);
     if let Some(head) = tx.get::<Head>(Table::Heads, &key)? {

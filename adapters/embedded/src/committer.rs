@@ -2,61 +2,61 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use domain::Backoff;
 use metrics::{counter, histogram};
-use ports::{BoxError, Clock, HealthCell, Ids, StoreError};
+use ports::{BoxError, Clock, HealthCell, Ids, StoreError, error_chain};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use crate::Config;
-use crate::backup::Source;
+use crate::backup::BackupSource;
 use crate::directory::Directory;
-use crate::log::{Places, Tail, end_of_log};
+use crate::log::{GroupOffsets, LogTail, end_of_log};
 use crate::notices::DueFrom;
 use crate::tables::{Table, Tables};
-use crate::tx::{Committed, Heads, Tx};
+use crate::tx::{Heads, LogChanges, Tx};
 
-/// How many chats the committer knows the counter of without looking.
+/// Number of chats for which the committer caches the head sequence.
 const HEADS_LEN_MAX: usize = 100_000;
-/// How long processed offsets may wait for a commit that they can ride with.
+/// Maximum time that committed offsets wait for a commit to be saved with.
 const PLACES_DELAY: Duration = Duration::from_secs(1);
-/// How long to wait between tries to reopen.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How often to look while something else has to move first.
+/// Delays between attempts to reopen the database.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
+/// Poll interval while the committer waits for a worker, a reader or a command.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What the committer is told.
-pub(crate) enum Command {
-    Run(Box<dyn Job>),
-    /// Look after what no job brings: offsets that wait, and the health of the engine.
+/// Commands to the committer.
+pub(crate) enum CommitterCommand {
+    Run(Box<dyn CommitJob>),
+    /// Do the work that no job triggers: save offsets and check the health of the engine.
     Tick,
-    /// Say how all tables are now, for a backup.
-    Freeze(oneshot::Sender<Source>),
-    /// Commit what came before, and end.
+    /// Take a snapshot of all tables, for a backup.
+    Freeze(oneshot::Sender<BackupSource>),
+    /// Commit the earlier commands, then stop.
     Close,
 }
 
-/// One transaction and whoever waits for it.
-pub(crate) trait Job: Send {
-    /// Runs the transaction; its outcome is answered when the commit is done.
-    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> Answer;
+/// One transaction and its waiting caller.
+pub(crate) trait CommitJob: Send {
+    /// Runs the transaction. The returned closure answers the caller once the commit is done.
+    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> CommitReply;
 
-    /// Answers that the transaction was not run.
+    /// Answers that the transaction did not run.
     fn refuse(self: Box<Self>, reason: &str);
 }
 
-/// Answers a transaction that was run, once the commit that it is part of has succeeded or failed for a reason.
-type Answer = Box<dyn FnOnce(Result<(), &str>)>;
+/// Answers a transaction that ran, after its commit has succeeded or failed with a reason.
+type CommitReply = Box<dyn FnOnce(Result<(), &str>)>;
 
-/// A transaction, and where its outcome will be.
-pub(crate) fn job<T, F>(work: F) -> (Command, oneshot::Receiver<Result<T, StoreError>>)
+/// A transaction, and the receiver of its outcome.
+pub(crate) fn job<T, F>(work: F) -> (CommitterCommand, oneshot::Receiver<Result<T, StoreError>>)
 where
     T: Send + 'static,
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
 {
     let (waiter, outcome) = oneshot::channel();
-    (Command::Run(Box::new(Transaction { work, waiter })), outcome)
+    (CommitterCommand::Run(Box::new(Transaction { work, waiter })), outcome)
 }
 
 struct Transaction<T, F> {
@@ -64,19 +64,19 @@ struct Transaction<T, F> {
     waiter: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F> Job for Transaction<T, F>
+impl<T, F> CommitJob for Transaction<T, F>
 where
     T: Send + 'static,
     F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
 {
-    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> Answer {
+    fn run(self: Box<Self>, tx: &mut Tx<'_>) -> CommitReply {
         let Self { work, waiter } = *self;
         let result = work(tx).and_then(|outcome| tx.check().map(|()| outcome));
         match result {
             Ok(_) => tx.keep(),
             Err(_) => tx.discard(),
         }
-        // A caller that has gone away finds out by retrying, here and below.
+        // If the caller stopped waiting, it learns the outcome by retrying; the same holds below.
         Box::new(|committed| drop(waiter.send(committed.map_err(StoreError::unavailable).and(result))))
     }
 
@@ -85,16 +85,16 @@ where
     }
 }
 
-/// What the rest of the store has of the committer.
+/// Handles to the committer for the rest of the store.
 #[derive(Clone)]
-pub(crate) struct Link {
-    pub(crate) commands: mpsc::Sender<Command>,
-    /// The open database; `None` while it is being reopened. The sender is gone once the store is closed.
+pub(crate) struct CommitterHandle {
+    pub(crate) commands: mpsc::Sender<CommitterCommand>,
+    /// The open database; `None` while it is being reopened. The sender is dropped when the store closes.
     pub(crate) tables: watch::Receiver<Option<Arc<Tables>>>,
-    /// The offset behind the last event of the log.
+    /// The end offset of the log: one past the last event.
     pub(crate) log_end: watch::Receiver<u64>,
-    pub(crate) tail: Arc<Tail>,
-    pub(crate) places: Arc<Places>,
+    pub(crate) tail: Arc<LogTail>,
+    pub(crate) places: Arc<GroupOffsets>,
     pub(crate) due_from: Arc<DueFrom>,
     pub(crate) health: Arc<HealthCell>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn start(
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-) -> Result<(Link, JoinHandle<()>), BoxError> {
+) -> Result<(CommitterHandle, JoinHandle<()>), BoxError> {
     let (link, committer) = open(directory, config, clock, ids)?;
     let thread = thread::Builder::new().name("committer".to_owned()).spawn(|| committer.run())?;
     Ok((link, thread))
@@ -116,17 +116,17 @@ fn open(
     config: Config,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-) -> Result<(Link, Committer), BoxError> {
+) -> Result<(CommitterHandle, Committer), BoxError> {
     let tables = Tables::open(&directory.database(), &config)?;
     let (commands_in, commands) = mpsc::channel(config.queue_len_max);
     let end = end_of_log(&tables)?;
     let (log_end, log_end_out) = watch::channel(end);
     let (tables, tables_out) = watch::channel(Some(Arc::new(tables)));
-    let link = Link {
+    let link = CommitterHandle {
         commands: commands_in,
         tables: tables_out,
         log_end: log_end_out,
-        tail: Arc::new(Tail::new(end, config.tail_events_max, config.tail_bytes_max)),
+        tail: Arc::new(LogTail::new(end, config.tail_events_max, config.tail_bytes_max)),
         places: Arc::default(),
         due_from: Arc::default(),
         health: Arc::new(HealthCell::new()),
@@ -144,18 +144,19 @@ fn open(
         ids,
         heads: Heads::new(HEADS_LEN_MAX),
         places_saved_at: Instant::now(),
+        sealed: true,
         closing: false,
     };
     Ok((link, committer))
 }
 
-/// The one thread that writes.
+/// The only thread that writes.
 struct Committer {
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<CommitterCommand>,
     tables: watch::Sender<Option<Arc<Tables>>>,
     log_end: watch::Sender<u64>,
-    tail: Arc<Tail>,
-    places: Arc<Places>,
+    tail: Arc<LogTail>,
+    places: Arc<GroupOffsets>,
     health: Arc<HealthCell>,
     directory: Directory,
     config: Config,
@@ -163,11 +164,14 @@ struct Committer {
     ids: Arc<dyn Ids>,
     heads: Heads,
     places_saved_at: Instant,
+    /// Whether the last commit in the journal is followed by a commit mark, or predates this process (see
+    /// [`journal`](crate::journal)).
+    sealed: bool,
     closing: bool,
 }
 
 impl Committer {
-    /// Commits until it is told to close or everybody who could tell it anything is gone.
+    /// Commits until a `Close` command arrives or all senders are dropped.
     fn run(mut self) {
         while !self.closing
             && let Some(first) = self.commands.blocking_recv()
@@ -178,29 +182,35 @@ impl Committer {
         }
         self.health.set_failing(self.clock.now(), "the store is closed");
         if let Some(tables) = self.tables.send_replace(None) {
+            if !self.sealed
+                && let Err(error) = tables.seal()
+            {
+                error!(error = %error_chain(&error), "could not write the last commit mark");
+            }
             close(tables);
         }
     }
 
-    /// Runs what waits, commits it with one fsync, and answers it.
-    fn commit(&mut self, first: Command) -> Result<(), String> {
+    /// Runs the queued jobs, commits them with one fsync, and answers them.
+    fn commit(&mut self, first: CommitterCommand) -> Result<(), String> {
         let Some(tables) = self.tables.borrow().clone() else { return Err("the database is closed".to_owned()) };
         let offset = *self.log_end.borrow();
         let mut tx = Tx::new(&tables, &mut self.heads, &*self.ids, self.clock.now(), offset);
         let mut answers = vec![];
+        let mut ticked = false;
         let mut next = Some(first);
         while let Some(command) = next.take() {
             match command {
-                Command::Run(job) => answers.push(job.run(&mut tx)),
-                Command::Tick => {}
-                Command::Freeze(waiter) => {
-                    // Nothing of this commit is written yet, and nothing of it is acknowledged.
+                CommitterCommand::Run(job) => answers.push(job.run(&mut tx)),
+                CommitterCommand::Tick => ticked = true,
+                CommitterCommand::Freeze(waiter) => {
+                    // Nothing of this commit is written or acknowledged yet.
                     let (taken_at, snapshot) = (self.clock.now(), tables.snapshot());
-                    let source = Source { tables: Arc::downgrade(&tables), snapshot, taken_at, log_end: offset };
-                    // Whoever asked may have gone away.
+                    let source = BackupSource { tables: Arc::downgrade(&tables), snapshot, taken_at, log_end: offset };
+                    // The caller may have stopped waiting.
                     drop(waiter.send(source));
                 }
-                Command::Close => {
+                CommitterCommand::Close => {
                     self.closing = true;
                     break;
                 }
@@ -217,11 +227,17 @@ impl Committer {
         }
         tx.keep();
 
-        let committed = if tx.is_empty() { tables.check().map(|()| None) } else { write(&tables, tx).map(Some) };
+        let seals = tx.is_empty() && ticked && !self.sealed;
+        let committed = match tx.is_empty() {
+            true if seals => tables.seal().map(|()| None),
+            true => tables.check().map(|()| None),
+            false => write(&tables, tx).map(Some),
+        };
         match committed {
             Ok(committed) => {
+                self.sealed = seals || (self.sealed && committed.is_none());
                 let mut end = offset;
-                if let Some(Committed { events, purged }) = committed {
+                if let Some(LogChanges { events, purged }) = committed {
                     end += events.len() as u64;
                     self.tail.forget(&purged);
                     self.tail.push(end, events);
@@ -239,7 +255,7 @@ impl Committer {
             Err(error) => {
                 counter!("tidings_store_commit_errors_total").increment(1);
                 let reason = error.to_string();
-                // Noted before anybody is told, so that whoever is told and asks for the reason finds it.
+                // Record the failure before answering, so that a caller that then reads the health finds the reason.
                 self.health.set_failing(self.clock.now(), &reason);
                 for answer in answers {
                     answer(Err(&reason));
@@ -249,15 +265,16 @@ impl Committer {
         }
     }
 
-    /// Refuses writes until the database could be opened anew. Reads go on, but for the moment of the change.
+    /// Refuses writes until the database is reopened. Reads continue except during the switch.
     fn recover(&mut self, mut reason: String) {
-        // What the failed commit would have changed is unknown until the journal has been read again.
+        // The outcome of the failed commit is unknown until the journal has been replayed.
         self.heads.clear();
-        let mut pause = RETRY_MIN;
+        let mut failures = 0;
         loop {
+            failures += 1;
             error!(reason, "the store cannot write");
             self.health.set_failing(self.clock.now(), &reason);
-            self.refuse_for(pause, &reason);
+            self.refuse_for(BACKOFF.delay(failures), &reason);
             if self.closing {
                 return;
             }
@@ -265,27 +282,26 @@ impl Committer {
                 Ok(()) => break,
                 Err(error) => reason = error.to_string(),
             }
-            pause = (2 * pause).min(RETRY_MAX);
         }
         info!("the store can write again");
         self.health.set_ok();
     }
 
-    /// Answers what comes in a while with a failure. The channel has no receive with a deadline, so this looks often.
+    /// Refuses all jobs that arrive during `pause`. The channel has no blocking receive with a deadline, so this polls.
     fn refuse_for(&mut self, pause: Duration, reason: &str) {
         let until = Instant::now() + pause;
         while !self.closing && Instant::now() < until {
             match self.commands.try_recv() {
-                Ok(Command::Run(job)) => job.refuse(reason),
-                // Whoever waits for a moment of the tables learns that there is none.
-                Ok(Command::Tick | Command::Freeze(_)) => {}
-                Ok(Command::Close) | Err(TryRecvError::Disconnected) => self.closing = true,
+                Ok(CommitterCommand::Run(job)) => job.refuse(reason),
+                // Dropping the sender of `Freeze` tells its caller that there is no snapshot.
+                Ok(CommitterCommand::Tick | CommitterCommand::Freeze(_)) => {}
+                Ok(CommitterCommand::Close) | Err(TryRecvError::Disconnected) => self.closing = true,
                 Err(TryRecvError::Empty) => thread::sleep(POLL),
             }
         }
     }
 
-    /// Closes the database, if the disk looks well, and opens it again with everything it recovers durable.
+    /// Closes the database if the disk passes a probe, and opens it again with all recovered commits durable.
     fn reopen(&mut self) -> Result<(), BoxError> {
         self.directory.probe()?;
         if let Some(tables) = self.tables.send_replace(None) {
@@ -293,7 +309,7 @@ impl Committer {
         }
         self.directory.renew_journal()?;
         let tables = Tables::open(&self.directory.database(), &self.config)?;
-        // The commit that failed may be in the journal whole, and then its events are in the log.
+        // The journal may contain the failed commit completely; then its events are in the log.
         let end = end_of_log(&tables)?;
         self.tail.push(end, vec![]);
         self.tables.send_replace(Some(Arc::new(tables)));
@@ -302,8 +318,8 @@ impl Committer {
     }
 }
 
-/// Commits, after the engine's workers have caught up far enough.
-fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Committed> {
+/// Commits, after the engine's workers have reduced their backlog.
+fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<LogChanges> {
     if tables.is_congested() {
         let stalled = Instant::now();
         while tables.is_congested() {
@@ -320,8 +336,8 @@ fn write(tables: &Tables, tx: Tx<'_>) -> fjall::Result<Committed> {
     Ok(committed)
 }
 
-/// Waits for the reads that are under way, each of which is bounded, and closes the database: the engine locks its
-/// directory for as long as anybody holds it.
+/// Waits for running reads, each of which is bounded, and closes the database. The engine holds its directory lock
+/// until the last reference is dropped.
 fn close(mut tables: Arc<Tables>) {
     loop {
         match Arc::try_unwrap(tables) {
@@ -337,21 +353,21 @@ mod tests {
     use ports::{RandomIds, SystemClock};
 
     use super::*;
-    use crate::Health;
+    use crate::EngineHealth;
 
-    fn committer(directory: &tempfile::TempDir) -> (Link, Committer) {
+    fn committer(directory: &tempfile::TempDir) -> (CommitterHandle, Committer) {
         let claimed = Directory::claim(directory.path()).unwrap();
         open(claimed, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
     }
 
-    fn put(key: &'static [u8], value: u64) -> (Command, oneshot::Receiver<Result<(), StoreError>>) {
+    fn put(key: &'static [u8], value: u64) -> (CommitterCommand, oneshot::Receiver<Result<(), StoreError>>) {
         job(move |tx| {
             tx.put(Table::Meta, key, &value);
             Ok(())
         })
     }
 
-    fn get(link: &Link, key: &[u8]) -> Option<u64> {
+    fn get(link: &CommitterHandle, key: &[u8]) -> Option<u64> {
         link.tables.borrow().as_ref().expect("the database is open").get(Table::Meta, key).unwrap()
     }
 
@@ -373,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn recovery_refuses_what_comes_in_the_meantime_and_reopens_with_everything_committed() {
+    fn recovery_refuses_jobs_meanwhile_and_reopens_with_every_commit() {
         let directory = tempfile::tempdir().unwrap();
         let (link, mut committer) = committer(&directory);
         committer.commit(put(b"before", 1).0).unwrap();
@@ -386,7 +402,7 @@ mod tests {
             Err(StoreError::Unavailable(reason)) => assert_eq!(reason.to_string(), "the disk is on fire"),
             other => panic!("expected a refusal, got {other:?}"),
         }
-        assert_eq!(link.health.get(), Health::Ok);
+        assert_eq!(link.health.get(), EngineHealth::Ok);
         assert!(before.upgrade().is_none(), "the old database is closed");
         assert_eq!((get(&link, b"before"), get(&link, b"refused")), (Some(1), None));
         committer.commit(put(b"after", 3).0).unwrap();
@@ -394,12 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_told_to_close_gives_up_recovering() {
+    fn a_close_command_stops_recovery() {
         let directory = tempfile::tempdir().unwrap();
         let (link, mut committer) = committer(&directory);
-        link.commands.try_send(Command::Close).ok().unwrap();
+        link.commands.try_send(CommitterCommand::Close).ok().unwrap();
         committer.recover("the disk is on fire".to_owned());
         assert!(committer.closing);
-        assert!(matches!(link.health.get(), Health::Failing { reason, .. } if reason == "the disk is on fire"));
+        assert!(matches!(link.health.get(), EngineHealth::Failing { reason, .. } if reason == "the disk is on fire"));
     }
 }

@@ -1,27 +1,27 @@
-/// How much the store may use. The defaults are measured; `docs/adr/002-the-embedded-store.md` says how.
+/// Resource limits of the store. `docs/adr/002-the-embedded-store.md` describes the measurements that led to the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Memory for blocks read from disk.
     pub cache_bytes: u64,
-    /// Sealed write-ahead journals on disk above which tables are flushed so that the oldest can go. It bounds how much
-    /// a restart has to replay. Less than 64 MiB counts as that.
+    /// Total size of sealed journals on disk above which the engine flushes tables to delete the oldest journal. It
+    /// bounds the replay at startup. The minimum is 64 MiB; lower values are raised to it.
     pub journal_bytes_max: u64,
-    /// Threads that flush and compact; at least one. With several of them the engine has one that never compacts and, while
-    /// another does, hands the next compaction round and round: a whole core for nothing (fjall 3.1, `worker_tick`).
+    /// Threads that flush and compact; at least one. With several workers, one never compacts: while another compacts,
+    /// it requeues the next compaction in a busy loop and uses a whole core (fjall 3.1, `worker_tick`).
     pub workers: usize,
-    /// Jobs that may wait for the committer. When it is full, writers wait for room.
+    /// Capacity of the committer's queue. When the queue is full, writers wait.
     pub queue_len_max: usize,
-    /// Jobs in one commit, at the most.
+    /// Maximum number of jobs in one commit.
     pub batch_jobs_max: usize,
-    /// Bytes of rows in one commit, at the most, but for the last job's.
+    /// Size of the rows in one commit at which the batch is closed. The last job may exceed it.
     pub batch_bytes_max: usize,
-    /// Events of the log kept in memory for consumers that keep up; the others read the disk.
+    /// Recent events of the log kept in memory. Consumers further behind read from disk.
     pub tail_events_max: usize,
-    /// Bytes of content among them, at the most.
+    /// Maximum bytes of message content in these events.
     pub tail_bytes_max: usize,
-    /// Bytes of purged messages above which their space is taken back from the engine, if they were a quarter of all.
+    /// Bytes of purged messages that trigger a compaction, if they were at least a quarter of the table.
     pub purged_bytes_max: u64,
-    /// Whether what is past its time is forgotten. Whoever only looks at a store leaves it as it is.
+    /// Whether the store purges expired rows. Tools that only inspect a store turn it off.
     pub forgets: bool,
 }
 

@@ -43,7 +43,7 @@ impl DeadLetterStore for EmbeddedStore {
     }
 }
 
-/// Keeps a dead letter unless it is there, and has it purged in time.
+/// Stores a dead letter unless it exists, and schedules its expiry.
 pub(crate) fn bury(tx: &mut Tx<'_>, letter: &DeadLetter) -> Result<(), StoreError> {
     let key = letter.id.to_bytes();
     if tx.get_bytes(Table::DeadLetters, &key)?.is_none() {

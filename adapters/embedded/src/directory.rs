@@ -4,7 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ports::BoxError;
 
+use crate::Config;
+use crate::durable::{make_directory, remove_directory, replace_file, sync_directory};
+use crate::journal;
 use crate::migrate::OLDEST_FORMAT;
+use crate::private::{PrivateError, private_tree};
+use crate::store_file::StoreFile;
+use crate::tables::Tables;
 
 /// The format that this version writes, and the only one it serves from.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -15,45 +21,51 @@ const FORMAT_PREFIX: &str = "tidings embedded store, format ";
 const LOCK_FILE: &str = "LOCK";
 const PROBE_FILE: &str = "PROBE";
 const DATABASE: &str = "db";
-/// A database of today's format that is to take the place of an older one.
+/// Directory in which a first start creates the database.
+const DATABASE_NEW: &str = "db.new";
+/// A database in the current format that will replace an older one.
 const DATABASE_NEXT: &str = "db.next";
-/// Where it is made.
+/// Directory in which a migration creates it.
 const WORKSHOP: &str = "migrating";
 
-/// What must fit on the disk before the store takes writes again: about one flushed table.
+/// Entries that a directory may contain before the first start is complete, besides the database. `lost+found` comes
+/// from the file system of a volume mounted there.
+const OF_FIRST_START: [&str; 4] = [LOCK_FILE, FORMAT_FILE_NEW, DATABASE_NEW, "lost+found"];
+
+/// Bytes that must fit on the disk before the store accepts writes again: about one flushed table.
 const PROBE_BYTES: usize = 16 << 20;
 const CHUNK_BYTES: usize = 1 << 20;
 
 /// Why a directory cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Something else has the name.
+pub enum StoreOpenError {
+    /// The path exists and is not a directory.
     #[error("`{}` is not a directory; name a directory that is empty or was made by tidings", .0.display())]
     NotADirectory(PathBuf),
-    /// It cannot be made, read or written.
+    /// The directory cannot be created, read or written.
     #[error("cannot use the directory `{}`", .path.display())]
     Unusable {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It holds something, and not a store of ours.
+    /// The directory contains other files and no Tidings store.
     #[error("`{}` holds other files and no tidings store; name an empty directory", .0.display())]
     NotOurs(PathBuf),
-    /// It was written by an earlier version, and there is a way from there.
+    /// An earlier version wrote the store, and a migration exists.
     #[error(
         "the store in `{0}` has format {found}, this version of tidings writes format {FORMAT_VERSION}; bring it there \
-         with `tidings migrate --data-dir {0}`, which takes a backup first", .path.display()
+         with `tidings store migrate --data-dir {0}`, which takes a backup first", .path.display()
     )]
     Older {
         /// The directory.
         path: PathBuf,
-        /// What its format file says.
+        /// The version in its format file.
         found: u32,
     },
-    /// It was written in a format that this version does not know.
+    /// The store has a format that this version does not know.
     #[error(
         "the store in `{}` has format {found}, this version of tidings writes format {FORMAT_VERSION}; start the \
          version that wrote it, or a later one", .path.display()
@@ -61,79 +73,131 @@ pub enum OpenError {
     Format {
         /// The directory.
         path: PathBuf,
-        /// What its format file says.
+        /// The version in its format file.
         found: String,
     },
     /// Another process has it open.
     #[error("the store in `{}` is in use by another process; stop that one or name another directory", .0.display())]
     InUse(PathBuf),
+    /// The directory has a format file and keys, but no database.
+    #[error("`{}` is missing, and the directory was in use; put it back, or restore a backup into an empty directory", .0.display())]
+    DatabaseMissing(PathBuf),
+    /// Other users can access the directory, and it cannot be restricted.
+    #[error(transparent)]
+    NotPrivate(#[from] PrivateError),
     /// The engine cannot open it.
     #[error("the store in `{}` cannot be opened", .path.display())]
     Engine {
         /// The directory.
         path: PathBuf,
-        /// What the engine said.
+        /// The error of the engine.
         #[source]
         source: BoxError,
     },
 }
 
-/// A directory that holds a store of ours, locked against other processes for as long as this lives.
+/// A directory that contains a Tidings store, locked against other processes until this is dropped.
+///
+/// A first start creates the database in a temporary directory and writes the format file last:
+///
+/// ```text
+/// empty ─► db.new ─► made by the engine, synced ─► renamed to db, synced ─► FORMAT
+/// ```
+///
+/// If it is interrupted before the rename, it starts over; after the rename, it only writes `FORMAT`.
 pub(crate) struct Directory {
     path: PathBuf,
     _lock: File,
 }
 
 impl Directory {
-    /// Takes a directory, making it a store's if it is new or empty.
-    pub(crate) fn claim(path: &Path) -> Result<Self, OpenError> {
-        let unusable = |source| OpenError::Unusable { path: path.to_owned(), source };
-        match make(path) {
+    /// Locks a directory, restricts it to its owner, and creates a store in it if it is new or empty.
+    pub(crate) fn claim(path: &Path) -> Result<Self, StoreOpenError> {
+        let unusable = |source| StoreOpenError::Unusable { path: path.to_owned(), source };
+        match make_directory(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists || error.kind() == ErrorKind::NotADirectory => {
-                return Err(OpenError::NotADirectory(path.to_owned()));
+                return Err(StoreOpenError::NotADirectory(path.to_owned()));
             }
             made => made.map_err(unusable)?,
         }
-        // What is in the directory is looked at before anything is put there, and once more under the lock, because
-        // another process may have begun a store in between.
+        // Check the format before creating any file, and again under the lock, because another process may have created
+        // a store in between.
         check_format(path)?;
         let lock = lock(path)?;
-        if check_format(path)? == Found::Nothing {
-            write_format(path).map_err(unusable)?;
-        }
+        let found = check_format(path)?;
+        // Not earlier: until here the directory may be one that is not for a store.
+        private_tree(path)?;
         let directory = Self { path: path.to_owned(), _lock: lock };
         directory.finish_replacing().map_err(unusable)?;
-        make(&directory.database()).and_then(|()| clear_unfinished(&directory.database())).map_err(unusable)?;
+        match found {
+            DirectoryContent::Nothing => {
+                directory.make_database()?;
+                write_format(path).map_err(unusable)?;
+            }
+            DirectoryContent::Store if is_unfinished(&directory.database()).map_err(unusable)? => {
+                if !is_alone(path).map_err(unusable)? {
+                    return Err(StoreOpenError::DatabaseMissing(directory.database()));
+                }
+                directory.make_database()?;
+            }
+            DirectoryContent::Store => {}
+        }
         Ok(directory)
     }
 
-    /// Takes a directory that holds a store of an older format, and says of which; `None` if it is of today's.
-    pub(crate) fn claim_older(path: &Path) -> Result<Option<(Self, u32)>, OpenError> {
+    /// Creates an empty database in a temporary directory and renames it, unless an interrupted first start has done
+    /// that.
+    fn make_database(&self) -> Result<(), StoreOpenError> {
+        let database = self.database();
+        let unusable = |source| StoreOpenError::Unusable { path: self.path.clone(), source };
+        if !is_unfinished(&database).map_err(unusable)? {
+            return Ok(());
+        }
+        let new = self.path.join(DATABASE_NEW);
+        remove_directory(&new).and_then(|()| remove_directory(&database)).map_err(unusable)?;
+        make_directory(&new).map_err(unusable)?;
+        let made = Tables::open(&new, &Config::default());
+        drop(made.map_err(|error| StoreOpenError::Engine { path: self.path.clone(), source: error.into() })?);
+        remove_empty_journals(&new).map_err(unusable)?;
+        let put = sync_directory(&new).and_then(|()| fs::rename(&new, &database));
+        put.and_then(|()| sync_directory(&self.path)).map_err(unusable)
+    }
+
+    /// Locks a directory that contains a store of an older format and returns that format; `None` if the format is
+    /// current.
+    pub(crate) fn claim_older(path: &Path) -> Result<Option<(Self, u32)>, StoreOpenError> {
         if !path.join(FORMAT_FILE).exists() {
-            return Err(OpenError::NotOurs(path.to_owned()));
+            return Err(StoreOpenError::NotOurs(path.to_owned()));
         }
         let lock = lock(path)?;
         match check_format(path) {
-            Err(OpenError::Older { found, .. }) => Ok(Some((Self { path: path.to_owned(), _lock: lock }, found))),
+            Err(StoreOpenError::Older { found, .. }) => Ok(Some((Self { path: path.to_owned(), _lock: lock }, found))),
             found => found.map(|_| None),
         }
     }
 
-    /// An empty place for a store that is to replace this one.
+    /// Locks a directory that contains a store of the current format, and changes nothing in it.
+    pub(crate) fn claim_to_read(path: &Path) -> Result<Self, StoreOpenError> {
+        match check_format(path)? {
+            DirectoryContent::Nothing => Err(StoreOpenError::NotOurs(path.to_owned())),
+            DirectoryContent::Store => Ok(Self { path: path.to_owned(), _lock: lock(path)? }),
+        }
+    }
+
+    /// Creates an empty directory for a store that will replace this one.
     pub(crate) fn workshop(&self) -> io::Result<PathBuf> {
         let workshop = self.path.join(WORKSHOP);
-        remove(&workshop)?;
+        remove_directory(&workshop)?;
         Ok(workshop)
     }
 
-    /// Has the database of the workshop take the place of this one. What counts is the moment in which the format file
-    /// names the other format: before it, the old database is the store; after it, whoever claims the directory next
-    /// finishes what is left to do.
+    /// Replaces the database by the one in the workshop. The write of the format file is the commit point: before it,
+    /// the old database is the store; after it, the next claim of the directory completes the replacement.
     pub(crate) fn replace_database(&self) -> io::Result<()> {
         let next = self.path.join(DATABASE_NEXT);
-        remove(&next)?;
+        remove_directory(&next)?;
         fs::rename(self.path.join(WORKSHOP).join(DATABASE), &next)?;
-        File::open(&self.path)?.sync_all()?;
+        sync_directory(&self.path)?;
         write_format(&self.path)?;
         self.finish_replacing()
     }
@@ -143,18 +207,25 @@ impl Directory {
         if !next.try_exists()? {
             return Ok(());
         }
-        remove(&self.database())?;
+        remove_directory(&self.database())?;
         fs::rename(next, self.database())?;
-        remove(&self.path.join(WORKSHOP))?;
-        File::open(&self.path)?.sync_all()
+        // The new name must be durable before the rest of the old database is removed.
+        sync_directory(&self.path)?;
+        remove_directory(&self.path.join(WORKSHOP))?;
+        sync_directory(&self.path)
     }
 
-    /// Where the engine keeps its files.
+    /// The directory of the engine's files.
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join(DATABASE)
+        Self::database_of(&self.path)
     }
 
-    /// Finds out whether the disk takes and syncs a table's worth of bytes.
+    /// The directory of the engine's files for the store in `path`.
+    pub(crate) fn database_of(path: &Path) -> PathBuf {
+        path.join(DATABASE)
+    }
+
+    /// Checks that the disk accepts and syncs as many bytes as a flushed table.
     pub(crate) fn probe(&self) -> io::Result<()> {
         let path = self.path.join(PROBE_FILE);
         let written = (|| {
@@ -173,12 +244,13 @@ impl Directory {
 
     /// Writes the newest journal of a closed database over itself and syncs it.
     ///
-    /// After a failed fsync the kernel may hold pages that it takes for clean and the disk does not have. The engine
-    /// would replay them and append behind them, and a power cut would then cut off what came after. Writing the same
-    /// bytes makes the pages dirty again; it needs no space, and a crash in the middle changes nothing. Older journals
-    /// were synced whole before they were sealed.
+    /// After a failed fsync the kernel may hold pages that it considers clean although the disk does not have them. The
+    /// engine would replay these pages and append after them, and a power cut would then cut off the appended commits.
+    /// Writing the same bytes makes the pages dirty again. It needs no space, and a crash in the middle changes
+    /// nothing. Older journals were synced completely before they were sealed.
     pub(crate) fn renew_journal(&self) -> io::Result<()> {
-        let Some(journal) = newest_journal(&self.database())? else { return Ok(()) };
+        let journals = journal::journals(&self.database()).map_err(io::Error::other)?;
+        let Some((_, journal)) = journals.last() else { return Ok(()) };
         let mut file = OpenOptions::new().read(true).write(true).open(journal)?;
         let mut chunk = Vec::with_capacity(CHUNK_BYTES);
         let mut at = 0;
@@ -188,7 +260,7 @@ impl Directory {
             if Read::by_ref(&mut file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk)? == 0 {
                 break;
             }
-            // The unused end of a journal is a hole, and stays one.
+            // The unused end of a journal is a hole; keep it sparse.
             if chunk.iter().any(|byte| *byte != 0) {
                 file.seek(SeekFrom::Start(at))?;
                 file.write_all(&chunk)?;
@@ -200,107 +272,100 @@ impl Directory {
 }
 
 #[derive(PartialEq)]
-enum Found {
+enum DirectoryContent {
     Nothing,
     Store,
 }
 
-fn check_format(path: &Path) -> Result<Found, OpenError> {
-    let unusable = |source| OpenError::Unusable { path: path.to_owned(), source };
+fn check_format(path: &Path) -> Result<DirectoryContent, StoreOpenError> {
+    let unusable = |source| StoreOpenError::Unusable { path: path.to_owned(), source };
     match fs::read_to_string(path.join(FORMAT_FILE)) {
         Ok(text) => {
             let found = text.trim_end().strip_prefix(FORMAT_PREFIX).unwrap_or("unknown").to_owned();
             match found.parse() {
-                Ok(FORMAT_VERSION) => Ok(Found::Store),
-                Ok(found @ OLDEST_FORMAT..FORMAT_VERSION) => Err(OpenError::Older { path: path.to_owned(), found }),
-                _ => Err(OpenError::Format { path: path.to_owned(), found }),
+                Ok(FORMAT_VERSION) => Ok(DirectoryContent::Store),
+                Ok(found @ OLDEST_FORMAT..FORMAT_VERSION) => {
+                    Err(StoreOpenError::Older { path: path.to_owned(), found })
+                }
+                _ => Err(StoreOpenError::Format { path: path.to_owned(), found }),
             }
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             for entry in fs::read_dir(path).map_err(unusable)? {
                 let name = entry.map_err(unusable)?.file_name();
-                if name != LOCK_FILE && name != FORMAT_FILE_NEW {
-                    return Err(OpenError::NotOurs(path.to_owned()));
+                // An interrupted first start leaves a Tidings database without a format file.
+                let is_ours = OF_FIRST_START.iter().any(|ours| name == *ours)
+                    || (name == DATABASE && StoreFile::read(&path.join(DATABASE)).map_err(unusable)?.is_some());
+                if !is_ours {
+                    return Err(StoreOpenError::NotOurs(path.to_owned()));
                 }
             }
-            Ok(Found::Nothing)
+            Ok(DirectoryContent::Nothing)
         }
         Err(error) => Err(unusable(error)),
     }
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
-    let unusable = |source| OpenError::Unusable { path: path.to_owned(), source };
+fn lock(path: &Path) -> Result<File, StoreOpenError> {
+    let unusable = |source| StoreOpenError::Unusable { path: path.to_owned(), source };
     let options = OpenOptions::new().create(true).truncate(false).write(true).to_owned();
     let file = options.open(path.join(LOCK_FILE)).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::WouldBlock) => Err(StoreOpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => Err(unusable(error)),
     }
 }
 
-/// Makes a directory that is not there, so that a power cut does not unmake it.
-fn make(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
+/// Whether a database is missing, or an earlier version, which created it in place, was interrupted. The engine would
+/// take such a database for neither old nor new. It contains no data, because it has no keyspace yet.
+fn is_unfinished(database: &Path) -> io::Result<bool> {
+    if !database.try_exists()? {
+        return Ok(true);
     }
-    fs::create_dir_all(path)?;
-    match fs::canonicalize(path)?.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Removes a directory that may not be there.
-fn remove(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Removes a database whose making was interrupted. The engine would take it for neither old nor new; nothing was ever
-/// written to it, because it has no keyspace yet.
-fn clear_unfinished(database: &Path) -> io::Result<()> {
     let has_keyspaces = match fs::read_dir(database.join("keyspaces")) {
         Ok(mut keyspaces) => keyspaces.next().is_some(),
         Err(error) if error.kind() == ErrorKind::NotFound => false,
         Err(error) => return Err(error),
     };
-    if has_keyspaces || database.join("version").try_exists()? {
-        return Ok(());
-    }
-    for entry in fs::read_dir(database)? {
-        let path = entry?.path();
-        if path.is_dir() { fs::remove_dir(path)? } else { fs::remove_file(path)? }
+    // The engine syncs the version before it creates the first keyspace.
+    let is_versioned = match fs::read(database.join("version")) {
+        Ok(version) => version.iter().any(|byte| *byte != 0),
+        Err(error) if error.kind() == ErrorKind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    Ok(!has_keyspaces && !is_versioned)
+}
+
+/// Removes journals without a batch from a closed database.
+///
+/// The engine preallocates a journal that it creates, and only appends to one that it finds. A sync of an appended journal
+/// also writes the length of the file, which costs a sixth of the commits per second of a single sender.
+fn remove_empty_journals(database: &Path) -> io::Result<()> {
+    for (_, path) in journal::journals(database).map_err(io::Error::other)? {
+        let scan = journal::scan(&path, None, &mut ())?;
+        if scan.end == 0 && scan.rest.is_empty() {
+            fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
 
-/// Names the format. The file appears whole or not at all.
-fn write_format(path: &Path) -> io::Result<()> {
-    let new = path.join(FORMAT_FILE_NEW);
-    let mut file = File::create(&new)?;
-    writeln!(file, "{FORMAT_PREFIX}{FORMAT_VERSION}")?;
-    file.sync_all()?;
-    fs::rename(new, path.join(FORMAT_FILE))?;
-    File::open(path)?.sync_all()
-}
-
-/// The journal with the highest number, which is the one being written.
-fn newest_journal(database: &Path) -> io::Result<Option<PathBuf>> {
-    let mut newest: Option<(u64, PathBuf)> = None;
-    for entry in fs::read_dir(database)? {
-        let path = entry?.path();
-        let number = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".jnl")?.parse().ok());
-        if let Some(number) = number
-            && newest.as_ref().is_none_or(|(highest, _)| number > *highest)
-        {
-            newest = Some((number, path));
+/// Whether a directory with a format file contains only files of a first start. Keys are written later, so a directory
+/// with keys has lost its database.
+fn is_alone(path: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if name != DATABASE && name != FORMAT_FILE && OF_FIRST_START.iter().all(|ours| name != *ours) {
+            return Ok(false);
         }
     }
-    Ok(newest.map(|(_, path)| path))
+    Ok(true)
+}
+
+/// Writes the format file atomically.
+fn write_format(path: &Path) -> io::Result<()> {
+    replace_file(&path.join(FORMAT_FILE), format!("{FORMAT_PREFIX}{FORMAT_VERSION}\n").as_bytes())
 }
 
 #[cfg(test)]
@@ -320,6 +385,17 @@ mod tests {
         drop(Directory::claim(&path).unwrap());
         assert_eq!(fs::read_to_string(path.join("FORMAT")).unwrap(), "tidings embedded store, format 2\n");
         drop(Directory::claim(&path).unwrap());
+    }
+
+    #[test]
+    fn the_first_journal_of_a_new_store_is_preallocated() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = Directory::claim(dir.path()).unwrap().database();
+        assert_eq!(journal::journals(&database).unwrap(), []);
+        drop(Tables::open(&database, &Config::default()).unwrap());
+        let journals = journal::journals(&database).unwrap();
+        let lengths: Vec<_> = journals.iter().map(|(_, path)| fs::metadata(path).unwrap().len()).collect();
+        assert_eq!(lengths, [64 << 20]);
     }
 
     #[test]
@@ -351,7 +427,7 @@ mod tests {
         fs::write(dir.path().join("FORMAT"), "tidings embedded store, format 1\n").unwrap();
         let expected = format!(
             "the store in `{path}` has format 1, this version of tidings writes format 2; bring it there with \
-             `tidings migrate --data-dir {path}`, which takes a backup first"
+             `tidings store migrate --data-dir {path}`, which takes a backup first"
         );
         assert_eq!(refusal(dir.path()), expected);
     }
@@ -394,20 +470,111 @@ mod tests {
         assert!(renewed[bytes.len()..].iter().all(|byte| *byte == 0));
     }
 
+    /// Name of an interrupted first start, and the change that turns a finished start into it.
+    type Interruption = (&'static str, fn(&Path));
+
+    /// Copies of a new store, as each step of its first start may leave it.
+    fn interrupted_first_starts() -> Vec<(&'static str, tempfile::TempDir)> {
+        let states: [Interruption; 6] = [
+            ("only locked", |path| {
+                fs::remove_dir_all(path.join("db")).unwrap();
+                fs::remove_file(path.join("FORMAT")).unwrap();
+            }),
+            ("half of the database aside", |path| {
+                fs::rename(path.join("db"), path.join("db.new")).unwrap();
+                fs::remove_dir_all(path.join("db.new").join("keyspaces").join("3")).unwrap();
+                fs::write(path.join("db.new").join("version"), "").unwrap();
+                fs::remove_file(path.join("FORMAT")).unwrap();
+            }),
+            ("all of the database aside", |path| {
+                fs::rename(path.join("db"), path.join("db.new")).unwrap();
+                fs::remove_file(path.join("FORMAT")).unwrap();
+            }),
+            ("no format yet", |path| fs::remove_file(path.join("FORMAT")).unwrap()),
+            ("half of the format", |path| {
+                fs::rename(path.join("FORMAT"), path.join("FORMAT.new")).unwrap();
+                fs::write(path.join("FORMAT.new"), "tid").unwrap();
+            }),
+            // Earlier versions wrote the format first and created the database in place.
+            ("an empty version", |path| {
+                fs::remove_dir_all(path.join("db")).unwrap();
+                fs::create_dir_all(path.join("db").join("keyspaces")).unwrap();
+                fs::write(path.join("db").join("0.jnl"), [0; 100]).unwrap();
+                fs::write(path.join("db").join("version"), "").unwrap();
+            }),
+        ];
+        let interrupt = |(name, leave): Interruption| {
+            let dir = tempfile::tempdir().unwrap();
+            drop(Directory::claim(dir.path()).unwrap());
+            leave(dir.path());
+            (name, dir)
+        };
+        states.into_iter().map(interrupt).collect()
+    }
+
     #[test]
-    fn a_database_whose_making_was_interrupted_is_made_anew_and_any_other_is_left_alone() {
+    fn however_a_first_start_is_interrupted_the_next_one_finishes_it() {
+        for (state, dir) in interrupted_first_starts() {
+            let directory = Directory::claim(dir.path()).unwrap_or_else(|error| panic!("{state}: {error}"));
+            let tables = Tables::open(&directory.database(), &Config::default());
+            drop(tables.unwrap_or_else(|error| panic!("{state}: {error}")));
+            assert!(!dir.path().join("db.new").exists(), "{state}");
+            assert!(dir.path().join("FORMAT").exists(), "{state}");
+        }
+    }
+
+    #[test]
+    fn a_volume_with_lost_and_found_is_as_good_as_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("lost+found")).unwrap();
+        drop(Directory::claim(dir.path()).unwrap());
+        drop(Directory::claim(dir.path()).unwrap());
+    }
+
+    #[test]
+    fn a_database_of_somebody_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("db")).unwrap();
+        fs::write(dir.path().join("db").join("thesis.txt"), "words").unwrap();
+        assert!(refusal(dir.path()).contains("holds other files and no tidings store"));
+        assert_eq!(fs::read_to_string(dir.path().join("db").join("thesis.txt")).unwrap(), "words");
+    }
+
+    #[test]
+    fn a_store_that_has_lost_its_database_is_not_begun_again() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Directory::claim(dir.path()).unwrap());
+        fs::write(dir.path().join("keys.json"), "{}").unwrap();
+        fs::remove_dir_all(dir.path().join("db")).unwrap();
+        let expected = format!(
+            "`{}` is missing, and the directory was in use; put it back, or restore a backup into an empty directory",
+            dir.path().join("db").display()
+        );
+        assert_eq!(refusal(dir.path()), expected);
+    }
+
+    #[test]
+    fn a_keyspace_that_has_lost_its_index_is_refused_before_the_engine_deletes_it() {
+        for keyspace in ["0", "10"] {
+            let dir = tempfile::tempdir().unwrap();
+            let database = Directory::claim(dir.path()).unwrap().database();
+            let lost = database.join("keyspaces").join(keyspace);
+            fs::write(lost.join("tables").join("0"), "rows").unwrap();
+            fs::remove_file(lost.join("current")).unwrap();
+            let error = Tables::open(&database, &Config::default()).err().expect("it is damaged");
+            let cause = std::error::Error::source(&error).expect("it names the keyspace").to_string();
+            assert!(cause.contains(&format!("`{}` has lost its file `current`", lost.display())), "{cause}");
+            assert!(lost.join("tables").join("0").exists() && database.join("keyspaces").join("12").exists());
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_missing_is_refused_and_not_replaced_by_an_empty_one() {
         let dir = tempfile::tempdir().unwrap();
         let database = Directory::claim(dir.path()).unwrap().database();
-        fs::create_dir(database.join("keyspaces")).unwrap();
-        fs::write(database.join("0.jnl"), "").unwrap();
-        drop(Directory::claim(dir.path()).unwrap());
-        assert_eq!(fs::read_dir(&database).unwrap().count(), 0);
-
-        drop(Tables::open(&database, &Config::default()).unwrap());
-        fs::remove_file(database.join("version")).unwrap();
-        let files = fs::read_dir(&database).unwrap().count();
-        drop(Directory::claim(dir.path()).unwrap());
-        assert_eq!(fs::read_dir(&database).unwrap().count(), files);
+        fs::remove_dir_all(database.join("keyspaces").join("10")).unwrap();
+        let error = Tables::open(&database, &Config::default()).err().expect("it is damaged").to_string();
+        assert!(error.starts_with("table `messages` is missing from `"), "{error}");
     }
 
     #[test]

@@ -3,11 +3,11 @@ use ports::{BoxError, StoreError};
 
 use crate::tables::Table;
 
-/// What a failed read of the engine means to a caller.
+/// Maps a failed read of the engine to a port error.
 pub(crate) fn read_failed(table: Table, error: Error) -> StoreError {
     match error {
         Error::Io(_) | Error::Storage(LsmError::Io(_)) => StoreError::unavailable(error),
-        // Everything else a read can meet is a block that does not check out.
+        // Every other read error is a block that fails its checksum or does not decode.
         _ => unreadable(table, error),
     }
 }

@@ -1,15 +1,15 @@
 use async_trait::async_trait;
 use domain::{ChatId, Sequence, Timestamp};
-use ports::{Expiry, Head, LastMessage, MessageExpirer, Shortened, StoreError};
+use ports::{Expiry, ExpiryProgress, Head, LastMessage, MessageExpirer, StoreError};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Place, decode_message, encode_message};
+use crate::records::{MessageLocation, decode_message, encode_message};
 use crate::tables::{Table, Tables};
 use crate::tx::Tx;
 
-/// Messages that one step looks at, at the most: so many are rewritten while sends wait for the committer.
+/// Maximum number of messages per step: sends wait for the committer while it rewrites them.
 const STEP_LEN_MAX: usize = 500;
 
 #[async_trait]
@@ -20,11 +20,11 @@ impl MessageExpirer for EmbeddedStore {
         from: Sequence,
         which: Expiry,
         now: Timestamp,
-    ) -> Result<Shortened, StoreError> {
-        // The search is no work for the committer: most messages are none of those that are meant.
+    ) -> Result<ExpiryProgress, StoreError> {
+        // The search stays off the committer thread: most messages do not match.
         let (meant, next) = self.read(move |tables| meant(tables, chat_id, from, which, now)).await?;
         if meant.is_empty() {
-            return Ok(Shortened { messages: 0, next });
+            return Ok(ExpiryProgress { messages: 0, next });
         }
         let messages = self.write(move |tx| {
             let mut messages = 0;
@@ -33,20 +33,20 @@ impl MessageExpirer for EmbeddedStore {
             }
             Ok(messages)
         });
-        Ok(Shortened { messages: messages.await?, next })
+        Ok(ExpiryProgress { messages: messages.await?, next })
     }
 }
 
-/// The places of messages that are meant, of those that one step looks at, and where the next step begins.
+/// Locations of the matching messages among those that one step examines, and the start of the next step.
 fn meant(
     tables: &Tables,
     chat_id: ChatId,
     from: Sequence,
     which: Expiry,
     now: Timestamp,
-) -> Result<(Vec<Place>, Option<Sequence>), StoreError> {
+) -> Result<(Vec<MessageLocation>, Option<Sequence>), StoreError> {
     let view = tables.view();
-    let key = |sequence| keys::message(Place { chat_id, sequence });
+    let key = |sequence| keys::message(MessageLocation { chat_id, sequence });
     let rows = view.range(Table::Messages, key(from)..=key(Sequence(u64::MAX)));
     let mut places = vec![];
     for (looked_at, row) in rows.enumerate() {
@@ -61,13 +61,13 @@ fn meant(
     Ok((places, None))
 }
 
-/// Gives a message its end, and the head of its chat a copy of it if it is the last one.
-fn shorten(tx: &mut Tx<'_>, place: Place, which: Expiry, now: Timestamp) -> Result<bool, StoreError> {
+/// Sets the expiry of a message, and updates the copy in the head row if it is the last one.
+fn shorten(tx: &mut Tx<'_>, place: MessageLocation, which: Expiry, now: Timestamp) -> Result<bool, StoreError> {
     let key = keys::message(place);
     let Some(row) = tx.get_bytes(Table::Messages, &key)? else { return Ok(false) };
     let mut message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
     let Some(end) = which.end_of(&message, now) else { return Ok(false) };
-    // The note of an earlier end stays. When its time comes the message is gone, and nothing is done.
+    // The earlier expiry row stays. When it is due, the message is gone, and the purge does nothing.
     message.expires_at = Some(end);
     tx.put_bytes(Table::Messages, &key, encode_message(&message));
     tx.expire(end, Expiring::Message(place));

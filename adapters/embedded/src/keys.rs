@@ -1,9 +1,9 @@
-//! The keys of the tables. Numbers are big-endian, so that their order is the order of the keys.
+//! The keys of the tables. Numbers are big-endian, so that keys sort in numeric order.
 //!
-//! A ulid begins with its time, and ids made at about the same time begin alike. Keys that begin with a chat or a user
-//! turn its id around and begin with its random part: the engine compares keys by their first four bytes as long as those
-//! differ, and only then follows a pointer to the rest. What is listed, the members of a chat and the chats and contacts
-//! of a user, stays in the order of ids.
+//! A ulid begins with its time, so ids created at about the same time share a prefix. Keys that begin with a chat or a
+//! user rotate its id so that the random part comes first. The engine compares keys by their first four bytes and
+//! follows a pointer to the rest only if those are equal. Listed rows (the members of a chat, the chats and contacts of
+//! a user) stay in id order.
 
 use std::ops::Range;
 
@@ -11,9 +11,10 @@ use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, ReportId, Sequence, 
 use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
 use uuid::Uuid;
 
-use crate::records::Place;
+use crate::records::MessageLocation;
+use crate::tables::Table;
 
-/// Bytes of a ulid that are its time.
+/// Length of the time prefix of a ulid.
 const TIME_BYTES: usize = 6;
 
 pub(crate) fn chat(chat_id: ChatId) -> [u8; 16] {
@@ -24,17 +25,17 @@ pub(crate) fn user(user_id: UserId) -> [u8; 16] {
     random_first(user_id.to_bytes())
 }
 
-/// Keeps the messages of a chat together, in the order of their sequences.
-pub(crate) fn message(place: Place) -> [u8; 24] {
+/// Keeps the messages of a chat adjacent and in sequence order.
+pub(crate) fn message(place: MessageLocation) -> [u8; 24] {
     join(chat(place.chat_id), place.sequence.0.to_be_bytes())
 }
 
-pub(crate) fn parse_message(key: &[u8]) -> Result<Place, BoxError> {
+pub(crate) fn parse_message(key: &[u8]) -> Result<MessageLocation, BoxError> {
     let (chat_id, sequence) = split::<16, 8>(key)?;
-    Ok(Place { chat_id: parse_chat(chat_id), sequence: Sequence(u64::from_be_bytes(sequence)) })
+    Ok(MessageLocation { chat_id: parse_chat(chat_id), sequence: Sequence(u64::from_be_bytes(sequence)) })
 }
 
-/// Begins with the part that differs most.
+/// Begins with the most selective part.
 pub(crate) fn send(chat_id: ChatId, sender_id: UserId, client_message_id: ClientMessageId) -> [u8; 48] {
     let sender: [u8; 32] = member(chat_id, sender_id);
     join(client_message_id.to_bytes(), sender)
@@ -63,13 +64,13 @@ pub(crate) fn parse_listing(key: &[u8]) -> Result<(UserId, ChatId), BoxError> {
     split::<16, 16>(key).map(|(user, chat_id)| (parse_user(user), ChatId::from_bytes(chat_id)))
 }
 
-/// The two of a [`direct`] key, unless they are one.
+/// The two users of a [`direct`] key; an error if they are the same.
 pub(crate) fn parse_direct(key: &[u8]) -> Result<DirectPair, BoxError> {
     let (one, other) = split::<16, 16>(key)?;
     Ok(DirectPair::new(parse_user(one), parse_user(other)).ok_or("a pair of one")?)
 }
 
-/// What a [`send`] key is made of.
+/// The parts of a [`send`] key.
 pub(crate) fn parse_send(key: &[u8]) -> Result<(ChatId, UserId, ClientMessageId), BoxError> {
     let (send, member) = split::<16, 32>(key)?;
     let (chat_id, sender_id) = parse_member(&member)?;
@@ -94,34 +95,34 @@ pub(crate) fn block(user_id: UserId, blocked_id: UserId) -> [u8; 32] {
     contact(user_id, blocked_id)
 }
 
-/// Where an open report is found.
+/// Index key of an open report.
 pub(crate) fn report_open(report_id: ReportId) -> [u8; 17] {
     join(*b"o", report_id.to_bytes())
 }
 
-/// Where a report is found that somebody filed.
+/// Index key of a report by its reporter.
 pub(crate) fn report_of(user_id: UserId, report_id: ReportId) -> [u8; 33] {
     let of_user: [u8; 17] = join(*b"u", user_id.to_bytes());
     join(of_user, report_id.to_bytes())
 }
 
-/// Where all reports that somebody filed begin.
+/// Prefix of all reports that a user filed.
 pub(crate) fn reports_of(user_id: UserId) -> [u8; 17] {
     join(*b"u", user_id.to_bytes())
 }
 
-/// Where a resolved report is found when its time is over.
+/// Index key of a resolved report by its expiry time.
 pub(crate) fn report_end(at: Timestamp, report_id: ReportId) -> [u8; 25] {
     let ends: [u8; 9] = join(*b"e", moment(at));
     join(ends, report_id.to_bytes())
 }
 
-/// From the first resolved report to the last that is over at `now`.
+/// Key range of all resolved reports that have expired at `now`.
 pub(crate) fn reports_over(now: Timestamp) -> Range<[u8; 9]> {
     join(*b"e", [0; 8])..join(*b"e", behind(now))
 }
 
-/// The report of a key of the index, which always ends with it.
+/// The report id of an index key, which is always its suffix.
 pub(crate) fn parse_report(key: &[u8]) -> Result<ReportId, BoxError> {
     let report_id = key.last_chunk().ok_or_else(|| format!("a key of a report has {} bytes", key.len()))?;
     Ok(ReportId::from_bytes(*report_id))
@@ -136,7 +137,7 @@ pub(crate) fn device(user_id: UserId, device_id: DeviceId) -> [u8; 32] {
     join(user(user_id), device_id.to_bytes())
 }
 
-/// What a notice is kept under: whom it is for, and about which chat.
+/// Key of a notice: its recipient and its chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoticeKey {
     pub(crate) user_id: UserId,
@@ -149,7 +150,7 @@ pub(crate) fn notice(key: NoticeKey) -> [u8; 48] {
     join(membership, key.device_id.to_bytes())
 }
 
-/// Orders notices by when they are to be looked at.
+/// Orders notices by due time.
 pub(crate) fn notice_due(at: Timestamp, key: NoticeKey) -> [u8; 56] {
     let user: [u8; 24] = join(moment(at), key.user_id.to_bytes());
     let chat: [u8; 40] = join(user, key.chat_id.to_bytes());
@@ -177,7 +178,7 @@ pub(crate) fn parse_request(key: &[u8]) -> Result<RequestKey, BoxError> {
     Ok(RequestKey { user_id: UserId::from_bytes(user_id), key: Uuid::from_bytes(key) })
 }
 
-/// A sign-in key. The length of the issuer goes before it, so that no two pairs of issuer and subject share a key.
+/// A sign-in key. The issuer is length-prefixed, so that no two pairs of issuer and subject share a key.
 pub(crate) fn sign_in(key: &UserKey) -> Vec<u8> {
     match key {
         UserKey::Phone(number) => [b"p", number.as_str().as_bytes()].concat(),
@@ -188,7 +189,7 @@ pub(crate) fn sign_in(key: &UserKey) -> Vec<u8> {
     }
 }
 
-/// What a [`sign_in`] key was made of.
+/// The user key that a [`sign_in`] key encodes.
 pub(crate) fn parse_sign_in(key: &[u8]) -> Result<UserKey, BoxError> {
     let text = |bytes: &[u8]| Ok::<_, BoxError>(std::str::from_utf8(bytes)?.to_owned());
     match key.split_first() {
@@ -211,29 +212,43 @@ pub(crate) fn parse_offset(key: &[u8]) -> Result<u64, BoxError> {
     Ok(u64::from_be_bytes(key.try_into()?))
 }
 
-/// A row that dies at a moment of its own.
+/// A row with an expiry time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiring {
-    Message(Place),
+    Message(MessageLocation),
     Session(SessionId),
     Code(PhoneKey),
     Request(RequestKey),
     DeadLetter(DeadLetterId),
-    /// A key of [`send`] that came without a record of the log, with which others go.
+    /// A key of [`send`] that was imported without a log record. Other send keys are purged with their log record.
     SendKey([u8; 48]),
 }
 
-/// Where the keys that begin with a moment begin.
+impl Expiring {
+    /// The table and the key of the row.
+    pub(crate) fn row(self) -> (Table, Vec<u8>) {
+        match self {
+            Self::Message(place) => (Table::Messages, message(place).to_vec()),
+            Self::Session(session_id) => (Table::Sessions, session_id.to_bytes().to_vec()),
+            Self::Code(phone) => (Table::Codes, phone.to_vec()),
+            Self::Request(key) => (Table::Requests, request(key).to_vec()),
+            Self::DeadLetter(id) => (Table::DeadLetters, id.to_bytes().to_vec()),
+            Self::SendKey(key) => (Table::SendKeys, key.to_vec()),
+        }
+    }
+}
+
+/// The first key prefix of a moment.
 pub(crate) fn moment(at: Timestamp) -> [u8; 8] {
     at.as_millis().to_be_bytes()
 }
 
-/// Above every key that begins with `at` or a moment before.
+/// Above every key with a moment at or before `at`.
 pub(crate) fn behind(at: Timestamp) -> [u8; 8] {
     (at.as_millis() + 1).to_be_bytes()
 }
 
-/// Orders what expires by when it does.
+/// Orders rows by expiry time.
 pub(crate) fn expiry(at: Timestamp, what: Expiring) -> Vec<u8> {
     let at = moment(at);
     match what {
@@ -246,19 +261,21 @@ pub(crate) fn expiry(at: Timestamp, what: Expiring) -> Vec<u8> {
     }
 }
 
-pub(crate) fn parse_expiry(key: &[u8]) -> Result<Expiring, BoxError> {
-    let Some((tag, rest)) = key.get(8..).and_then(|rest| rest.split_first()) else {
+/// The expiry time and the row of an [`expiry`] key.
+pub(crate) fn parse_expiry(key: &[u8]) -> Result<(Timestamp, Expiring), BoxError> {
+    let Some((at, [tag, rest @ ..])) = key.split_first_chunk() else {
         return Err(format!("an expiry has {} bytes", key.len()).into());
     };
-    match tag {
-        b'm' => parse_message(rest).map(Expiring::Message),
-        b's' => Ok(Expiring::Session(SessionId::from_bytes(rest.try_into()?))),
-        b'c' => Ok(Expiring::Code(rest.try_into()?)),
-        b'r' => parse_request(rest).map(Expiring::Request),
-        b'd' => Ok(Expiring::DeadLetter(DeadLetterId::from_bytes(rest.try_into()?))),
-        b'k' => Ok(Expiring::SendKey(rest.try_into()?)),
-        _ => Err(format!("an expiry of unknown kind {tag}").into()),
-    }
+    let what = match tag {
+        b'm' => Expiring::Message(parse_message(rest)?),
+        b's' => Expiring::Session(SessionId::from_bytes(rest.try_into()?)),
+        b'c' => Expiring::Code(rest.try_into()?),
+        b'r' => Expiring::Request(parse_request(rest)?),
+        b'd' => Expiring::DeadLetter(DeadLetterId::from_bytes(rest.try_into()?)),
+        b'k' => Expiring::SendKey(rest.try_into()?),
+        _ => return Err(format!("an expiry of unknown kind {tag}").into()),
+    };
+    Ok((Timestamp::from_millis(u64::from_be_bytes(*at)), what))
 }
 
 fn random_first(mut ulid: [u8; 16]) -> [u8; 16] {
@@ -297,8 +314,8 @@ mod tests {
 
     use super::*;
 
-    fn place(chat: u8, sequence: u64) -> Place {
-        Place { chat_id: ChatId::from_bytes([chat; 16]), sequence: Sequence(sequence) }
+    fn place(chat: u8, sequence: u64) -> MessageLocation {
+        MessageLocation { chat_id: ChatId::from_bytes([chat; 16]), sequence: Sequence(sequence) }
     }
 
     #[test]
@@ -326,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_key_was_made_of_is_found_in_it() {
+    fn parsing_a_key_returns_its_parts() {
         let bytes: [u8; 16] = std::array::from_fn(|n| n as u8);
         let (chat_id, user_id, send) =
             (ChatId::from_bytes(bytes), UserId::from_bytes(bytes), ClientMessageId::from_bytes([9; 16]));
@@ -356,7 +373,8 @@ mod tests {
             Expiring::SendKey([6; 48]),
         ];
         for what in kinds {
-            assert_eq!(parse_expiry(&expiry(Timestamp::from_millis(9), what)).unwrap(), what);
+            let at = Timestamp::from_millis(9);
+            assert_eq!(parse_expiry(&expiry(at, what)).unwrap(), (at, what));
             assert!(expiry(Timestamp::from_millis(255), what) < expiry(Timestamp::from_millis(256), kinds[0]));
         }
     }

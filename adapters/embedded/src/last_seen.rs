@@ -1,8 +1,6 @@
-use std::error::Error;
-
 use async_trait::async_trait;
 use domain::{Timestamp, User, UserId};
-use ports::{LastSeenStore, StoreError};
+use ports::{LastSeenStore, StoreError, error_chain};
 
 use crate::EmbeddedStore;
 use crate::keys;
@@ -20,9 +18,9 @@ impl LastSeenStore for EmbeddedStore {
                         tx.put(Table::Users, &key, &User { last_seen_at: Some(at), ..user });
                     }
                     Ok(_) => {}
-                    // A damaged user holds up nobody else.
+                    // A damaged user must not block the others.
                     Err(error @ StoreError::Corrupt { .. }) => {
-                        tracing::error!(error = &error as &dyn Error, %user_id, "a user cannot be read");
+                        tracing::error!(error = %error_chain(&error), %user_id, "could not read a user; skipping it");
                     }
                     Err(error) => return Err(error),
                 }
@@ -43,14 +41,14 @@ mod tests {
     use crate::Config;
 
     #[tokio::test]
-    async fn a_damaged_user_holds_up_nobody_else() {
+    async fn a_damaged_user_does_not_block_the_others() {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(SystemClock);
         let store = EmbeddedStore::open(directory.path(), Config::default(), clock, Arc::new(RandomIds)).unwrap();
         let [damaged, user_id] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
         let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: "2".to_owned() };
         let (display_name, created_at) = ("Ada".to_owned().try_into().unwrap(), Timestamp::default());
-        let new = NewUser { user_id, display_name, created_at };
+        let new = NewUser { user_id, display_name, created_at, proven_at: created_at };
         store.find_or_create(key, new).await.unwrap();
         let damage = store.write(move |tx| {
             tx.put(Table::Users, &keys::user(damaged), &7u64);

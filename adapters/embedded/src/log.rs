@@ -1,9 +1,9 @@
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use domain::{Event, EventBody, Timestamp};
-use ports::{DeadLetter, EventConsumer, EventLog, Position, Record, Start, StoreError, Undelivered};
+use ports::{DeadLetter, EventConsumer, EventLog, Position, Record, Start, StoreError, UndeliveredItem, lock};
 use tokio::sync::watch;
 use tracing::error;
 use ulid::Ulid;
@@ -16,10 +16,10 @@ use crate::records::{self, LogRecord, decode_message};
 use crate::store::closed;
 use crate::tables::{Table, Tables, View};
 
-/// Events that a consumer gets at once, at the most.
+/// Maximum number of events per page.
 const PAGE_LEN_MAX: usize = 512;
 
-/// The key in [`Table::Meta`] of the first offset that is still kept.
+/// The key in [`Table::Meta`] of the first retained offset.
 pub(crate) const LOG_START: &[u8] = b"log_start";
 
 #[async_trait]
@@ -34,13 +34,14 @@ impl EventLog for EmbeddedStore {
         let end = self.link().tail.end();
         let next = match to {
             Start::Oldest => 0,
-            // A place that is not written yet is not skipped to.
+            // An offset past the end is clamped to the end.
             Start::At(Position(offset)) => offset.min(end),
             Start::Time(time) => self.read(move |tables| offset_at(tables, time, end)).await?,
         };
         let (places, group) = (self.link().places.clone(), group.to_owned());
         self.write(move |tx| {
-            // Set here and not behind the commit, which would otherwise save an older place of the group over this one.
+            // Set inside the job: after the commit, the committer could save an older offset of the group over this
+            // one.
             places.set(&group, next);
             tx.put(Table::Consumers, group.as_bytes(), &next);
             Ok(())
@@ -65,7 +66,7 @@ impl EventLog for EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// The offset behind what a group has committed.
+    /// The next offset of a consumer group, after its last committed event.
     async fn place(&self, group: &str) -> Result<u64, StoreError> {
         match self.link().places.get(group) {
             Some(offset) => Ok(offset),
@@ -92,12 +93,12 @@ impl EventConsumer for Consumer {
                 Some(page) => page,
                 None => self.store.read(move |tables| read_page(tables, next, end)).await?,
             };
-            let Page { records, next, damaged } = page;
+            let LogPage { records, next, damaged } = page;
             for (position, reason) in damaged {
                 self.bury(position, reason).await?;
             }
             self.next = next;
-            // A page of purged messages has no events.
+            // A page whose messages are all purged has no events.
             if !records.is_empty() {
                 return Ok(records);
             }
@@ -111,28 +112,28 @@ impl EventConsumer for Consumer {
 }
 
 impl Consumer {
-    /// Says once, whoever reads the log, that a record of it is passed over.
+    /// Buries an unreadable record as a dead letter, once for all consumers, and logs the skip.
     async fn bury(&self, position: Position, reason: String) -> Result<(), StoreError> {
-        error!(position = position.0, reason, "a record of the log cannot be read and is passed over");
+        error!(position = position.0, reason, "skipping an unreadable record of the log");
         let buried = self.store.write(move |tx| {
             let id = Ulid::from_parts(0, position.0.into());
-            let what = Undelivered::Unreadable { position };
+            let what = UndeliveredItem::Unreadable { position };
             dead_letters::bury(tx, &DeadLetter { id, what, attempts: 1, reason, dead_at: tx.now() })
         });
         buried.await
     }
 }
 
-/// A part of the log.
-struct Page {
+/// A page of the log.
+struct LogPage {
     records: Vec<Record>,
-    /// The offset behind it.
+    /// The offset after its last record.
     next: u64,
-    /// Records in it that cannot be read, and why.
+    /// Unreadable records in it, with the reasons.
     damaged: Vec<(Position, String)>,
 }
 
-/// The offset behind the last event that was ever logged.
+/// The end offset of the log: one past the last event ever logged.
 pub(crate) fn end_of_log(tables: &Tables) -> Result<u64, StoreError> {
     let view = tables.view();
     let start = view.get(Table::Meta, LOG_START)?.unwrap_or(0);
@@ -145,8 +146,8 @@ pub(crate) fn end_of_log(tables: &Tables) -> Result<u64, StoreError> {
     }
 }
 
-/// Events from an offset on, read from disk. Everything below `end` is committed.
-fn read_page(tables: &Tables, from: u64, end: u64) -> Result<Page, StoreError> {
+/// Reads events from disk, starting at an offset. Everything below `end` is committed.
+fn read_page(tables: &Tables, from: u64, end: u64) -> Result<LogPage, StoreError> {
     let view = tables.view();
     let (mut records, mut damaged) = (vec![], vec![]);
     let mut next = from;
@@ -164,14 +165,13 @@ fn read_page(tables: &Tables, from: u64, end: u64) -> Result<Page, StoreError> {
         next = offset + 1;
     }
     if next == from {
-        // Everything that was here has been trimmed.
+        // All events of this range have been trimmed.
         next = end;
     }
-    Ok(Page { records, next, damaged })
+    Ok(LogPage { records, next, damaged })
 }
 
-/// The event of a row of the log. A message that has expired and was purged is in no read any more, this one included
-/// (G11).
+/// Decodes the event of a log row. No read returns a message that has expired and was purged, including this one (G11).
 fn read_event(view: &View<'_>, row: &[u8]) -> Result<Option<Event>, StoreError> {
     let logged = match LogRecord::decode(row).map_err(|error| unreadable(Table::Log, error))? {
         LogRecord::Event(event) => return Ok(Some(event)),
@@ -182,17 +182,17 @@ fn read_event(view: &View<'_>, row: &[u8]) -> Result<Option<Event>, StoreError> 
     Ok(Some(Event::message_persisted(message, logged.origin_connection_id)))
 }
 
-/// The offset of the first event that is not older than `time`; `end` if there is none.
+/// The offset of the first event at or after `time`; `end` if there is none.
 ///
-/// It halves the log again and again, so it relies on times to grow with offsets. They do but for a clock that stepped
-/// back and sends that overtook each other on their way to the commit; there it may find a neighbour.
+/// This is a binary search, so it relies on times that grow with offsets. Exceptions are a clock that stepped back and
+/// sends that overtook each other before the commit; then the result may be a neighbour.
 fn offset_at(tables: &Tables, time: Timestamp, end: u64) -> Result<u64, StoreError> {
     let view = tables.view();
     let (mut older, mut found) = (view.get(Table::Meta, LOG_START)?.unwrap_or(0), end);
     while older < found {
         let middle = older + (found - older) / 2;
         let is_older = match view.get_bytes(Table::Log, &keys::offset(middle))? {
-            // One that cannot be read is passed over by whoever begins there.
+            // Consumers that start at an unreadable record skip it.
             Some(row) => LogRecord::decode(&row).map_or(true, |record| record.time() < time),
             None => true,
         };
@@ -205,8 +205,8 @@ fn offset_at(tables: &Tables, time: Timestamp, end: u64) -> Result<u64, StoreErr
     Ok(found)
 }
 
-/// The last events of the log, for consumers that keep up.
-pub(crate) struct Tail {
+/// The last events of the log in memory, for consumers that keep up.
+pub(crate) struct LogTail {
     ring: Mutex<Ring>,
     events_max: usize,
     bytes_max: usize,
@@ -214,26 +214,26 @@ pub(crate) struct Tail {
 
 #[derive(Default)]
 struct Ring {
-    /// `None` where a message has been purged.
+    /// `None` for a purged message.
     events: VecDeque<Option<Arc<Event>>>,
-    /// The offset behind the last event.
+    /// The end offset of the log.
     end: u64,
     bytes: usize,
 }
 
-impl Tail {
-    /// A tail with nothing in it, at the end of a log.
+impl LogTail {
+    /// An empty tail at the end of a log.
     pub(crate) fn new(end: u64, events_max: usize, bytes_max: usize) -> Self {
         Self { ring: Mutex::new(Ring { end, ..Ring::default() }), events_max, bytes_max }
     }
 
-    /// The offset behind the last event. It has moved before whoever logged that event is answered, other than the one
-    /// that consumers wait on.
+    /// The end offset of the log. It advances before the commit is acknowledged, unlike the watch channel that
+    /// consumers wait on.
     pub(crate) fn end(&self) -> u64 {
         self.lock().end
     }
 
-    /// Adds the events that end at an offset. If there is a gap before them, the tail begins with them.
+    /// Appends events that end at offset `end`. If there is a gap before them, the tail restarts with them.
     pub(crate) fn push(&self, end: u64, events: Vec<Arc<Event>>) {
         let mut ring = self.lock();
         if ring.end + events.len() as u64 != end {
@@ -250,8 +250,8 @@ impl Tail {
         }
     }
 
-    /// Forgets messages that have been purged: they are in no read any more, on disk or here (G11).
-    pub(crate) fn forget(&self, purged: &HashSet<records::Place>) {
+    /// Drops purged messages: no read returns them any more, from disk or from memory (G11).
+    pub(crate) fn forget(&self, purged: &HashSet<records::MessageLocation>) {
         if purged.is_empty() {
             return;
         }
@@ -260,7 +260,7 @@ impl Tail {
         for event in &mut ring.events {
             let gone = event.take_if(|event| match &event.body {
                 EventBody::MessagePersisted { message, .. } => {
-                    purged.contains(&records::Place { chat_id: message.chat_id, sequence: message.sequence })
+                    purged.contains(&records::MessageLocation { chat_id: message.chat_id, sequence: message.sequence })
                 }
                 _ => false,
             });
@@ -269,8 +269,8 @@ impl Tail {
         ring.bytes -= freed;
     }
 
-    /// Events from an offset on; `None` if the tail begins behind it or ends before it.
-    fn read(&self, from: u64) -> Option<Page> {
+    /// Events from an offset on; `None` if the tail does not cover it.
+    fn read(&self, from: u64) -> Option<LogPage> {
         let ring = self.lock();
         let behind = usize::try_from(ring.end.checked_sub(from)?).ok().filter(|behind| *behind > 0)?;
         let start = ring.events.len().checked_sub(behind)?;
@@ -279,19 +279,18 @@ impl Tail {
         let record = |(offset, event): (u64, &Option<Arc<Event>>)| {
             Some(Record { position: Position(offset), event: event.clone()? })
         };
-        Some(Page { records: (from..).zip(page).filter_map(record).collect(), next, damaged: vec![] })
+        Some(LogPage { records: (from..).zip(page).filter_map(record).collect(), next, damaged: vec![] })
     }
 
-    /// Each change leaves the ring whole, so one left by a panicking thread is as good as any.
     fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ring)
     }
 }
 
-/// Roughly what an event takes in memory.
+/// Approximate memory size of an event.
 fn size(event: &Event) -> usize {
     let content = match &event.body {
-        EventBody::MessagePersisted { message, .. } => message.content.as_str().len(),
+        EventBody::MessagePersisted { message, .. } => message.body.size(),
         EventBody::ChatCreated { initial_members, .. } => size_of_val(&initial_members[..]),
         EventBody::MessagesExpired { sequences, .. } => size_of_val(&sequences[..]),
         EventBody::MembershipChanged { .. } | EventBody::ChatRenamed { .. } | EventBody::MessageTtlChanged { .. } => 0,
@@ -299,17 +298,17 @@ fn size(event: &Event) -> usize {
     size_of::<Event>() + content
 }
 
-/// How far each consumer group has come. The committer saves it with the next commit, at the latest after a second: a
+/// Committed offsets of the consumer groups. The committer saves them with the next commit, after at most one second. A
 /// crash repeats some events and skips none.
 #[derive(Default)]
-pub(crate) struct Places(Mutex<HashMap<String, Place>>);
+pub(crate) struct GroupOffsets(Mutex<HashMap<String, GroupOffset>>);
 
-struct Place {
+struct GroupOffset {
     next: u64,
     saved: Option<u64>,
 }
 
-impl Places {
+impl GroupOffsets {
     fn get(&self, group: &str) -> Option<u64> {
         self.lock().get(group).map(|place| place.next)
     }
@@ -318,18 +317,18 @@ impl Places {
         let mut places = self.lock();
         match places.get_mut(group) {
             Some(place) => place.next = next,
-            None => drop(places.insert(group.to_owned(), Place { next, saved: None })),
+            None => drop(places.insert(group.to_owned(), GroupOffset { next, saved: None })),
         }
     }
 
-    /// The places that are not on disk.
+    /// The offsets that are not saved yet.
     pub(crate) fn unsaved(&self) -> Vec<(String, u64)> {
         let places = self.lock();
         let unsaved = places.iter().filter(|(_, place)| place.saved != Some(place.next));
         unsaved.map(|(group, place)| (group.clone(), place.next)).collect()
     }
 
-    /// Notes that places are on disk.
+    /// Marks offsets as saved.
     pub(crate) fn saved(&self, saved: Vec<(String, u64)>) {
         let mut places = self.lock();
         for (group, next) in saved {
@@ -339,15 +338,14 @@ impl Places {
         }
     }
 
-    /// Each change leaves the map whole, so one left by a panicking thread is as good as any.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, GroupOffset>> {
+        lock(&self.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, Sequence, UserId};
+    use domain::{Body, ChatId, ClientMessageId, ContentType, EventId, Message, MessageId, Sequence, UserId};
 
     use super::*;
 
@@ -363,9 +361,9 @@ mod tests {
         numbers.map(event).collect()
     }
 
-    /// The events that the tail has from an offset on. Each of them bears its offset as its time.
-    fn read(tail: &Tail, from: u64) -> Option<Vec<u64>> {
-        let Page { records, next, .. } = tail.read(from)?;
+    /// The events in the tail from an offset on. Each event has its offset as its time.
+    fn read(tail: &LogTail, from: u64) -> Option<Vec<u64>> {
+        let LogPage { records, next, .. } = tail.read(from)?;
         let offsets: Vec<_> = records.iter().map(|record| record.position.0).collect();
         assert_eq!(offsets, records.iter().map(|record| record.event.event_time.as_millis()).collect::<Vec<_>>());
         assert_eq!(next, tail.lock().end);
@@ -374,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_tail_has_the_last_events_and_no_more() {
-        let tail = Tail::new(0, 3, usize::MAX);
+        let tail = LogTail::new(0, 3, usize::MAX);
         tail.push(2, events(0..2));
         assert_eq!(read(&tail, 0), Some(vec![0, 1]));
         tail.push(5, events(2..5));
@@ -387,15 +385,15 @@ mod tests {
 
     #[test]
     fn the_tail_is_bounded_in_bytes() {
-        let tail = Tail::new(0, usize::MAX, 2 * size_of::<Event>());
+        let tail = LogTail::new(0, usize::MAX, 2 * size_of::<Event>());
         tail.push(5, events(0..5));
         assert_eq!(read(&tail, 2), None);
         assert_eq!(read(&tail, 3), Some(vec![3, 4]));
     }
 
     #[test]
-    fn a_tail_with_a_gap_begins_behind_it() {
-        let tail = Tail::new(0, 10, usize::MAX);
+    fn a_tail_with_a_gap_restarts_after_it() {
+        let tail = LogTail::new(0, 10, usize::MAX);
         tail.push(2, events(0..2));
         tail.push(7, vec![]);
         tail.push(8, events(7..8));
@@ -406,19 +404,18 @@ mod tests {
 
     #[test]
     fn a_purged_message_leaves_a_gap_in_the_tail_and_no_bytes() {
-        let place = |n: u8| records::Place { chat_id: ChatId::from_bytes([n; 16]), sequence: Sequence(1) };
+        let place = |n: u8| records::MessageLocation { chat_id: ChatId::from_bytes([n; 16]), sequence: Sequence(1) };
         let message = |n: u8| Message {
             message_id: MessageId::from_bytes([n; 16]),
             chat_id: place(n).chat_id,
             sequence: place(n).sequence,
             sender_id: UserId::from_bytes([0; 16]),
             client_message_id: ClientMessageId::from_bytes([0; 16]),
-            content: "words".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("words".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(n.into()),
             expires_at: None,
         };
-        let tail = Tail::new(0, 3, usize::MAX);
+        let tail = LogTail::new(0, 3, usize::MAX);
         tail.push(3, (0..3).map(|n| Arc::new(Event::message_persisted(message(n), None))).collect());
         tail.forget(&HashSet::from([place(0), place(1), place(7)]));
         assert_eq!(read(&tail, 0), Some(vec![2]));
@@ -432,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_place_is_unsaved_until_that_very_place_was_saved() {
-        let places = Places::default();
+        let places = GroupOffsets::default();
         places.set("group", 3);
         let saving = places.unsaved();
         assert_eq!(saving, [("group".to_owned(), 3)]);

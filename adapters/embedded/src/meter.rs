@@ -1,30 +1,30 @@
-//! How the store is, as metrics: what no commit and no read tells by itself.
+//! Periodic metrics of the store that no commit and no read reports.
 
 use std::time::Duration;
 
 use domain::Timestamp;
 use metrics::gauge;
-use ports::StoreError;
+use ports::{StoreError, error_chain};
 use tracing::warn;
 
-use crate::committer::Link;
+use crate::committer::CommitterHandle;
 use crate::error::unreadable;
 use crate::keys;
 use crate::log::LOG_START;
 use crate::records::LogRecord;
 use crate::tables::{Table, Tables};
 
-/// Tells it, unless the database is just being reopened.
-pub(crate) fn tell(link: &Link, now: Timestamp) {
+/// Publishes the metrics, unless the database is being reopened.
+pub(crate) fn tell(link: &CommitterHandle, now: Timestamp) {
     gauge!("tidings_store_queue_jobs").set((link.commands.max_capacity() - link.commands.capacity()) as f64);
     let Some(tables) = link.tables.borrow().clone() else { return };
     gauge!("tidings_store_rows").set(tables.rows() as f64);
     gauge!("tidings_store_disk_bytes").set(Table::ALL.map(|table| tables.disk_space(table)).iter().sum::<u64>() as f64);
     match tables.free_space() {
         Ok(bytes) => gauge!("tidings_store_free_bytes").set(bytes as f64),
-        Err(error) => warn!(error = &error as &dyn std::error::Error, "the disk does not tell what it has left"),
+        Err(error) => warn!(error = %error_chain(&error), "could not read the free disk space"),
     }
-    // Whoever reads the log says what of it cannot be read.
+    // Log consumers report unreadable log records.
     if let Ok((start, age)) = oldest(&tables, now) {
         gauge!("tidings_store_log_events").set(link.log_end.borrow().saturating_sub(start) as f64);
         gauge!("tidings_store_log_age_seconds").set(age);

@@ -1,8 +1,8 @@
-//! What brings a store of an older format into that of today.
+//! Migrates a store of an older format to the current one.
 //!
-//! A format differs from the one before by its rows, so a step is what becomes of a row, and a store is brought forward as
-//! it is copied: out into a backup, which stays, and from there into a new database. The old one is as it was until the
-//! new one takes its place (see [`Directory`](crate::directory::Directory)).
+//! Formats differ in their rows, so a migration step converts one row. The store is converted while it is copied: first
+//! into a backup, which stays, and from there into a new database. The old database is unchanged until the new one
+//! replaces it (see [`Directory`](crate::directory::Directory)).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use domain::Timestamp;
 use ports::{BoxError, StoreError};
 
 use crate::Config;
-use crate::backup::{Backup, Source};
-use crate::directory::{Directory, FORMAT_VERSION, OpenError};
+use crate::backup::{Backup, BackupSource};
+use crate::directory::{Directory, FORMAT_VERSION, StoreOpenError};
 use crate::log::end_of_log;
 use crate::tables::{Table, Tables};
 
-/// The oldest format that there is a way from.
+/// The oldest format with a migration.
 pub(crate) const OLDEST_FORMAT: u32 = 1;
 
-/// What becomes of a row of one format in the next.
-type Step = fn(Table, &[u8]) -> Result<Vec<u8>, BoxError>;
+/// Converts a row to the next format.
+type RowUpgrade = fn(Table, &[u8]) -> Result<Vec<u8>, BoxError>;
 
 /// The steps, the first one from [`OLDEST_FORMAT`].
-const STEPS: [Step; (FORMAT_VERSION - OLDEST_FORMAT) as usize] = [lifetimes];
+const STEPS: [RowUpgrade; (FORMAT_VERSION - OLDEST_FORMAT) as usize] = [lifetimes];
 
-/// A row of an older format, as it is today.
+/// Converts a row of an older format to the current one.
 pub(crate) fn upgrade(from: u32, table: Table, row: &[u8]) -> Result<Vec<u8>, BoxError> {
     let steps = &STEPS[(from.clamp(OLDEST_FORMAT, FORMAT_VERSION) - OLDEST_FORMAT) as usize..];
     steps.iter().try_fold(row.to_owned(), |row, step| step(table, &row))
 }
 
-/// From 1 to 2: chats and their heads say how long messages live, and until then they live for ever. The tables of
-/// notifications are new and empty.
+/// From 1 to 2: chats and heads get a message lifetime; existing messages never expire. The notification tables are new
+/// and empty.
 fn lifetimes(table: Table, row: &[u8]) -> Result<Vec<u8>, BoxError> {
-    /// How a row says that it has none of something.
+    /// Encoding of `None`.
     const NONE: u8 = 0;
     match table {
         Table::Chats => Ok([row, &[NONE]].concat()),
@@ -47,7 +47,7 @@ fn lifetimes(table: Table, row: &[u8]) -> Result<Vec<u8>, BoxError> {
     }
 }
 
-/// A store of an older format, locked against everybody else.
+/// A store of an older format, locked against other processes.
 pub struct OlderStore {
     directory: Directory,
     path: PathBuf,
@@ -56,38 +56,38 @@ pub struct OlderStore {
 }
 
 impl OlderStore {
-    /// Opens the store of a directory, if it is of an older format; `None` if it is of today's.
-    pub fn open(path: &Path) -> Result<Option<Self>, OpenError> {
+    /// Opens the store of a directory if it has an older format; `None` if the format is current.
+    pub fn open(path: &Path) -> Result<Option<Self>, StoreOpenError> {
         let Some((directory, format)) = Directory::claim_older(path)? else { return Ok(None) };
         let tables = Tables::open(&directory.database(), &Config::default());
-        let tables = tables.map_err(|error| OpenError::Engine { path: path.to_owned(), source: error.into() })?;
+        let tables = tables.map_err(|error| StoreOpenError::Engine { path: path.to_owned(), source: error.into() })?;
         Ok(Some(Self { directory, path: path.to_owned(), format, tables: Arc::new(tables) }))
     }
 
-    /// Its format.
+    /// The format of the store.
     pub fn format(&self) -> u32 {
         self.format
     }
 
-    /// The format that it would be brought into.
+    /// The format after the migration.
     pub fn target(&self) -> u32 {
         FORMAT_VERSION
     }
 
-    /// Bytes that it takes on disk.
+    /// Size on disk.
     pub fn bytes(&self) -> u64 {
         Table::ALL.iter().map(|table| self.tables.disk_space(*table)).sum()
     }
 
-    /// A directory in which the new store can be made. Whatever an interrupted migration left there is gone.
-    pub fn workshop(&self) -> Result<PathBuf, OpenError> {
-        let unusable = |source| OpenError::Unusable { path: self.path.clone(), source };
+    /// An empty directory for the new store. Removes the files of an interrupted migration.
+    pub fn workshop(&self) -> Result<PathBuf, StoreOpenError> {
+        let unusable = |source| StoreOpenError::Unusable { path: self.path.clone(), source };
         self.directory.workshop().map_err(unusable)
     }
 
-    /// Begins a backup of it, in its own format. `version` is that of the program.
+    /// Starts a backup of the store in its own format. `version` is the version of the program.
     pub fn backup(&self, now: Timestamp, version: &'static str) -> Result<Backup, StoreError> {
-        let source = Source {
+        let source = BackupSource {
             tables: Arc::downgrade(&self.tables),
             snapshot: self.tables.snapshot(),
             taken_at: now,
@@ -96,11 +96,11 @@ impl OlderStore {
         Backup::of(source, self.format, version)
     }
 
-    /// Puts the store that was made in the workshop in the place of this one. A crash leaves the one or the other.
-    pub fn replace(self) -> Result<(), OpenError> {
+    /// Replaces this store by the one in the workshop. After a crash the directory contains one of the two.
+    pub fn replace(self) -> Result<(), StoreOpenError> {
         let Self { directory, path, tables, .. } = self;
         drop(tables);
-        directory.replace_database().map_err(|source| OpenError::Unusable { path, source })
+        directory.replace_database().map_err(|source| StoreOpenError::Unusable { path, source })
     }
 }
 
@@ -108,16 +108,19 @@ impl OlderStore {
 mod tests {
     use std::fs;
 
-    use domain::{ContentType, DirectPair, Sequence, UserId};
+    use domain::{Body, ContentType, DirectPair, Sequence, UserId};
     use fjall::{Database, PersistMode};
-    use ports::{Appended, ChatReader, Clock, Ids, MessageReader, MessageWriter, NewMessage, RandomIds, SystemClock};
+    use ports::{
+        AppendOutcome, ChatReader, Clock, Ids, MessageReader, MessageWriter, NewMessage, RandomIds, SystemClock,
+    };
 
     use super::*;
     use crate::restore::restore;
     use crate::{EmbeddedStore, keys};
 
-    /// Every row of a store that the last program of format 1 has written: table, key and row. Ann and Bob have a direct
-    /// chat with one message and a group with three, two of which Bob has read; Bob has another group, and is alone in it.
+    /// Every row of a store written by the last program of format 1: table, key and row. Ann and Bob have a direct chat
+    /// with one message and a group with three messages, two of which Bob has read. Bob is the only member of another
+    /// group.
     const FORMAT_1: &str = include_str!("migrate/format_1.txt");
 
     fn unhex(text: &str) -> Vec<u8> {
@@ -125,7 +128,7 @@ mod tests {
         (0..text.len()).step_by(2).map(byte).collect()
     }
 
-    /// Makes a directory as the program of format 1 left it.
+    /// Creates a directory as the program of format 1 left it.
     fn format_1(directory: &Path) {
         fs::write(directory.join("FORMAT"), "tidings embedded store, format 1\n").unwrap();
         let database = Database::builder(directory.join("db")).open().unwrap();
@@ -137,7 +140,7 @@ mod tests {
         database.persist(PersistMode::SyncAll).unwrap();
     }
 
-    /// Brings a store forward, up to the moment in which the new one takes the place of the old one.
+    /// Migrates a store up to the point before the new one replaces the old one.
     fn prepare(directory: &Path) -> OlderStore {
         let older = OlderStore::open(directory).unwrap().expect("it is of an older format");
         let mut backup = older.backup(SystemClock.now(), "1.2.3").unwrap();
@@ -160,7 +163,7 @@ mod tests {
         UserId::from_bytes(unhex(line.rsplit(' ').next().unwrap()).try_into().unwrap())
     }
 
-    /// Asserts that all of format 1 is there, as today's rows.
+    /// Asserts that all rows of format 1 are there in the current format.
     async fn assert_whole(directory: &Path) {
         let store = open(directory);
         let mut found = vec![];
@@ -169,7 +172,8 @@ mod tests {
             let head = store.head(chat_id).await.unwrap().unwrap();
             assert_eq!((chat.message_ttl, head.message_ttl), (None, None));
             let messages = store.before(chat_id, Sequence(u64::MAX), 10, SystemClock.now()).await.unwrap();
-            let contents: Vec<_> = messages.iter().rev().map(|message| message.content.as_str().to_owned()).collect();
+            let contents: Vec<_> =
+                messages.iter().rev().map(|message| message.body.content.as_str().to_owned()).collect();
             let preview = head.last_message.and_then(|last| last.preview).map(|preview| preview.as_str().to_owned());
             found.push((chat.name.map(|name| name.as_str().to_owned()), head.sequence.0, contents.join(" "), preview));
         }
@@ -191,7 +195,7 @@ mod tests {
         format_1(directory.path());
         let refusal =
             EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
-        assert!(matches!(refusal.err(), Some(OpenError::Older { found: 1, .. })));
+        assert!(matches!(refusal.err(), Some(StoreOpenError::Older { found: 1, .. })));
         prepare(directory.path()).replace().unwrap();
         assert!(OlderStore::open(directory.path()).unwrap().is_none());
         assert_whole(directory.path()).await;
@@ -213,14 +217,13 @@ mod tests {
             sender_id: bob(),
             client_message_id: uuid::Uuid::new_v4().into(),
             message_id: RandomIds.ulid().into(),
-            content: "five".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("five".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };
         let appended = store.append(vec![message]).await.unwrap();
-        assert!(matches!(appended[0], Appended::New(receipt) if receipt.sequence == Sequence(2)), "{appended:?}");
+        assert!(matches!(appended[0], AppendOutcome::New(receipt) if receipt.sequence == Sequence(2)), "{appended:?}");
         store.close().await;
     }
 
@@ -229,14 +232,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
         format_1(path);
-        // A new store that is not finished.
+        // Crash while the new store is incomplete.
         fs::create_dir(path.join("migrating")).unwrap();
         fs::write(path.join("migrating").join("half"), "").unwrap();
-        // One that is, and does not count yet.
+        // Crash after it is complete and before the commit point.
         drop(prepare(path));
         fs::rename(path.join("migrating").join("db"), path.join("db.next")).unwrap();
         drop(prepare(path));
-        // And one that counts, while the old one is only half gone.
+        // Crash after the commit point, with the old database half deleted.
         fs::remove_dir_all(path.join("db.next")).unwrap();
         fs::rename(path.join("migrating").join("db"), path.join("db.next")).unwrap();
         fs::write(path.join("FORMAT"), "tidings embedded store, format 2\n").unwrap();

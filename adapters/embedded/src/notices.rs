@@ -1,28 +1,28 @@
-//! The notices that are owed, and an index of them by the moment at which each is to be looked at: when it is due or, if
-//! the device was told, when its silence is over.
+//! Pending notices, and an index of them by the time of their next check. That is the due time or, after the device was
+//! notified, the end of its quiet period.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use domain::Timestamp;
 use fjall::Slice;
-use ports::{Notice, NoticeStore, Settled, StoreError};
+use ports::{Notice, NoticeStore, Settled, StoreError, error_chain};
 use tracing::error;
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
 use crate::keys::{self, NoticeKey};
-use crate::records::NoticeState;
+use crate::records::StoredNotice;
 use crate::tables::Table;
 use crate::tx::Tx;
 
-/// Rows of the index that one call looks at: it is a transaction, and others wait for it.
+/// Maximum number of index rows per call: the call is a transaction, and other jobs wait for it.
 const LOOKED_AT_MAX: usize = 500;
 
-/// No row of the index is of a moment before this one, in milliseconds.
+/// Lower bound for the times in the index, in milliseconds.
 ///
-/// The index is looked at about every second for ever, and everything that was ever deleted from its start would have to
-/// be passed over until the engine merges its files. Only jobs of the committer move this, one after the other.
+/// Notify reads the index about once per second. Without this bound, each scan would skip all tombstones at the start
+/// of the index until the engine merges its files. Only jobs of the committer change it, one after the other.
 #[derive(Default)]
 pub(crate) struct DueFrom(AtomicU64);
 
@@ -76,14 +76,15 @@ impl Notices<'_, '_> {
         let key = key(notice);
         let known = self.tx.get(Table::Notices, &keys::notice(key))?;
         let stays = match known {
-            Some(NoticeState::Owed { .. }) => true,
-            // A silence that is over when the notice is due hides nothing, even if nobody has ended it yet.
-            Some(NoticeState::Told { silent_until }) => notice.due_at < silent_until,
+            Some(StoredNotice::Owed { .. }) => true,
+            // A quiet period that ends before the notice is due does not suppress it, even if no scan has removed it
+            // yet.
+            Some(StoredNotice::Told { silent_until }) => notice.due_at < silent_until,
             None => false,
         };
         if !stays {
             let Notice { from, due_at, attempts, .. } = *notice;
-            self.replace(key, known, Some(NoticeState::Owed { from, due_at, attempts }));
+            self.replace(key, known, Some(StoredNotice::Owed { from, due_at, attempts }));
         }
         Ok(())
     }
@@ -95,22 +96,22 @@ impl Notices<'_, '_> {
                 break;
             }
             let (moment, key) = parse(&index)?;
-            let known = match self.tx.get::<NoticeState>(Table::Notices, &keys::notice(key)) {
+            let known = match self.tx.get::<StoredNotice>(Table::Notices, &keys::notice(key)) {
                 Err(failure @ StoreError::Corrupt { .. }) => {
-                    // Nobody can say what was owed, and the others must not wait for it.
-                    error!(error = &failure as &dyn std::error::Error, "a damaged notice is dropped");
+                    // The content of a damaged notice is lost, and the other notices must not wait for it.
+                    error!(error = %error_chain(&failure), "dropping a damaged notice");
                     self.tx.delete(Table::Notices, &keys::notice(key));
                     None
                 }
                 known => known?,
             };
             match known.filter(|known| known.moment() == moment) {
-                Some(known @ NoticeState::Owed { from, due_at, attempts }) => {
-                    self.replace(key, Some(known), Some(NoticeState::Owed { from, due_at: again_at, attempts }));
+                Some(known @ StoredNotice::Owed { from, due_at, attempts }) => {
+                    self.replace(key, Some(known), Some(StoredNotice::Owed { from, due_at: again_at, attempts }));
                     let NoticeKey { user_id, chat_id, device_id } = key;
                     taken.push(Notice { user_id, chat_id, device_id, from, due_at, attempts });
                 }
-                Some(known @ NoticeState::Told { .. }) => self.replace(key, Some(known), None),
+                Some(known @ StoredNotice::Told { .. }) => self.replace(key, Some(known), None),
                 // An earlier job of this commit has moved the notice, or it was dropped just now.
                 None => self.tx.delete(Table::NoticesDue, &index),
             }
@@ -118,7 +119,7 @@ impl Notices<'_, '_> {
         Ok(taken)
     }
 
-    /// The first rows of the index whose moment has come.
+    /// The first index rows that are due.
     fn due(&self, now: Timestamp) -> Result<Vec<Slice>, StoreError> {
         let range = keys::moment(self.due_from.get()).to_vec()..keys::behind(now).to_vec();
         if range.is_empty() {
@@ -127,7 +128,7 @@ impl Notices<'_, '_> {
         let view = self.tx.committed();
         let rows = view.range(Table::NoticesDue, range).take(LOOKED_AT_MAX);
         let due = rows.map(|row| Ok(row?.0)).collect::<Result<Vec<_>, StoreError>>()?;
-        // What this commit has written so far is in no view yet, and may come before what is.
+        // No view contains the writes of this commit yet, and they may come before the committed rows.
         if !self.tx.touches(Table::NoticesDue) {
             let first = due.first().map(|index| parse(index)).transpose()?;
             self.due_from.raise(first.map_or(now, |(moment, _)| moment));
@@ -138,13 +139,13 @@ impl Notices<'_, '_> {
     fn settle(&mut self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
         let key = key(notice);
         let known = self.tx.get(Table::Notices, &keys::notice(key))?;
-        let Some(NoticeState::Owed { from, attempts, .. }) = known else { return Ok(()) };
-        // One that is for other messages was owed after this one had been settled by somebody else.
+        let Some(StoredNotice::Owed { from, attempts, .. }) = known else { return Ok(()) };
+        // A notice that starts at another message was added after this one had been settled elsewhere.
         if from == notice.from {
             let state = match settled {
-                Settled::Told { silent_until } => Some(NoticeState::Told { silent_until }),
+                Settled::Told { silent_until } => Some(StoredNotice::Told { silent_until }),
                 Settled::Again { at } => {
-                    Some(NoticeState::Owed { from, due_at: at, attempts: attempts.saturating_add(1) })
+                    Some(StoredNotice::Owed { from, due_at: at, attempts: attempts.saturating_add(1) })
                 }
                 Settled::Dropped => None,
             };
@@ -153,8 +154,8 @@ impl Notices<'_, '_> {
         Ok(())
     }
 
-    /// Writes a notice and moves its row of the index.
-    fn replace(&mut self, key: NoticeKey, known: Option<NoticeState>, state: Option<NoticeState>) {
+    /// Writes a notice and moves its index row.
+    fn replace(&mut self, key: NoticeKey, known: Option<StoredNotice>, state: Option<StoredNotice>) {
         if let Some(known) = known {
             self.tx.delete(Table::NoticesDue, &keys::notice_due(known.moment(), key));
         }
@@ -169,8 +170,8 @@ impl Notices<'_, '_> {
     }
 }
 
-impl NoticeState {
-    /// When to look at it.
+impl StoredNotice {
+    /// The time of the next check.
     fn moment(self) -> Timestamp {
         match self {
             Self::Owed { due_at, .. } => due_at,
@@ -206,7 +207,7 @@ mod tests {
         Timestamp::from_millis(millis)
     }
 
-    /// What is owed to the n-th user.
+    /// A pending notice of the n-th user.
     fn notice(n: u128, due_at: u64) -> Notice {
         Notice {
             user_id: UserId::from_bytes(n.to_be_bytes()),
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_same_commit_has_owed_is_not_passed_over() {
+    async fn a_notice_of_the_same_commit_is_not_skipped() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
         store.owe(vec![notice(1, 200)]).await.unwrap();
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_notice_is_dropped_and_holds_up_nobody() {
+    async fn a_damaged_notice_is_dropped_and_does_not_block_the_others() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(&directory);
         let (damaged, sound) = (notice(1, 100), notice(2, 200));

@@ -1,9 +1,9 @@
-//! What the rows of each table hold, and how domain values become rows and come back.
+//! Encodes domain values as rows and decodes them.
 //!
-//! Rows are encoded with postcard: fields in the order of declaration, variants by number, without names. A change to a
-//! struct or enum here changes the format on disk and raises [`FORMAT_VERSION`](crate::directory::FORMAT_VERSION), unless
-//! what was written before still reads the same: a row may grow at its end, where one without the new part has a meaning.
-//! Rows are checked on their way back, because a disk may return what was never written.
+//! Rows are encoded with postcard: fields in declaration order, variants by number, without names. A change to a struct
+//! or enum here changes the format on disk and raises [`FORMAT_VERSION`](crate::directory::FORMAT_VERSION), unless old
+//! rows still decode to the same values. A row may grow at its end if a missing part has a defined meaning. Decoding
+//! validates rows, because a disk may return bytes that were never written.
 
 mod block;
 mod chat;
@@ -13,6 +13,7 @@ mod fuzz;
 mod message;
 mod notify;
 mod report;
+mod restrictions;
 mod user;
 
 use domain::{ChatId, SessionId, Ttl, UserId};
@@ -21,32 +22,32 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use block::BlockedBy;
 pub(crate) use event::{LogRecord, LoggedMessage, encode_event};
-pub(crate) use message::{Counter, Fingerprint, Glance, Place, SendKey, decode_message, encode_message};
-pub(crate) use notify::NoticeState;
-pub(crate) use user::Request;
+pub(crate) use message::{Fingerprint, Glance, HeadSummary, MessageLocation, SendKey, decode_message, encode_message};
+pub(crate) use notify::StoredNotice;
+pub(crate) use user::IdempotentRequest;
 
 type IdBytes = [u8; 16];
 type Millis = u64;
 type Seconds = u64;
 
-/// A value that is kept as one row.
+/// A value that is stored as one row.
 pub(crate) trait Stored: Sized {
     fn encode(&self) -> Vec<u8>;
     fn decode(bytes: &[u8]) -> Result<Self, BoxError>;
 }
 
-/// Room for most rows, so that encoding one rarely has to grow its buffer.
+/// Initial capacity for most rows, so that encoding rarely reallocates.
 const ROW_BYTES: usize = 256;
 
 fn to_bytes(row: &impl Serialize) -> Vec<u8> {
     postcard::to_extend(row, Vec::with_capacity(ROW_BYTES)).expect("rows are plain data, which always encodes")
 }
 
-/// Decodes a row and refuses bytes behind it.
+/// Decodes a row and refuses trailing bytes.
 fn from_bytes<'a, R: Deserialize<'a>>(bytes: &'a [u8]) -> Result<R, BoxError> {
     match postcard::take_from_bytes(bytes)? {
         (row, []) => Ok(row),
-        (_, rest) => Err(format!("{} bytes behind the row", rest.len()).into()),
+        (_, rest) => Err(format!("{} trailing bytes", rest.len()).into()),
     }
 }
 
@@ -59,7 +60,7 @@ fn ttl_from_row(seconds: Option<Seconds>) -> Result<Option<Ttl>, BoxError> {
     Ok(seconds.map(ttl).transpose()?)
 }
 
-/// Gives a domain enum its numbers on disk. New variants are added at the end.
+/// Assigns a domain enum its numbers on disk. New variants are added at the end.
 macro_rules! row_enum {
     ($row:ident for $domain:ident { $($variant:ident),+ }) => {
         #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
@@ -80,7 +81,7 @@ macro_rules! row_enum {
 }
 use row_enum;
 
-/// Keeps an id as a row of its own, as the indexes do.
+/// Stores an id as a row, as the indexes do.
 macro_rules! stored_id {
     ($($id:ident),+) => {$(
         impl Stored for $id {
@@ -96,7 +97,7 @@ macro_rules! stored_id {
 }
 stored_id!(ChatId, SessionId, UserId);
 
-/// Keeps a plain value as a row: a number, or nothing where the key says it all.
+/// Stores a plain value as a row: a number, or nothing if the key contains everything.
 macro_rules! stored_plain {
     ($($plain:ty),+) => {$(
         impl Stored for $plain {
@@ -117,13 +118,14 @@ mod tests {
     use std::fmt::Debug;
 
     use domain::{
-        Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
-        MembershipChange, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget,
-        Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks,
-        WebPushSubscription,
+        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
+        MembershipChange, Message, MessageId, Metadata, OneTimeCode, PendingCode, PresenceVisibility, PushDevice,
+        PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp, User,
+        Watermarks, WebPushSubscription,
     };
     use ports::{
-        DeadLetter, DeadLetterId, Deletion, Head, OwnMessages, Position, Receipt, StoredResponse, Undelivered,
+        DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, StoredResponse,
+        UndeliveredItem,
     };
     use ulid::Ulid;
 
@@ -140,8 +142,7 @@ mod tests {
             sequence: Sequence(300),
             sender_id: UserId::from_bytes([3; 16]),
             client_message_id: ClientMessageId::from_bytes([4; 16]),
-            content: "Grüße".to_owned().try_into().unwrap(),
-            content_type: ContentType::Json,
+            body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json),
             created_at: at(1_000_000),
             expires_at: Some(at(2_000_000)),
         }
@@ -160,15 +161,15 @@ mod tests {
         }
     }
 
-    fn place() -> Place {
-        Place { chat_id: ChatId::from_bytes([2; 16]), sequence: Sequence(300) }
+    fn place() -> MessageLocation {
+        MessageLocation { chat_id: ChatId::from_bytes([2; 16]), sequence: Sequence(300) }
     }
 
     #[track_caller]
     fn check<V: Stored + PartialEq + Debug>(value: V) {
         let row = value.encode();
         assert_eq!(V::decode(&row).unwrap(), value);
-        assert!(V::decode(&[&row[..], &[0]].concat()).is_err(), "bytes behind the row are refused");
+        assert!(V::decode(&[&row[..], &[0]].concat()).is_err(), "trailing bytes are refused");
         assert!(V::decode(&row[..row.len() - 1]).is_err(), "a row that is cut short is refused");
     }
 
@@ -197,7 +198,7 @@ mod tests {
         check(User { last_seen_at: Some(at(1_000_000)), ..user() });
         check(user().tombstone(at(1_000_000)));
         check(User { last_seen_at: Some(at(2_000_000)), ..user().tombstone(at(1_000_000)) });
-        check(Deletion { user_id, messages: OwnMessages::Erase, begun_at: at(9) });
+        check(PendingDeletion { user_id, messages: MessageDisposition::Erase, begun_at: at(9) });
         check(Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id,
@@ -212,7 +213,7 @@ mod tests {
             pending: Some(PendingCode { digest: [1; 32], expires_at: at(9), tries_left: 4 }),
             locked_until: Some(at(10)),
         });
-        check(Request {
+        check(IdempotentRequest {
             fingerprint: [1; 32],
             reserved: Ulid::from_parts(1, 2),
             begun_at: at(3),
@@ -239,11 +240,11 @@ mod tests {
         {
             check(PushDevice { user_id, device_id, target, registered_at: at(300) });
         }
-        check(NoticeState::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 });
-        check(NoticeState::Told { silent_until: at(1_000_000) });
-        let event = Undelivered::Event { position: Position(300), event_id: EventId::from_bytes([6; 16]), chat_id };
-        let unreadable = Undelivered::Unreadable { position: Position(300) };
-        let notification = Undelivered::Notification { user_id, device_id, chat_id, from: Sequence(300) };
+        check(StoredNotice::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 });
+        check(StoredNotice::Told { silent_until: at(1_000_000) });
+        let event = UndeliveredItem::Event { position: Position(300), event_id: EventId::from_bytes([6; 16]), chat_id };
+        let unreadable = UndeliveredItem::Unreadable { position: Position(300) };
+        let notification = UndeliveredItem::Notification { user_id, device_id, chat_id, from: Sequence(300) };
         for what in [event, unreadable, notification] {
             let id = DeadLetterId::from_parts(1, 2);
             check(DeadLetter { id, what, attempts: 9, reason: "answered 500".to_owned(), dead_at: at(8) });
@@ -300,13 +301,21 @@ mod tests {
         let row = Head { sequence: Sequence(u64::MAX), ..Head::default() }.encode();
         let said = "a chat cannot hold 18446744073709551615 messages";
         assert_eq!(Head::decode(&row).unwrap_err().to_string(), said);
-        assert_eq!(Counter::decode(&row).unwrap_err().to_string(), said);
+        assert_eq!(HeadSummary::decode(&row).unwrap_err().to_string(), said);
     }
 
     #[test]
     fn a_message_round_trips_without_its_place() {
         let row = encode_message(&message());
         assert_eq!(decode_message(place(), &row).unwrap(), message());
+
+        let metadata: Metadata = r#"{"a":"é"}"#.to_owned().try_into().unwrap();
+        let rich = Message { body: message().body.with_metadata(Some(metadata.clone())), ..message() };
+        let longer = encode_message(&rich);
+        assert_eq!(longer, [&row, metadata.as_str().as_bytes()].concat(), "metadata is the end of a row");
+        assert_eq!(decode_message(place(), &longer).unwrap(), rich);
+        assert_eq!(Glance::decode(&longer).unwrap(), Glance::decode(&row).unwrap());
+        assert!(decode_message(place(), &longer[..longer.len() - 1]).is_err(), "a part of it is no object");
     }
 
     #[test]
@@ -349,11 +358,57 @@ mod tests {
         }
     }
 
+    /// The log of a store of version 0.2 has these bytes.
+    #[test]
+    fn an_event_has_the_bytes_of_version_0_2() {
+        let (chat_id, user_id, changed_by) =
+            (ChatId::from_bytes([2; 16]), UserId::from_bytes([3; 16]), UserId::from_bytes([4; 16]));
+        let check = |body, expected: &[&[u8]]| {
+            let event = Event { event_id: EventId::from_bytes([6; 16]), event_time: at(300), body };
+            let row = [&[&[1][..], &[6; 16], &[0xac, 2]], expected].concat().concat();
+            assert_eq!(encode_event(&event), row);
+            assert_eq!(LogRecord::decode(&row).unwrap(), LogRecord::Event(event));
+        };
+        let changes = [MembershipChange::Added, MembershipChange::Removed, MembershipChange::RoleChanged];
+        let roles = [Role::Member, Role::Admin, Role::Owner];
+        for (n, (change, role)) in (0..).zip(changes.into_iter().zip(roles)) {
+            check(
+                EventBody::MembershipChanged { chat_id, user_id, change, role, changed_by },
+                &[&[0], &[2; 16], &[3; 16], &[n, n], &[4; 16]],
+            );
+        }
+        let created = |chat_type, name| EventBody::ChatCreated {
+            chat_id,
+            chat_type,
+            name,
+            created_by: user_id,
+            initial_members: vec![user_id, changed_by],
+        };
+        let name = || "new".to_owned().try_into().unwrap();
+        check(created(ChatType::Direct, None), &[&[1], &[2; 16], &[0, 0], &[3; 16], &[2], &[3; 16], &[4; 16]]);
+        check(
+            created(ChatType::Group, Some(name())),
+            &[&[1], &[2; 16], &[1, 1, 3], b"new", &[3; 16], &[2], &[3; 16], &[4; 16]],
+        );
+        check(EventBody::ChatRenamed { chat_id, name: name(), changed_by }, &[&[2], &[2; 16], &[3], b"new", &[4; 16]]);
+        let ttl = |message_ttl| EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by };
+        check(ttl(None), &[&[3], &[2; 16], &[0], &[4; 16]]);
+        check(ttl(Ttl::from_secs(60)), &[&[3], &[2; 16], &[1, 60], &[4; 16]]);
+        let sequences = vec![Sequence(1), Sequence(300)];
+        check(EventBody::MessagesExpired { chat_id, sequences }, &[&[4], &[2; 16], &[2, 1, 0xac, 2]]);
+
+        let origin_connection_id = Some(ConnectionId::from_bytes([5; 16]));
+        let sent = encode_event(&Event::message_persisted(message(), origin_connection_id));
+        let created_at = &[0xc0, 0x84, 0x3d];
+        let row: &[&[u8]] = &[&[0], &[2; 16], &[0xac, 2], &[3; 16], &[4; 16], created_at, &[1], &[5; 16]];
+        assert_eq!(sent, row.concat());
+    }
+
     #[test]
     fn a_head_gives_its_counter_without_the_rest() {
         for message_ttl in [None, Ttl::from_secs(60)] {
-            let counter = Counter { sequence: Sequence(300), message_ttl };
-            assert_eq!(Counter::decode(&Head::at(&message(), message_ttl).encode()).unwrap(), counter);
+            let counter = HeadSummary { sequence: Sequence(300), message_ttl };
+            assert_eq!(HeadSummary::decode(&Head::at(&message(), message_ttl).encode()).unwrap(), counter);
         }
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use domain::limits::{REPORTS_OPEN_MAX, REPORTS_PERIOD};
 use domain::{Report, ReportId, Resolution, Timestamp, UserId};
 use fjall::Slice;
-use ports::{Filed, ReportState, ReportStore, Resolved, StoreError};
+use ports::{FilingOutcome, ReportState, ReportStore, Resolved, StoreError};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
@@ -15,20 +15,20 @@ use crate::tx::Tx;
 
 #[async_trait]
 impl ReportStore for EmbeddedStore {
-    async fn file(&self, report: Report) -> Result<Filed, StoreError> {
+    async fn file(&self, report: Report) -> Result<FilingOutcome, StoreError> {
         self.write(move |tx| {
             let key = report.report_id.to_bytes();
             if let Some(first) = tx.get::<Report>(Table::Reports, &key)? {
-                return Ok(Filed::Kept { created_at: first.created_at });
+                return Ok(FilingOutcome::Kept { created_at: first.created_at });
             }
             let recent = open_since(tx, report.reporter_id, report.created_at)?;
             if let Some(oldest) = recent.iter().min().filter(|_| recent.len() >= REPORTS_OPEN_MAX) {
-                return Ok(Filed::TooMany { until: *oldest + REPORTS_PERIOD });
+                return Ok(FilingOutcome::TooMany { until: *oldest + REPORTS_PERIOD });
             }
             tx.put(Table::Reports, &key, &report);
             tx.put(Table::ReportIndex, &keys::report_open(report.report_id), &());
             tx.put(Table::ReportIndex, &keys::report_of(report.reporter_id, report.report_id), &());
-            Ok(Filed::Kept { created_at: report.created_at })
+            Ok(FilingOutcome::Kept { created_at: report.created_at })
         })
         .await
     }
@@ -81,7 +81,7 @@ impl ReportStore for EmbeddedStore {
     }
 }
 
-/// When those reports were filed that a user has open of the time before `now`.
+/// The filing times of a user's open reports within the period before `now`.
 fn open_since(tx: &Tx<'_>, user_id: UserId, now: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
     let mut recent = vec![];
     for key in tx.keys(Table::ReportIndex, &keys::reports_of(user_id))? {
@@ -105,7 +105,7 @@ fn open(view: &View<'_>, after: Option<ReportId>, count: usize) -> Result<Vec<Re
     Ok(reports)
 }
 
-/// Nearly all reports that are kept are resolved, so they need no index.
+/// Lists resolved reports without an index: nearly all stored reports are resolved.
 fn resolved(view: &View<'_>, after: Option<ReportId>, count: usize, now: Timestamp) -> Result<Vec<Report>, StoreError> {
     let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.to_bytes()));
     let rows = view.range(Table::Reports, (from, Bound::Unbounded));
@@ -116,22 +116,30 @@ fn resolved(view: &View<'_>, after: Option<ReportId>, count: usize, now: Timesta
     reports.filter(is_listed).take(count).collect()
 }
 
-/// Reports whose time is over, by their keys in the index.
+/// Index keys of expired reports.
 pub(crate) fn over(tables: &Tables, now: Timestamp, count: usize) -> Result<Vec<Slice>, StoreError> {
     let view = tables.view();
     view.range(Table::ReportIndex, keys::reports_over(now)).take(count).map(|row| Ok(row?.0)).collect()
 }
 
-/// Deletes reports that were found to be over.
-pub(crate) fn purge(tx: &mut Tx<'_>, over: &[Slice]) -> Result<(), StoreError> {
+/// Deletes the given reports that have expired at the time of the commit, and returns their number. It keeps the index
+/// row of an unexpired report, so that a later search finds it again.
+pub(crate) fn purge(tx: &mut Tx<'_>, over: &[Slice]) -> Result<usize, StoreError> {
+    let mut purged = 0;
     for key in over {
-        forget(tx, parse(key)?)?;
+        let report_id = parse(key)?;
+        match tx.get::<Report>(Table::Reports, &report_id.to_bytes())? {
+            Some(report) if report.is_over(tx.now()) => forget(tx, report_id)?,
+            Some(_) => continue,
+            None => {}
+        }
         tx.delete(Table::ReportIndex, key);
+        purged += 1;
     }
-    Ok(())
+    Ok(purged)
 }
 
-/// Deletes a report and all that leads to it.
+/// Deletes a report and its index rows.
 fn forget(tx: &mut Tx<'_>, report_id: ReportId) -> Result<(), StoreError> {
     let key = report_id.to_bytes();
     let Some(report) = tx.get::<Report>(Table::Reports, &key)? else { return Ok(()) };
@@ -164,10 +172,11 @@ mod tests {
     #[tokio::test]
     async fn of_a_report_that_is_over_nothing_is_left() {
         let directory = tempfile::tempdir().unwrap();
-        // The store's own thread looks too, on a clock on which nothing is over yet.
         let now = SystemClock.now();
-        let earlier = Arc::new(ManualClock::at(now.minus(Duration::from_secs(3600))));
-        let store = EmbeddedStore::open(directory.path(), Config::default(), earlier, Arc::new(RandomIds)).unwrap();
+        // The commit's clock is earlier than the clock of the search.
+        let clock = Arc::new(ManualClock::at(now.minus(Duration::from_secs(3600))));
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), clock.clone(), Arc::new(RandomIds)).unwrap();
         for (n, resolved_at) in [(1, now.minus(REPORT_RETENTION)), (2, now)] {
             let report = Report {
                 report_id: ReportId::from_bytes([n; 16]),
@@ -188,7 +197,10 @@ mod tests {
         let rows =
             async |table| store.read(move |tables| Ok(tables.view().range::<&[u8]>(table, ..).count())).await.unwrap();
         assert_eq!((rows(Table::Reports).await, rows(Table::ReportIndex).await), (2, 4));
-        trim::purge_all(store.link().clone(), Arc::new(SystemClock)).await;
+        trim::purge_all(store.link().clone(), Arc::new(ManualClock::at(now))).await;
+        assert_eq!((rows(Table::Reports).await, rows(Table::ReportIndex).await), (2, 4), "not over for the commit");
+        clock.set(now);
+        trim::purge_all(store.link().clone(), Arc::new(ManualClock::at(now))).await;
         assert_eq!((rows(Table::Reports).await, rows(Table::ReportIndex).await), (1, 2));
     }
 }

@@ -6,7 +6,7 @@ use ulid::Ulid;
 
 use crate::EmbeddedStore;
 use crate::keys::{self, Expiring};
-use crate::records::Request;
+use crate::records::IdempotentRequest;
 use crate::tables::Table;
 
 #[async_trait]
@@ -20,13 +20,13 @@ impl RequestStore for EmbeddedStore {
     ) -> Result<Begun, StoreError> {
         self.write(move |tx| {
             let row_key = keys::request(key);
-            let known = tx.get::<Request>(Table::Requests, &row_key)?;
+            let known = tx.get::<IdempotentRequest>(Table::Requests, &row_key)?;
             match known.filter(|request| now.since(request.begun_at) < REQUEST_KEY_RETENTION) {
                 Some(request) if request.fingerprint != fingerprint => Ok(Begun::Mismatch),
-                Some(Request { response: Some(response), .. }) => Ok(Begun::Replay(response)),
+                Some(IdempotentRequest { response: Some(response), .. }) => Ok(Begun::Replay(response)),
                 Some(request) => Ok(Begun::Run { reserved: request.reserved, resumed: true }),
                 None => {
-                    let request = Request { fingerprint, reserved: reserve, begun_at: now, response: None };
+                    let request = IdempotentRequest { fingerprint, reserved: reserve, begun_at: now, response: None };
                     tx.put(Table::Requests, &row_key, &request);
                     tx.expire(now + REQUEST_KEY_RETENTION, Expiring::Request(key));
                     Ok(Begun::Run { reserved: reserve, resumed: false })
@@ -39,9 +39,9 @@ impl RequestStore for EmbeddedStore {
     async fn finish(&self, key: RequestKey, response: StoredResponse) -> Result<(), StoreError> {
         self.write(move |tx| {
             let row_key = keys::request(key);
-            // A request that has been forgotten in the meantime needs no answer to repeat.
-            if let Some(request) = tx.get::<Request>(Table::Requests, &row_key)? {
-                tx.put(Table::Requests, &row_key, &Request { response: Some(response), ..request });
+            // If the request has been purged meanwhile, there is nothing to store the answer for.
+            if let Some(request) = tx.get::<IdempotentRequest>(Table::Requests, &row_key)? {
+                tx.put(Table::Requests, &row_key, &IdempotentRequest { response: Some(response), ..request });
             }
             Ok(())
         })

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use domain::{
-    CodeAttempt, CodeDigest, OneTimeCode, PendingCode, RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp,
-    UserId,
+    CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode, RefreshAttempt, RefreshOutcome, Session, SessionId,
+    Timestamp, UserId,
 };
 use ports::{CodeStore, PhoneKey, SessionStore, StoreError};
 
@@ -76,7 +76,7 @@ impl SessionStore for EmbeddedStore {
     }
 }
 
-/// Makes a session the one of its device.
+/// Makes a session the current one of its device.
 pub(crate) fn sign_in(tx: &mut Tx<'_>, session: &Session) {
     put(tx, session);
     tx.put(Table::Devices, &keys::device(session.user_id, session.device_id), &session.session_id);
@@ -87,14 +87,15 @@ fn put(tx: &mut Tx<'_>, session: &Session) {
     tx.expire(session.expires_at, Expiring::Session(session.session_id));
 }
 
-/// Deletes a session, if it is there and the user's, and its place as the session of its device, which is told of nothing
-/// from then on.
+/// Deletes a session if it exists and belongs to the user. If it is the current session of its device, also removes the
+/// device's registration, so the device gets no more notices.
 pub(crate) fn end(tx: &mut Tx<'_>, user_id: UserId, session_id: SessionId) -> Result<Option<SessionId>, StoreError> {
     let session: Option<Session> = tx.get(Table::Sessions, &session_id.to_bytes())?;
     let Some(session) = session.filter(|session| session.user_id == user_id) else { return Ok(None) };
-    tx.delete(Table::Sessions, &session_id.to_bytes());
     let device = keys::device(user_id, session.device_id);
-    if tx.get(Table::Devices, &device)? == Some(session_id) {
+    let is_of_device = tx.get(Table::Devices, &device)? == Some(session_id);
+    tx.delete(Table::Sessions, &session_id.to_bytes());
+    if is_of_device {
         tx.delete(Table::Devices, &device);
         tx.delete(Table::PushDevices, &device);
     }
@@ -113,10 +114,16 @@ impl CodeStore for EmbeddedStore {
         .await
     }
 
-    async fn attempt(&self, phone: PhoneKey, digest: CodeDigest, now: Timestamp) -> Result<CodeAttempt, StoreError> {
+    async fn attempt(
+        &self,
+        phone: PhoneKey,
+        digest: CodeDigest,
+        device: CodeDevice,
+        now: Timestamp,
+    ) -> Result<CodeAttempt, StoreError> {
         self.write(move |tx| {
             let Some(mut code) = tx.get::<OneTimeCode>(Table::Codes, &phone)? else { return Ok(CodeAttempt::Wrong) };
-            let attempt = code.attempt(|stored| verify_slices_are_equal(stored, &digest).is_ok(), now);
+            let attempt = code.attempt(|stored| verify_slices_are_equal(stored, &digest).is_ok(), device, now);
             put_code(tx, phone, &code);
             Ok(attempt)
         })

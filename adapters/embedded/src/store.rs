@@ -1,97 +1,103 @@
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ports::{Clock, Ids, StoreError};
+use ports::{Clock, Ids, StoreError, lock};
 
-use crate::committer::{self, Command, Link};
-use crate::directory::{Directory, OpenError};
+use crate::committer::{self, CommitterCommand, CommitterHandle};
+use crate::directory::{Directory, StoreOpenError};
 use crate::tables::Tables;
 use crate::trim::Trimmer;
 use crate::tx::Tx;
-use crate::{Config, Health};
+use crate::{Config, EngineHealth};
 
-/// How long a read waits for a database that is being reopened, at the most.
+/// Maximum time that a read waits for a database that is being reopened.
 const REOPEN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A store in a directory. Clones are the same store.
 #[derive(Clone)]
 pub struct EmbeddedStore {
-    shared: Arc<Shared>,
+    shared: Arc<StoreInner>,
 }
 
-struct Shared {
-    link: Link,
+struct StoreInner {
+    path: PathBuf,
+    link: CommitterHandle,
     threads: Mutex<Option<Threads>>,
 }
 
-/// The two threads of a store. Dropping this ends them once the work that they have is done.
+/// The two threads of a store. Dropping this stops them after their queued work is done.
 struct Threads {
     trimmer: Trimmer,
     committer: JoinHandle<()>,
 }
 
 impl EmbeddedStore {
-    /// Opens the store of a directory, or makes one in an empty or missing directory.
+    /// Opens the store of a directory, or creates one in an empty or missing directory.
     pub fn open(
         path: impl AsRef<Path>,
         config: Config,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreOpenError> {
         let path = path.as_ref();
-        let engine = |source| OpenError::Engine { path: path.to_owned(), source };
+        let engine = |source| StoreOpenError::Engine { path: path.to_owned(), source };
         let directory = Directory::claim(path)?;
         let (purged_bytes_max, forgets) = (config.purged_bytes_max, config.forgets);
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
         let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max, forgets);
         let trimmer = trimmer.map_err(|error| engine(error.into()))?;
         let threads = Mutex::new(Some(Threads { trimmer, committer }));
-        Ok(Self { shared: Arc::new(Shared { link, threads }) })
+        Ok(Self { shared: Arc::new(StoreInner { path: path.to_owned(), link, threads }) })
     }
 
-    /// Commits what waits, closes the files and ends the threads. Whoever still holds a clone is told that the store is
-    /// closed.
+    /// Commits the queued jobs, closes the files and stops the threads. Later calls on other clones fail with "the
+    /// store is closed".
     pub async fn close(self) {
-        let threads = self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = lock(&self.shared.threads).take();
         let Some(Threads { trimmer, committer }) = threads else { return };
         let commands = self.shared.link.commands.clone();
         drop(self);
         let closed = tokio::task::spawn_blocking(move || {
             trimmer.stop();
-            // A committer that is gone has closed its files.
-            drop(commands.blocking_send(Command::Close));
+            // If the committer has already stopped, its files are closed.
+            drop(commands.blocking_send(CommitterCommand::Close));
             committer.join()
         });
         if !matches!(closed.await, Ok(Ok(()))) {
-            tracing::error!("the committer did not end well");
+            tracing::error!("the committer thread panicked");
         }
     }
 
-    /// Waits until nothing is written any more: the store was closed, or its committer has died.
+    /// Waits until nothing writes any more: the store was closed, or its committer has died.
     pub async fn closed(&self) {
         let mut tables = self.shared.link.tables.clone();
         while tables.changed().await.is_ok() {}
     }
 
-    /// Whether the store takes writes. One that is closed does not.
-    pub fn health(&self) -> Health {
+    /// Whether the store accepts writes. A closed store does not.
+    pub fn health(&self) -> EngineHealth {
         self.shared.link.health.get()
     }
 
-    /// Waits for the committer to come to the end of what waits now. It answers while the disk fails, too: one that does
-    /// not is stuck.
+    /// Waits until the committer has processed all jobs queued so far. The committer also answers while the disk fails;
+    /// if it does not, it is stuck.
     pub async fn beat(&self) {
-        // Whether something was committed is nothing that a beat asks.
+        // A liveness probe ignores the outcome of the commit.
         drop(self.write(|_| Ok(())).await);
     }
 
-    pub(crate) fn link(&self) -> &Link {
+    /// The directory of the store.
+    pub(crate) fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    pub(crate) fn link(&self) -> &CommitterHandle {
         &self.shared.link
     }
 
-    /// The open database, after a moment if it is just being reopened.
+    /// The open database. Waits a moment if it is being reopened.
     pub(crate) async fn tables(&self) -> Result<Arc<Tables>, StoreError> {
         if let Some(tables) = &*self.shared.link.tables.borrow() {
             return Ok(tables.clone());
@@ -104,8 +110,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Runs a read that takes more than a look: pages and lists may touch many blocks on disk, and would hold up every
-    /// other task of the thread.
+    /// Runs a longer read on a blocking thread: pages and lists may read many blocks from disk and would block the
+    /// other tasks of the thread.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Tables) -> Result<T, StoreError> + Send + 'static,
@@ -114,7 +120,7 @@ impl EmbeddedStore {
         tokio::task::spawn_blocking(move || read(&tables)).await.map_err(StoreError::unavailable)?
     }
 
-    /// Runs a transaction and waits until it is durable. When the queue is full, it waits for its turn first.
+    /// Runs a transaction and waits until it is durable. When the queue is full, the call waits for room first.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -125,23 +131,23 @@ impl EmbeddedStore {
     }
 }
 
-/// What is said when the other side of a channel is gone, whatever the channel.
+/// The error of every call after the other end of a channel was dropped.
 pub(crate) fn closed<E>(_: E) -> StoreError {
     StoreError::unavailable("the store is closed")
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, ClientMessageId, ContentType, MessageId, Sequence, UserId};
-    use ports::contract::Violations;
+    use contract::Violations;
+    use domain::{Body, ChatId, ClientMessageId, ContentType, MessageId, Sequence, UserId};
     use ports::{
-        Appended, ChatReader, ChatWriter, DeadLetterStore, EventLog, MessageReader, MessageWriter, NewGroup,
-        NewMessage, Position, RandomIds, SendRefusal, SystemClock, Undelivered, UserReader,
+        AppendOutcome, ChatReader, ChatWriter, DeadLetterStore, EventLog, MessageReader, MessageWriter, NewGroup,
+        NewMessage, Position, RandomIds, SendRefusal, SystemClock, UndeliveredItem, UserReader,
     };
 
     use super::*;
     use crate::keys;
-    use crate::records::Place;
+    use crate::records::MessageLocation;
     use crate::tables::Table;
 
     #[tokio::test]
@@ -192,15 +198,14 @@ mod tests {
             sender_id: user_id,
             client_message_id: ClientMessageId::from_bytes([3; 16]),
             message_id: sent,
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };
         store.append(vec![message]).await.unwrap();
         let spoil = store.write(move |tx| {
-            tx.put(Table::MessagePlaces, &never_sent.to_bytes(), &Place { chat_id, sequence: Sequence(1) });
+            tx.put(Table::MessagePlaces, &never_sent.to_bytes(), &MessageLocation { chat_id, sequence: Sequence(1) });
             Ok(())
         });
         spoil.await.unwrap();
@@ -248,7 +253,7 @@ mod tests {
             })
             .await
             .unwrap();
-        // A restart, because the committer remembers the heads it has written.
+        // Restart, because the committer caches the heads that it has written.
         store.close().await;
         let store =
             EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))
@@ -258,22 +263,21 @@ mod tests {
             sender_id: user_id,
             client_message_id: ClientMessageId::from_bytes([3; 16]),
             message_id: RandomIds.ulid().into(),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };
         let outcomes = store.append(vec![message(damaged), message(sound)]).await.unwrap();
-        assert_eq!(outcomes[0], Appended::Refused(SendRefusal::Unreadable));
-        assert!(matches!(outcomes[1], Appended::New(receipt) if receipt.sequence == Sequence(1)), "{outcomes:?}");
+        assert_eq!(outcomes[0], AppendOutcome::Refused(SendRefusal::Unreadable));
+        assert!(matches!(outcomes[1], AppendOutcome::New(receipt) if receipt.sequence == Sequence(1)), "{outcomes:?}");
         store.close().await;
     }
 
     #[tokio::test]
     async fn a_damaged_record_of_the_log_is_passed_over_and_buried_once() {
         let directory = tempfile::tempdir().unwrap();
-        // Nothing is kept in memory, so the log is read from disk.
+        // The tail is empty, so consumers read the log from disk.
         let config = Config { tail_events_max: 0, ..Config::default() };
         let store = EmbeddedStore::open(directory.path(), config, Arc::new(SystemClock), Arc::new(RandomIds)).unwrap();
         for n in 1..=3 {
@@ -298,13 +302,13 @@ mod tests {
         }
         let letters = store.dead_letters(None, 10).await.unwrap();
         let [letter] = letters.as_slice() else { panic!("{letters:?}") };
-        assert_eq!(letter.what, Undelivered::Unreadable { position: Position(1) });
+        assert_eq!(letter.what, UndeliveredItem::Unreadable { position: Position(1) });
         assert!(letter.reason.starts_with("a row of `log` does not decode: "), "{}", letter.reason);
         store.close().await;
     }
 
     #[tokio::test]
-    async fn a_transaction_that_fails_leaves_nothing_and_spoils_nobody_elses() {
+    async fn a_failed_transaction_leaves_nothing_and_does_not_affect_others() {
         let directory = tempfile::tempdir().unwrap();
         let store =
             EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds))

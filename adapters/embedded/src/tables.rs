@@ -1,23 +1,31 @@
-use std::io;
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::ops::RangeBounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use fjall::config::{FilterPolicy, PinningPolicy};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, Slice, Snapshot};
 use nix::sys::statvfs::statvfs;
-use ports::StoreError;
+use ports::{BoxError, StoreError};
+use uuid::Uuid;
 
 use crate::Config;
+use crate::durable::sync_directory;
 use crate::error::{read_failed, unreadable};
+use crate::inbox::InboxIndex;
+use crate::journal::{self, JournalError};
 use crate::records::Stored;
+use crate::store_file::{Mark, StoreFile};
 
-/// The tables, each a keyspace of the engine. [`keys`](crate::keys) makes their keys, [`records`](crate::records) their
-/// rows. Their order is that in which the rows of a commit appear (see `tx::in_order`): what others point at comes first.
+/// The tables, each a keyspace of the engine. [`keys`](crate::keys) encodes their keys, [`records`](crate::records)
+/// their rows. The rows of a commit become visible in this order of tables (see `tx::in_order`): referenced rows come
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
-    /// Name -> number. Where the log begins, and what was purged and not compacted yet.
+    /// Name -> number: the start of the log, and the bytes purged since the last compaction.
     Meta,
     /// User -> user.
     Users,
@@ -53,33 +61,35 @@ pub(crate) enum Table {
     Codes,
     /// User, idempotency key -> REST request.
     Requests,
-    /// Moment, row -> nothing: what to purge when.
+    /// Expiry time, row -> nothing: the schedule for purging.
     Expiries,
     /// User, device -> registration for notifications.
     PushDevices,
-    /// User, chat, device -> what the device is owed about the chat.
+    /// User, chat, device -> state of the pending notice.
     Notices,
-    /// Moment, user, chat, device -> nothing: which notices to look at when.
+    /// Due time, user, chat, device -> nothing: the schedule for notices.
     NoticesDue,
     /// Dead letter -> dead letter.
     DeadLetters,
-    /// User, contact -> nothing: whom each user has listed.
+    /// User, contact -> nothing.
     Contacts,
-    /// User, blocked user -> nothing: whom each user has blocked.
+    /// User, blocked user -> nothing.
     Blocks,
-    /// Direct chat -> who of its two has blocked the other. A chat without a row is open.
+    /// Direct chat -> the members that have blocked the other one. An unblocked chat has no row.
     BlockedChats,
     /// Report -> report.
     Reports,
-    /// What is found by more than its id, each with its report -> nothing: open reports, those of a user, and resolved ones
-    /// by the moment they end. It is no part of [`Expiries`](Self::Expiries), where an earlier version would stumble over it.
+    /// Secondary keys of reports -> nothing: open reports, reports by user, and resolved reports by expiry time. They
+    /// are not in [`Expiries`](Self::Expiries), because an earlier version would fail on an unknown kind of row there.
     ReportIndex,
+    /// User -> restrictions. A user without any has no row.
+    Restrictions,
     /// User -> deletion: accounts of which something is left to delete.
     Deletions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -108,6 +118,7 @@ impl Table {
         Self::BlockedChats,
         Self::Reports,
         Self::ReportIndex,
+        Self::Restrictions,
         Self::Deletions,
     ];
 
@@ -142,94 +153,204 @@ impl Table {
             Self::BlockedChats => "blocked_chats",
             Self::Reports => "reports",
             Self::ReportIndex => "report_index",
+            Self::Restrictions => "restrictions",
             Self::Deletions => "deletions",
         }
     }
 
-    /// How the engine keeps the table. Fixed when a store is made.
+    /// Options of the table in the engine. Fixed when a store is created.
     fn options(self) -> KeyspaceCreateOptions {
         let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
         match self {
-            // Looked up by every send and nearly always absent, so their filters stay in memory on every level.
-            Self::SendKeys | Self::BlockedChats => options.filter_block_pinning_policy(PinningPolicy::all(true)),
-            // Only ever read in order.
+            // Every send looks these up and nearly always finds nothing, so their filters stay in memory on every
+            // level.
+            Self::SendKeys | Self::BlockedChats | Self::Restrictions => {
+                options.filter_block_pinning_policy(PinningPolicy::all(true))
+            }
+            // Only scanned in order.
             Self::Log | Self::Expiries | Self::NoticesDue | Self::ReportIndex => {
                 options.filter_policy(FilterPolicy::disabled())
             }
-            // Looked up by keys that are nearly always there, so filters on the last level would save nothing.
+            // Lookups nearly always find the key, so filters on the last level would save nothing.
             Self::Heads | Self::Chats | Self::Users | Self::Messages => options.expect_point_read_hits(true),
             _ => options,
         }
     }
 }
 
-/// The least that the engine takes for a bound on its journals.
+/// The engine's lower limit for the size of its journals.
 const JOURNAL_BYTES_MIN: u64 = 64 << 20;
 
-/// Writes of one table that are kept in memory before they are flushed.
+/// Size of a table's memtable before it is flushed.
 const MEMTABLE_BYTES: u64 = 8 << 20;
 
-/// Tables waiting to be flushed, and flushed ones waiting to be merged, above which commits wait for the workers. The
-/// engine has bounds of its own above these, where it sleeps without looking whether its workers are still alive; ours
-/// keep the committer from ever getting there.
+/// Commits wait for the workers above this number of memtables to flush, or of flushed tables to merge. The engine has
+/// higher limits of its own, where it sleeps without checking that its workers are alive; these limits keep the
+/// committer from ever reaching them.
 const SEALED_MAX: usize = 2;
 const UNMERGED_MAX: usize = 20;
 
-/// How often to look whether a memtable is flushed.
+/// Poll interval while a memtable is being flushed.
 const FLUSH_POLL: Duration = Duration::from_millis(10);
+
+/// The engine's directory for keyspaces, inside the directory of the database.
+pub(crate) const KEYSPACES: &str = "keyspaces";
+/// The keyspace of the commit mark.
+const COMMITS: &str = "commits";
+
+/// Why a database cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DatabaseError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Engine(#[from] fjall::Error),
+    #[error("cannot read or write in `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(
+        "table `{table}` is missing from `{}`. Restore a backup with `tidings store restore`, or copy what is readable \
+         into a new directory with `tidings store repair`", .path.display()
+    )]
+    TableMissing { path: PathBuf, table: String },
+    #[error("the number of the last commit is unreadable")]
+    Mark(#[source] BoxError),
+}
 
 /// The open database.
 pub(crate) struct Tables {
+    path: PathBuf,
     database: Database,
     keyspaces: Vec<Keyspace>,
+    /// The commit mark, and nothing else. It is about this directory, so it is not a [`Table`] and is in no backup.
+    commits: Keyspace,
+    mark: Mark,
+    /// The number of the last commit. Only the committer moves it.
+    last_commit: AtomicU64,
+    inboxes: InboxIndex,
+    /// The rows that views have read.
+    #[cfg(test)]
+    rows_read: AtomicU64,
 }
 
 impl Tables {
-    pub(crate) fn open(path: &Path, config: &Config) -> fjall::Result<Self> {
+    /// Opens a database, or makes one where there is none: first the journals are checked and a torn commit is cut off, then the
+    /// engine replays them.
+    pub(crate) fn open(path: &Path, config: &Config) -> Result<Self, DatabaseError> {
+        let cannot = |source| DatabaseError::Io { path: path.to_owned(), source };
+        let store_file = StoreFile::read(path).map_err(cannot)?;
+        if store_file.is_some() {
+            check_keyspaces(&path.join(KEYSPACES)).map_err(cannot)?;
+        }
+        let has_unmarked_commits = store_file.is_none() && !journal::journals(path)?.is_empty();
+        journal::recover(path, store_file.as_ref().map(|file| &file.mark))?;
         let database = Database::builder(path)
             .cache_size(config.cache_bytes)
             .max_journaling_size(config.journal_bytes_max.max(JOURNAL_BYTES_MIN))
             .worker_threads(config.workers.max(1))
             .open()?;
-        let keyspaces = Table::ALL
+        let expected = store_file.iter().flat_map(|file| &file.tables);
+        if let Some(missing) = expected.clone().find(|name| !database.keyspace_exists(name)) {
+            return Err(DatabaseError::TableMissing { path: path.to_owned(), table: missing.clone() });
+        }
+        let keyspaces: Vec<_> = Table::ALL
             .iter()
             .map(|table| database.keyspace(table.name(), || table.options()))
             .collect::<fjall::Result<_>>()?;
-        Ok(Self { database, keyspaces })
+        let commits =
+            database.keyspace(COMMITS, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
+        let all: Vec<_> = keyspaces.iter().chain([&commits]).map(|keyspace| keyspace.name().to_string()).collect();
+        let store_file = match store_file {
+            Some(file) if all.iter().all(|table| file.tables.contains(table)) => file,
+            earlier => {
+                // The engine syncs what is in the directory of a keyspace, and not the name of that directory.
+                sync_directory(&path.join(KEYSPACES)).map_err(cannot)?;
+                let mark = earlier.map_or_else(|| Mark::new(Uuid::new_v4().as_u128()), |file| file.mark);
+                let file = StoreFile { mark, tables: all };
+                file.write(path).map_err(cannot)?;
+                file
+            }
+        };
+        let mark = store_file.mark;
+        let last_commit =
+            commits.get(mark.key())?.map_or(Ok(0), |row| u64::decode(&row)).map_err(DatabaseError::Mark)?;
+        let (path, last_commit) = (path.to_owned(), AtomicU64::new(last_commit));
+        let tables = Self {
+            path,
+            database,
+            keyspaces,
+            commits,
+            mark,
+            last_commit,
+            inboxes: InboxIndex::default(),
+            #[cfg(test)]
+            rows_read: AtomicU64::new(0),
+        };
+        if has_unmarked_commits {
+            // Damage to an unmarked commit is proved by the second mark after it: the first may be the damaged commit's own.
+            tables.seal()?;
+            tables.seal()?;
+        }
+        Ok(tables)
+    }
+
+    /// The directory of the database.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The activity of the chats of large inboxes.
+    pub(crate) fn inboxes(&self) -> &InboxIndex {
+        &self.inboxes
+    }
+
+    /// Counts a row that a view reads.
+    fn count_row(&self) {
+        #[cfg(test)]
+        self.rows_read.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The rows that views have read so far.
+    #[cfg(test)]
+    pub(crate) fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
     }
 
     fn keyspace(&self, table: Table) -> &Keyspace {
         &self.keyspaces[table as usize]
     }
 
-    /// One row as it is now.
+    /// Reads the current version of a row, undecoded.
     pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
         self.keyspace(table).get(key).map_err(|error| read_failed(table, error))
     }
 
-    /// One row as it is now.
+    /// Reads the current version of a row.
     pub(crate) fn get<V: Stored>(&self, table: Table, key: &[u8]) -> Result<Option<V>, StoreError> {
         decode(table, self.get_bytes(table, key)?)
     }
 
-    /// All tables as of one commit: rows that were written together are seen together, but for a batch that is just
-    /// arriving, whose rows may appear in their order (see `tx::in_order`).
+    /// All tables as of one commit. Rows written together are seen together, except for a batch that is being applied:
+    /// its rows may appear one by one in their order (see `tx::in_order`).
     pub(crate) fn view(&self) -> View<'_> {
         self.view_at(self.snapshot())
     }
 
-    /// A moment to come back to. Taken by the one who commits, between two commits, no batch is just arriving.
+    /// A snapshot of the current state. The committer takes it between two commits, when no batch is being applied.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.database.snapshot()
     }
 
-    /// All tables as of a moment of this database.
+    /// All tables as of a snapshot.
     pub(crate) fn view_at(&self, snapshot: Snapshot) -> View<'_> {
         View { tables: self, snapshot }
     }
 
-    /// Fills an empty table with rows in the order of their keys, past journal and memory: all of them are there, and
-    /// durable, or none. The error is the caller's, or the engine's.
+    /// Fills an empty table with rows in key order, bypassing journal and memtable. Either all rows are there and
+    /// durable, or none. The error is the caller's or the engine's.
     pub(crate) fn fill<E>(
         &self,
         table: Table,
@@ -243,46 +364,51 @@ impl Tables {
         filling.finish().map_err(Err)
     }
 
-    pub(crate) fn batch(&self, capacity: usize) -> Batch<'_> {
+    pub(crate) fn batch(&self, capacity: usize) -> WriteBatch<'_> {
         let batch = OwnedWriteBatch::with_capacity(self.database.clone(), capacity);
-        Batch { tables: self, batch: batch.durability(Some(PersistMode::SyncData)) }
+        WriteBatch { tables: self, batch: batch.durability(Some(PersistMode::SyncData)), inbox_rows: vec![] }
     }
 
-    /// Whether the workers are so far behind that a commit has to wait for them.
+    /// Appends a commit mark alone. It proves to the next startup that the previous commit was synced.
+    pub(crate) fn seal(&self) -> fjall::Result<()> {
+        self.batch(1).commit()
+    }
+
+    /// Whether the workers' backlog is so large that a commit has to wait.
     pub(crate) fn is_congested(&self) -> bool {
-        self.keyspaces
-            .iter()
+        let mut keyspaces = self.keyspaces.iter().chain([&self.commits]);
+        keyspaces
             .any(|keyspace| keyspace.sealed_memtable_count() >= SEALED_MAX || keyspace.l0_table_count() >= UNMERGED_MAX)
     }
 
-    /// Bytes that the disk has left for us.
+    /// Free bytes on the disk.
     pub(crate) fn free_space(&self) -> io::Result<u64> {
         let disk = statvfs(self.keyspace(Table::Messages).path())?;
         Ok(disk.blocks_available() * disk.fragment_size())
     }
 
-    /// Rows of all tables, roughly: what was written over or deleted counts until the files are merged.
+    /// Approximate number of rows in all tables. Overwritten and deleted rows count until the files are merged.
     pub(crate) fn rows(&self) -> u64 {
         self.keyspaces.iter().map(|keyspace| keyspace.approximate_len() as u64).sum()
     }
 
-    /// Bytes that the files of a table take.
+    /// Bytes of the files of a table.
     pub(crate) fn disk_space(&self, table: Table) -> u64 {
         self.keyspace(table).disk_space()
     }
 
-    /// Rewrites all files of a table without the rows that were deleted. By itself the engine keeps those until the
-    /// deletions have sunk through all levels, for as long as it takes to write a good part of the table anew.
+    /// Rewrites all files of a table without the deleted rows. Without this the engine keeps them until their
+    /// tombstones have sunk through all levels, which takes writes of about the size of the table.
     ///
-    /// Commits go on meanwhile. But the engine merges nothing of the table as long as this runs, and a worker that wants
-    /// to waits: when so much was written that [`UNMERGED_MAX`] tables pile up, commits wait for this to end. It needs
-    /// room for what is left of the table, and when it fails it leaves its files there until the next start.
+    /// Commits continue meanwhile. But the engine merges nothing of the table while this runs, and a worker that needs
+    /// to merge waits: once [`UNMERGED_MAX`] tables pile up, commits wait for this to end. It needs free space for the
+    /// remaining rows. A failed compaction leaves its files in place until the next start.
     pub(crate) fn compact(&self, table: Table) -> fjall::Result<()> {
         let keyspace = self.keyspace(table);
-        // Deletions that are only in memory would delete nothing, and without a new memtable the engine does not notice
-        // that no reader needs the deleted rows any more.
+        // Tombstones that are only in the memtable would delete nothing. And without a new memtable the engine does not
+        // notice that no reader needs the deleted rows any more.
         keyspace.rotate_memtable()?;
-        // The engine can wait for this itself, but does not look whether its workers are still alive.
+        // The engine can wait for this itself, but does not check whether its workers are alive.
         while keyspace.sealed_memtable_count() > 0 {
             self.check()?;
             thread::sleep(FLUSH_POLL);
@@ -290,17 +416,42 @@ impl Tables {
         keyspace.major_compact()
     }
 
-    /// Has the engine delete the files that it needs no more, now that a commit has written to [`Table::Meta`] since. It
-    /// does that for all tables whenever one of them gets a new memtable, which takes a written one, and keeps what a
-    /// reader from before the last commit might see.
+    /// Makes the engine delete its obsolete files, after a commit has written to [`Table::Meta`]. The engine does that
+    /// for all tables whenever one of them gets a new memtable, which requires a non-empty memtable. It keeps files
+    /// that a reader from before the last commit might see.
     pub(crate) fn drop_old_files(&self) -> fjall::Result<()> {
         self.keyspace(Table::Meta).rotate_memtable().map(drop)
     }
 
-    /// Whether the engine still takes writes. It refuses them for good after a failure, of a worker too.
+    /// Whether the engine accepts writes. It refuses them permanently after a failure, including one of a worker.
     pub(crate) fn check(&self) -> fjall::Result<()> {
         self.database.persist(PersistMode::Buffer)
     }
+}
+
+/// Looks for keyspaces that have lost the file that lists their tables. The engine takes such a keyspace for a
+/// half-created one and deletes it. If keyspace 0, which lists the others, has lost it, the engine deletes all of them.
+fn check_keyspaces(keyspaces: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(keyspaces)? {
+        let keyspace = entry?.path();
+        if !keyspace.is_dir() || keyspace.join("current").try_exists()? {
+            continue;
+        }
+        let is_index = keyspace.file_name().is_some_and(|name| name == "0");
+        let has_tables = match fs::read_dir(keyspace.join("tables")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            tables => tables?.next().is_some(),
+        };
+        if is_index || has_tables {
+            let lost = format!(
+                "`{}` has lost its file `current`. Nothing was changed. Restore a backup with `tidings store restore`, or \
+                 copy what is readable into a new directory with `tidings store repair`",
+                keyspace.display()
+            );
+            return Err(io::Error::new(ErrorKind::InvalidData, lost));
+        }
+    }
+    Ok(())
 }
 
 /// All tables as of one commit.
@@ -311,6 +462,7 @@ pub(crate) struct View<'a> {
 
 impl View<'_> {
     pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
+        self.tables.count_row();
         self.snapshot.get(self.tables.keyspace(table), key).map_err(|error| read_failed(table, error))
     }
 
@@ -318,49 +470,67 @@ impl View<'_> {
         decode(table, self.get_bytes(table, key)?)
     }
 
-    /// The rows of a range of keys, in their order.
+    /// The rows of a key range, in key order.
     pub(crate) fn range<K: AsRef<[u8]>>(
         &self,
         table: Table,
         range: impl RangeBounds<K>,
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> {
         let rows = self.snapshot.range(self.tables.keyspace(table), range);
-        rows.map(move |row| row.into_inner().map_err(|error| read_failed(table, error)))
+        rows.map(move |row| {
+            self.tables.count_row();
+            row.into_inner().map_err(|error| read_failed(table, error))
+        })
     }
 
-    /// The rows of all keys that begin with `prefix`, in their order.
+    /// The rows of all keys that begin with `prefix`, in key order.
     pub(crate) fn prefix<'a>(
         &'a self,
         table: Table,
         prefix: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<'a> {
         let rows = self.snapshot.prefix(self.tables.keyspace(table), prefix);
-        rows.map(move |row| row.into_inner().map_err(|error| read_failed(table, error)))
+        rows.map(move |row| {
+            self.tables.count_row();
+            row.into_inner().map_err(|error| read_failed(table, error))
+        })
     }
 }
 
 /// Writes that become durable and visible together.
-pub(crate) struct Batch<'a> {
+pub(crate) struct WriteBatch<'a> {
     tables: &'a Tables,
     batch: OwnedWriteBatch,
+    /// The rows that the order of inboxes follows.
+    inbox_rows: Vec<(Table, Slice, Option<Slice>)>,
 }
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     pub(crate) fn write(&mut self, table: Table, key: Slice, row: Option<Slice>) {
         let keyspace = self.tables.keyspace(table);
+        if matches!(table, Table::Heads | Table::Memberships) {
+            self.inbox_rows.push((table, key.clone(), row.clone()));
+        }
         match row {
             Some(row) => self.batch.insert(keyspace, key, row),
             None => self.batch.remove(keyspace, key),
         }
     }
 
-    /// Appends the batch to the journal, syncs it, and only then shows it to readers.
-    pub(crate) fn commit(self) -> fjall::Result<()> {
-        self.batch.commit()
+    /// Appends the batch with its commit mark to the journal and syncs it. Readers see it only after that.
+    pub(crate) fn commit(mut self) -> fjall::Result<()> {
+        let tables = self.tables;
+        let commit = tables.last_commit.load(Ordering::Relaxed) + 1;
+        self.batch.insert(&tables.commits, tables.mark.key(), commit.encode());
+        self.batch.commit()?;
+        // After a failed commit the database is reopened and reads the number from its row.
+        tables.last_commit.store(commit, Ordering::Relaxed);
+        tables.inboxes.committed(self.inbox_rows);
+        Ok(())
     }
 }
 
-/// Decodes a row that may be there.
+/// Decodes an optional row.
 pub(crate) fn decode<V: Stored>(table: Table, row: Option<Slice>) -> Result<Option<V>, StoreError> {
     row.map(|row| V::decode(&row).map_err(|error| unreadable(table, error))).transpose()
 }

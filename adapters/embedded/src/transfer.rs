@@ -1,53 +1,37 @@
-//! Everything of the store that another one needs to take its place, and what such another one brings.
+//! Exports all data that a replacement store needs, and imports it.
 
 use async_trait::async_trait;
 use domain::limits::RETENTION;
-use domain::{Chat, ChatId, Member, PushDevice, Session, SessionId, Timestamp, User, UserId, Watermarks};
+use domain::{Chat, ChatId, Member, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks};
 use fjall::Slice;
 use ports::{
-    Bookmark, BoxError, ExportSource, Head, ImportBegun, ImportId, ImportTarget, Moved, MovedKind, MovedPage,
-    MovedSend, StoreError,
+    BoxError, ExportKind, ExportPage, ExportSource, ExportedSend, Head, ImportAdmission, ImportId, ImportTarget, Moved,
+    PageBookmark, StoreError,
 };
 
 use crate::EmbeddedStore;
-use crate::audit::{behind, behind_key, hex};
 use crate::blocks;
+use crate::bookmark::{behind, behind_key, hex};
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Place, SendKey, Stored, decode_message, encode_message};
+use crate::records::{MessageLocation, SendKey, Stored, decode_message, encode_message};
 use crate::sessions;
 use crate::tables::{Table, View};
 use crate::tx::Tx;
 
-/// The key in [`Table::Meta`] of the import that was begun and is not finished.
+/// The key in [`Table::Meta`] of an unfinished import.
 const IMPORT: &[u8] = b"import";
-
-/// The tables in which a store that takes an import has nothing.
-const EMPTY: [Table; 12] = [
-    Table::Users,
-    Table::UserKeys,
-    Table::Contacts,
-    Table::Blocks,
-    Table::Sessions,
-    Table::PushDevices,
-    Table::Chats,
-    Table::DirectChats,
-    Table::Members,
-    Table::Messages,
-    Table::SendKeys,
-    Table::Log,
-];
 
 #[async_trait]
 impl ExportSource for EmbeddedStore {
     async fn rows(
         &self,
-        kind: MovedKind,
-        after: Option<&Bookmark>,
+        kind: ExportKind,
+        after: Option<&PageBookmark>,
         count: usize,
         at: Timestamp,
-    ) -> Result<MovedPage, StoreError> {
-        let (after, table) = (behind(after)?, table(kind));
+    ) -> Result<ExportPage, StoreError> {
+        let (after, table) = (behind(after)?, Table::exported(kind));
         self.read(move |tables| {
             let view = tables.view();
             let (mut rows, mut last, mut passed) = (vec![], None, 0);
@@ -58,8 +42,8 @@ impl ExportSource for EmbeddedStore {
                 passed += 1;
                 last = Some(key);
             }
-            let next = last.filter(|_| passed == count).map(|key| Bookmark(hex(&key)));
-            Ok(MovedPage { rows, next })
+            let next = last.filter(|_| passed == count).map(|key| PageBookmark(hex(&key)));
+            Ok(ExportPage { rows, next })
         })
         .await
     }
@@ -67,21 +51,21 @@ impl ExportSource for EmbeddedStore {
 
 #[async_trait]
 impl ImportTarget for EmbeddedStore {
-    async fn begin(&self, id: ImportId) -> Result<ImportBegun, StoreError> {
+    async fn begin(&self, id: ImportId) -> Result<ImportAdmission, StoreError> {
         self.write(move |tx| {
             match tx.get::<u64>(Table::Meta, IMPORT)? {
-                Some(begun) if begun == id.0 => return Ok(ImportBegun::Again),
-                Some(_) => return Ok(ImportBegun::Other),
+                Some(begun) if begun == id.0 => return Ok(ImportAdmission::Again),
+                Some(_) => return Ok(ImportAdmission::Other),
                 None => {}
             }
             let view = tx.committed();
-            for table in EMPTY {
+            for table in ExportKind::ALL.map(Table::exported).into_iter().chain([Table::Log]) {
                 if view.range::<&[u8]>(table, ..).next().transpose()?.is_some() {
-                    return Ok(ImportBegun::NotEmpty { table: table.name() });
+                    return Ok(ImportAdmission::NotEmpty { table: table.name() });
                 }
             }
             tx.put(Table::Meta, IMPORT, &id.0);
-            Ok(ImportBegun::Begun)
+            Ok(ImportAdmission::Begun)
         })
         .await
     }
@@ -103,38 +87,31 @@ impl ImportTarget for EmbeddedStore {
     }
 }
 
-/// The table in which there is one row for each of a kind.
-fn table(kind: MovedKind) -> Table {
-    match kind {
-        MovedKind::User => Table::Users,
-        MovedKind::UserKey => Table::UserKeys,
-        MovedKind::Contact => Table::Contacts,
-        MovedKind::Session => Table::Sessions,
-        MovedKind::PushDevice => Table::PushDevices,
-        MovedKind::Chat => Table::Chats,
-        MovedKind::Pair => Table::DirectChats,
-        MovedKind::Member => Table::Members,
-        MovedKind::Message => Table::Messages,
-        MovedKind::Send => Table::SendKeys,
-        MovedKind::Block => Table::Blocks,
-    }
-}
-
-/// What a row of that table says, and what is kept beside it; `None` for a device whose login is over.
-fn moved(view: &View<'_>, kind: MovedKind, key: &Slice, row: &Slice, at: Timestamp) -> Result<Option<Moved>, BoxError> {
+/// The exported form of a row with its dependent rows; `None` for a device whose session has ended.
+pub(crate) fn moved(
+    view: &View<'_>,
+    kind: ExportKind,
+    key: &Slice,
+    row: &Slice,
+    at: Timestamp,
+) -> Result<Option<Moved>, BoxError> {
     Ok(Some(match kind {
-        MovedKind::User => Moved::User(User::decode(row)?),
-        MovedKind::UserKey => Moved::UserKey { key: keys::parse_sign_in(key)?, user_id: UserId::decode(row)? },
-        MovedKind::Contact => {
+        ExportKind::User => Moved::User(User::decode(row)?),
+        ExportKind::UserKey => Moved::UserKey { key: keys::parse_sign_in(key)?, user_id: UserId::decode(row)? },
+        ExportKind::Contact => {
             let (user_id, contact_id) = keys::parse_contact_pair(key)?;
             Moved::Contact { user_id, contact_id }
         }
-        MovedKind::Block => {
+        ExportKind::Block => {
             let (user_id, blocked_id) = keys::parse_contact_pair(key)?;
             Moved::Block { user_id, blocked_id }
         }
-        MovedKind::Session => Moved::Session(Session::decode(row)?),
-        MovedKind::PushDevice => {
+        ExportKind::Restriction => {
+            let user_id = keys::parse_user(key.as_ref().try_into()?);
+            Moved::Restriction { user_id, restrictions: Restrictions::decode(row)? }
+        }
+        ExportKind::Session => Moved::Session(Session::decode(row)?),
+        ExportKind::PushDevice => {
             let device = PushDevice::decode(row)?;
             let session_id: Option<SessionId> =
                 view.get(Table::Devices, &keys::device(device.user_id, device.device_id))?;
@@ -147,35 +124,38 @@ fn moved(view: &View<'_>, kind: MovedKind, key: &Slice, row: &Slice, at: Timesta
             }
             Moved::PushDevice(device)
         }
-        MovedKind::Chat => {
+        ExportKind::Chat => {
             let chat = Chat::decode(row)?;
             let head: Option<Head> = view.get(Table::Heads, &keys::chat(chat.chat_id))?;
             let head = head.ok_or_else(|| format!("`{}` has no head row", chat.chat_id))?;
             Moved::Chat { chat, head }
         }
-        MovedKind::Pair => Moved::Pair { pair: keys::parse_direct(key)?, chat_id: ChatId::decode(row)? },
-        MovedKind::Member => {
+        ExportKind::Pair => Moved::Pair { pair: keys::parse_direct(key)?, chat_id: ChatId::decode(row)? },
+        ExportKind::Member => {
             let (chat_id, user_id) = keys::parse_member(key)?;
             let watermarks: Option<Watermarks> = view.get(Table::Watermarks, &keys::membership(user_id, chat_id))?;
-            // Lost ones count as 0 in every read.
+            // Missing watermarks read as 0 everywhere.
             Moved::Member { chat_id, member: Member::decode(row)?, watermarks: watermarks.unwrap_or_default() }
         }
-        MovedKind::Message => Moved::Message(decode_message(keys::parse_message(key)?, row)?),
-        MovedKind::Send => {
+        ExportKind::Message => Moved::Message(decode_message(keys::parse_message(key)?, row)?),
+        ExportKind::Send => {
             let (chat_id, sender_id, client_message_id) = keys::parse_send(key)?;
             let SendKey { receipt, fingerprint } = SendKey::decode(row)?;
-            Moved::Send(MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint })
+            Moved::Send(ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint })
         }
     }))
 }
 
-/// Writes a row with all that is kept beside it, and no record of the log: nobody is to hear of it again.
-fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
+/// Writes a row with its dependent rows, but no log record: consumers must not process it again.
+pub(crate) fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
     match row {
         Moved::User(user) => tx.put(Table::Users, &keys::user(user.user_id), user),
         Moved::UserKey { key, user_id } => tx.put(Table::UserKeys, &keys::sign_in(key), user_id),
         Moved::Contact { user_id, contact_id } => {
             tx.put(Table::Contacts, &keys::contact(*user_id, *contact_id), &());
+        }
+        Moved::Restriction { user_id, restrictions } => {
+            tx.put(Table::Restrictions, &keys::user(*user_id), restrictions);
         }
         Moved::Session(session) => sessions::sign_in(tx, session),
         Moved::PushDevice(device) => {
@@ -193,7 +173,7 @@ fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
             tx.put(Table::Memberships, &of_user, member);
         }
         Moved::Message(message) => {
-            let place = Place { chat_id: message.chat_id, sequence: message.sequence };
+            let place = MessageLocation { chat_id: message.chat_id, sequence: message.sequence };
             tx.put_new(Table::Messages, &keys::message(place), encode_message(message));
             tx.put(Table::MessagePlaces, &message.message_id.to_bytes(), &place);
             if let Some(expires_at) = message.expires_at {
@@ -201,14 +181,14 @@ fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
             }
         }
         Moved::Send(send) => {
-            let MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;
+            let ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;
             let key = keys::send(*chat_id, *sender_id, *client_message_id);
             tx.put(Table::SendKeys, &key, &SendKey { receipt: *receipt, fingerprint: *fingerprint });
-            // Others go with their record of the log, and of this one there is none.
+            // Other send keys are purged with their log record; this one has none.
             tx.expire(receipt.created_at + RETENTION, Expiring::SendKey(key));
         }
         Moved::Block { user_id, blocked_id } => {
-            // An import that is begun again finds some of them.
+            // A restarted import finds some of them.
             if tx.get_bytes(Table::Blocks, &keys::block(*user_id, *blocked_id))?.is_none() {
                 blocks::put(tx, *user_id, *blocked_id)?;
             }

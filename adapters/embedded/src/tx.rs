@@ -8,17 +8,16 @@ use quick_cache::unsync::Cache;
 
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
-use crate::records::{Counter, Place, Stored, encode_event};
+use crate::records::{HeadSummary, MessageLocation, Stored, encode_event};
 use crate::tables::{Table, Tables, View, decode};
 
-/// The counters of the chats that were written last. Exact, because only the committer moves them.
-pub(crate) type Heads = Cache<ChatId, Counter>;
+/// Head sequences of the most recently written chats. Exact, because only the committer changes them.
+pub(crate) type Heads = Cache<ChatId, HeadSummary>;
 
-/// The transactions of one commit, one after the other.
+/// The transactions of one commit, run one after the other.
 ///
-/// Each job sees the committed rows and what the jobs before it in the same commit have written. It keeps all that it
-/// wrote or, when it fails half-way, discards all of it. Most keep: so a job writes where the commit will find it, and what
-/// it takes to undo that is noted beside it.
+/// Each job sees the committed rows and the writes of earlier jobs in the same commit. A job that fails half-way is
+/// rolled back. Most jobs succeed, so a job writes directly into the commit and keeps an undo log beside it.
 pub(crate) struct Tx<'a> {
     tables: &'a Tables,
     heads: &'a mut Heads,
@@ -27,48 +26,48 @@ pub(crate) struct Tx<'a> {
     /// The offset of the first event of this commit.
     offset: u64,
     writes: Writes,
-    job: Job,
+    job: JobUndo,
 }
 
-/// Rows to write, and the events that tell of them.
+/// Rows to write, with the events that announce them.
 struct Writes {
     /// By table; `None` deletes.
     rows: Vec<HashMap<Slice, Option<Slice>>>,
-    /// Rows that no job of the same commit looks up, and that need no index therefore.
+    /// Rows that no job of the same commit looks up, so they need no index.
     new_rows: Vec<(Table, Slice, Slice)>,
     events: Vec<Arc<Event>>,
-    purged: HashSet<Place>,
+    purged: HashSet<MessageLocation>,
     bytes: usize,
 }
 
-/// What the job under way has changed: where it began, and what it has written over.
+/// Undo log of the running job: its start in the commit, and the writes that it replaced.
 #[derive(Default)]
-struct Job {
+struct JobUndo {
     overwritten: Vec<Overwritten>,
     new_rows: usize,
     events: usize,
-    purged: Vec<Place>,
+    purged: Vec<MessageLocation>,
     bytes: usize,
 }
 
 struct Overwritten {
     table: Table,
     key: Slice,
-    /// What this commit had written there before, if anything.
+    /// The earlier write of this commit to the same row, if any.
     before: Option<Option<Slice>>,
 }
 
-/// What a commit changes in the log.
-pub(crate) struct Committed {
-    /// The events at its end.
+/// Changes of the log in one commit.
+pub(crate) struct LogChanges {
+    /// The events appended to the log.
     pub(crate) events: Vec<Arc<Event>>,
-    /// The messages whose events are gone.
-    pub(crate) purged: HashSet<Place>,
+    /// The messages whose events were purged.
+    pub(crate) purged: HashSet<MessageLocation>,
 }
 
 impl<'a> Tx<'a> {
     pub(crate) fn new(tables: &'a Tables, heads: &'a mut Heads, ids: &'a dyn Ids, now: Timestamp, offset: u64) -> Self {
-        Self { tables, heads, ids, now, offset, writes: Writes::new(), job: Job::default() }
+        Self { tables, heads, ids, now, offset, writes: Writes::new(), job: JobUndo::default() }
     }
 
     /// The time of the commit.
@@ -76,7 +75,7 @@ impl<'a> Tx<'a> {
         self.now
     }
 
-    /// The tables as the last commit left them, without what this one has written so far.
+    /// The tables as of the last commit, without the writes of this commit.
     pub(crate) fn committed(&self) -> View<'a> {
         self.tables.view()
     }
@@ -96,7 +95,7 @@ impl<'a> Tx<'a> {
         self.set(table, key, Some(value.encode()));
     }
 
-    /// Writes a row in the place of one that is there.
+    /// Writes a row, replacing an existing one.
     pub(crate) fn put_bytes(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
         self.set(table, key, Some(row));
     }
@@ -112,13 +111,13 @@ impl<'a> Tx<'a> {
         self.job.overwritten.push(Overwritten { table, key, before });
     }
 
-    /// Writes a row that was not there and that no other job of this commit looks up.
+    /// Writes a row that does not exist yet and that no other job of this commit looks up.
     pub(crate) fn put_new(&mut self, table: Table, key: &[u8], row: Vec<u8>) {
         self.writes.bytes += key.len() + row.len();
         self.writes.new_rows.push((table, key.into(), row.into()));
     }
 
-    /// The keys of a table that begin with `prefix`, as this commit leaves them so far.
+    /// The keys of a table that begin with `prefix`, including the writes of this commit so far.
     pub(crate) fn keys(&self, table: Table, prefix: &[u8]) -> Result<BTreeSet<Slice>, StoreError> {
         let view = self.committed();
         let mut keys = view.prefix(table, prefix).map(|row| Ok(row?.0)).collect::<Result<BTreeSet<_>, StoreError>>()?;
@@ -137,8 +136,8 @@ impl<'a> Tx<'a> {
         self.writes.of(table).next().is_some()
     }
 
-    /// The counter of a chat; `None` if its head row is missing.
-    pub(crate) fn counter(&self, chat_id: ChatId) -> Result<Option<Counter>, StoreError> {
+    /// The head sequence row of a chat; `None` if the row is missing.
+    pub(crate) fn counter(&self, chat_id: ChatId) -> Result<Option<HeadSummary>, StoreError> {
         let key = keys::chat(chat_id);
         let row = match self.writes.get(Table::Heads, &key) {
             Some(written) => written.clone(),
@@ -147,40 +146,40 @@ impl<'a> Tx<'a> {
                 None => self.tables.get_bytes(Table::Heads, &key)?,
             },
         };
-        row.map(|row| Counter::decode(&row).map_err(|error| unreadable(Table::Heads, error))).transpose()
+        row.map(|row| HeadSummary::decode(&row).map_err(|error| unreadable(Table::Heads, error))).transpose()
     }
 
-    /// Has a row looked at when it expires.
+    /// Schedules a row for purging when it expires.
     pub(crate) fn expire(&mut self, at: Timestamp, what: Expiring) {
         self.put_new(Table::Expiries, &keys::expiry(at, what), vec![]);
     }
 
-    /// Logs something that happened in this job.
+    /// Logs an event of this job.
     pub(crate) fn log(&mut self, body: EventBody) {
         self.log_event(Event { event_id: self.ids.ulid().into(), event_time: self.now, body });
     }
 
-    /// Says that a message is deleted, and gone from the log with that.
-    pub(crate) fn purged(&mut self, place: Place) {
+    /// Records that a message is deleted, so its event disappears from the log too.
+    pub(crate) fn purged(&mut self, place: MessageLocation) {
         if self.writes.purged.insert(place) {
             self.job.purged.push(place);
         }
     }
 
-    /// Puts an event at the end of the log.
+    /// Appends an event to the log.
     pub(crate) fn log_event(&mut self, event: Event) {
         let offset = self.offset + self.writes.events.len() as u64;
         self.put_new(Table::Log, &keys::offset(offset), encode_event(&event));
         self.writes.events.push(Arc::new(event));
     }
 
-    /// Asserts that the job moves no head back that is known here. The one who wrote it discards the job.
+    /// Checks that the job moves no head backwards that it has overwritten. On an error the caller discards the job.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         for Overwritten { key, before, .. } in self.job.overwritten.iter().filter(|row| row.table == Table::Heads) {
             let Some(row) = self.writes.get(Table::Heads, key) else { continue };
             let Some((chat_id, after)) = moved_head((key, row)) else { continue };
             let before = match before {
-                Some(written) => written.as_ref().and_then(|row| Counter::decode(row).ok()),
+                Some(written) => written.as_ref().and_then(|row| HeadSummary::decode(row).ok()),
                 None => self.heads.get(&chat_id).copied(),
             };
             let Some((before, after)) = before.zip(after) else { continue };
@@ -192,7 +191,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Ends a job that worked: its writes are part of the commit.
+    /// Ends a successful job: its writes are part of the commit.
     pub(crate) fn keep(&mut self) {
         let Writes { new_rows, events, bytes, .. } = &self.writes;
         (self.job.new_rows, self.job.events, self.job.bytes) = (new_rows.len(), events.len(), *bytes);
@@ -200,10 +199,10 @@ impl<'a> Tx<'a> {
         self.job.purged.clear();
     }
 
-    /// Ends a job that failed: it leaves no trace.
+    /// Rolls back a failed job.
     pub(crate) fn discard(&mut self) {
         let Self { writes, job, .. } = self;
-        // The last write first, so that of several to one row the first has the last word.
+        // Undo in reverse order, so that a row with several writes gets its first previous value back.
         for Overwritten { table, key, before } in job.overwritten.drain(..).rev() {
             let rows = &mut writes.rows[table as usize];
             match before {
@@ -229,8 +228,8 @@ impl<'a> Tx<'a> {
         self.writes.bytes == 0
     }
 
-    /// Makes everything kept durable and visible.
-    pub(crate) fn commit(self) -> fjall::Result<Committed> {
+    /// Makes all kept writes durable and visible.
+    pub(crate) fn commit(self) -> fjall::Result<LogChanges> {
         let Writes { rows, new_rows, events, purged, .. } = self.writes;
         let heads: Vec<_> = rows[Table::Heads as usize].iter().filter_map(moved_head).collect();
         let mut batch = self.tables.batch(new_rows.len() + rows.iter().map(HashMap::len).sum::<usize>());
@@ -244,18 +243,20 @@ impl<'a> Tx<'a> {
                 None => drop(self.heads.remove(&chat_id)),
             }
         }
-        Ok(Committed { events, purged })
+        Ok(LogChanges { events, purged })
     }
 }
 
-/// The rows of a commit in the order in which they are to appear: new ones as they were written, then the others.
+/// The rows of a commit in the order in which they become visible: first new rows as written, then the others.
 ///
-/// The engine promises that a batch appears at once, and keeps it but for one case: a worker that ends a flush or a merge
-/// while a batch is on its way raises the number up to which everything is visible, and whoever opens a view just then
-/// sees the rows of the batch as they arrive (lsm-tree 3.1, `upgrade_version`). A head that is there before its message
-/// would prove to a sync that the message does not exist, and its reader would never see it (G7). So messages come before
-/// the records of the log, and all of them before heads: who sees a head, or a record, finds the message. The same holds
-/// for other rows: a member without watermarks would look as if they had read nothing.
+/// The engine promises that a batch becomes visible atomically, with one exception. A worker that finishes a flush or a
+/// merge while a batch is being applied raises the visible sequence number. A view opened at that moment sees the rows
+/// of the batch as they arrive (lsm-tree 3.1, `upgrade_version`).
+///
+/// A head that is visible before its message would prove to a sync that the message does not exist, and its reader
+/// would never see it (G7). So messages are written before log records, and both before heads: a reader that sees a
+/// head or a log record finds the message. The same holds for other rows: a member without watermarks would look as if
+/// they had read nothing.
 fn in_order(
     rows: Vec<HashMap<Slice, Option<Slice>>>,
     new_rows: Vec<(Table, Slice, Slice)>,
@@ -265,9 +266,9 @@ fn in_order(
     new_rows.chain(rows.flat_map(|(table, rows)| rows.into_iter().map(move |(key, row)| (table, key, row))))
 }
 
-fn moved_head((key, row): (&Slice, &Option<Slice>)) -> Option<(ChatId, Option<Counter>)> {
+fn moved_head((key, row): (&Slice, &Option<Slice>)) -> Option<(ChatId, Option<HeadSummary>)> {
     let chat_id = keys::parse_chat(key.as_ref().try_into().ok()?);
-    Some((chat_id, row.as_ref().and_then(|row| Counter::decode(row).ok())))
+    Some((chat_id, row.as_ref().and_then(|row| HeadSummary::decode(row).ok())))
 }
 
 impl Writes {
@@ -285,7 +286,7 @@ impl Writes {
         self.rows[table as usize].get(key)
     }
 
-    /// What is written to a table, new rows aside.
+    /// Writes to a table, without the new rows.
     fn of(&self, table: Table) -> impl Iterator<Item = (&Slice, &Option<Slice>)> {
         self.rows[table as usize].iter()
     }
@@ -300,7 +301,7 @@ mod tests {
 
     use super::*;
     use crate::Config;
-    use crate::records::Place;
+    use crate::records::MessageLocation;
 
     /// Opens tables, and runs a transaction on them for each function given.
     fn on_tables(test: impl FnOnce(&Tables, &mut Heads)) {
@@ -321,12 +322,12 @@ mod tests {
         ports::Head { sequence: Sequence(sequence), last_message: None, message_ttl: Ttl::from_secs(ttl) }
     }
 
-    fn counter(sequence: u64, ttl: u64) -> Counter {
-        Counter { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl) }
+    fn counter(sequence: u64, ttl: u64) -> HeadSummary {
+        HeadSummary { sequence: Sequence(sequence), message_ttl: Ttl::from_secs(ttl) }
     }
 
     #[test]
-    fn a_job_sees_what_earlier_jobs_kept_and_nothing_of_what_they_discarded() {
+    fn a_job_sees_kept_writes_of_earlier_jobs_and_no_discarded_ones() {
         on_tables(|tables, heads| {
             let mut tx = tx(tables, heads);
             tx.put(Table::Meta, b"kept", &1u64);
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn a_discarded_job_purges_nothing_and_there_is_nothing_to_commit() {
         on_tables(|tables, heads| {
-            let place = |n| Place { chat_id: chat(n), sequence: Sequence(1) };
+            let place = |n| MessageLocation { chat_id: chat(n), sequence: Sequence(1) };
             let mut tx = tx(tables, heads);
             tx.put(Table::Meta, b"key", &1u64);
             tx.purged(place(1));
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn the_known_counter_of_a_chat_is_what_was_committed_last() {
+    fn the_cached_head_of_a_chat_is_the_last_committed_one() {
         on_tables(|tables, heads| {
             let key = keys::chat(chat(1));
             let mut first = tx(tables, heads);
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_job_that_would_move_a_head_back_is_refused_and_counted() {
-        let violations = ports::contract::Violations::default();
+        let violations = contract::Violations::default();
         let _watched = violations.watch();
         on_tables(|tables, heads| {
             let key = keys::chat(chat(1));
@@ -467,8 +468,8 @@ mod tests {
         });
     }
 
-    /// The symptom was a listener that was told 2783 after 2781, once in thousands of deaths: a view that was opened while
-    /// a batch arrived had the head and not yet the message.
+    /// The symptom was a subscriber that received 2783 after 2781, once in thousands of crashes. A view opened while a
+    /// batch was applied had the head but not yet the message.
     #[test]
     fn g7_a_head_never_appears_before_its_message_nor_a_record_of_the_log() {
         on_tables(|tables, heads| {
@@ -486,12 +487,13 @@ mod tests {
         });
     }
 
-    /// The same in earnest: views are opened all the time while batches arrive and a worker ends flushes of another table.
+    /// The same under load: views are opened continuously while batches are applied and a worker finishes flushes of
+    /// another table.
     #[test]
-    fn g7_whoever_sees_a_head_finds_its_message_while_workers_flush() {
+    fn g7_a_reader_that_sees_a_head_finds_its_message_while_workers_flush() {
         const COMMITS: u64 = 300;
         const MESSAGES: u64 = 50;
-        let place = |sequence| Place { chat_id: chat(1), sequence };
+        let place = |sequence| MessageLocation { chat_id: chat(1), sequence };
         on_tables(|tables, heads| {
             let done = AtomicBool::new(false);
             let looked = std::thread::scope(|scope| {
@@ -500,7 +502,7 @@ mod tests {
                     while !done.load(Ordering::Relaxed) {
                         let view = tables.view();
                         let Some(row) = view.get_bytes(Table::Heads, &keys::chat(chat(1))).unwrap() else { continue };
-                        let last = Counter::decode(&row).unwrap().sequence;
+                        let last = HeadSummary::decode(&row).unwrap().sequence;
                         let message = view.get_bytes(Table::Messages, &keys::message(place(last))).unwrap();
                         looked += 1;
                         missing += u64::from(message.is_none());

@@ -44,7 +44,7 @@ impl UserWriter for EmbeddedStore {
             if let Some(user_id) = tx.get::<UserId>(Table::UserKeys, &row_key)? {
                 let user: Option<User> = tx.get(Table::Users, &keys::user(user_id))?;
                 let user = user.ok_or_else(|| unreadable(Table::Users, format!("{user_id} has a key and no row")))?;
-                if user.deleted_at.is_none() {
+                if user.is_of_proof(new.proven_at) {
                     return Ok((user, false));
                 }
             }

@@ -1,8 +1,9 @@
-//! Every record of the topics of events, for whoever checks them. It reads partitions by offset, as no group, and commits
-//! nothing.
+//! Exposes every record of the event topics to audits. It reads partitions by offset, joins no consumer group, and
+//! commits no offsets.
 //!
-//! An audit goes round twice. The first time it reads up to what was the end when it began, the second time what has come
-//! since: a record that explains an earlier one may have got into a partition that was read already.
+//! An audit makes two passes. The first reads up to the end offsets recorded at the start; the second reads the records
+//! appended since. The second pass is needed because a record that explains an earlier one may land in a partition that
+//! was already read.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,50 +12,54 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::EventKind;
-use ports::{AuditLog, AuditPage, Audited, Bookmark, Clock, ConsumerPlace, End, LogRow, StoreError};
+use ports::{AuditLog, AuditPage, AuditedRecord, AuditedRow, Clock, ConsumerOffset, End, PageBookmark, StoreError};
 use rdkafka::Message;
 
-use crate::client::OpenError;
+use crate::client::KafkaOpenError;
 use crate::config::Config;
+use crate::location::{Partition, RecordLocation};
 use crate::log::KafkaLog;
-use crate::place::{Partition, Place};
 use crate::record::read;
 use crate::topics::Topic;
 
-/// The group that reads. It has no members and commits nothing.
+/// Group id of the audit client. The group has no members and commits no offsets.
 const AUDIT_GROUP: &str = "audit";
-/// How often an audit goes round.
+/// Number of passes over the log.
 const ROUNDS: u32 = 2;
 
-/// Shows the log to whoever checks it, and where some groups are.
+/// Exposes the log and the committed offsets of some consumer groups to audits.
 pub struct KafkaAudit {
     log: KafkaLog,
     groups: Vec<String>,
 }
 
 impl KafkaAudit {
-    /// The topics that `config` names, and these groups of consumers.
-    pub fn open(config: Config, clock: Arc<dyn Clock>, groups: Vec<String>) -> Result<Self, OpenError> {
+    /// Opens the topics that `config` names and the given consumer groups.
+    pub fn open(config: Config, clock: Arc<dyn Clock>, groups: Vec<String>) -> Result<Self, KafkaOpenError> {
         Ok(Self { log: KafkaLog::reading(config, clock)?, groups })
     }
 }
 
-/// How far an audit is.
+/// Progress of an audit, encoded in its bookmark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Round {
+struct AuditPass {
     number: u32,
-    /// Of each partition the next offset, and the one to read up to.
+    /// Per partition: the next offset to read, and the offset at which to stop.
     partitions: BTreeMap<Partition, (i64, i64)>,
 }
 
 #[async_trait]
 impl AuditLog for KafkaAudit {
-    async fn records(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<LogRow>, StoreError> {
-        let round = after.map(|Bookmark(text)| text.parse::<Round>()).transpose()?;
+    async fn records(
+        &self,
+        after: Option<&PageBookmark>,
+        count: usize,
+    ) -> Result<AuditPage<AuditedRecord>, StoreError> {
+        let round = after.map(|PageBookmark(text)| text.parse::<AuditPass>()).transpose()?;
         let read = self.log.ask(AUDIT_GROUP, move |offsets| {
             let mut round = match round {
                 Some(round) => round,
-                None => Round { number: 1, partitions: offsets.bounds()? },
+                None => AuditPass { number: 1, partitions: offsets.bounds()? },
             };
             while round.unread().is_none() && round.number < ROUNDS {
                 round.number += 1;
@@ -66,22 +71,22 @@ impl AuditLog for KafkaAudit {
                 return Ok(AuditPage { rows: vec![], next: None });
             };
             let (mut rows, came_since) = (vec![], round.number > 1);
-            let next = offsets.records(Place { partition, offset: from }, end, count, |record| {
-                let place = Place { partition, offset: record.offset() };
+            let next = offsets.records(RecordLocation { partition, offset: from }, end, count, |record| {
+                let place = RecordLocation { partition, offset: record.offset() };
                 let event = read(partition.kind, record.key(), record.payload());
-                rows.push(Audited {
+                rows.push(AuditedRow {
                     table: Topic::of(partition.kind).name(),
                     key: format!("partition {} offset {}", partition.number, record.offset()),
                     bytes: record.payload().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len),
                     end: End::Timed,
                     row: match event {
-                        Ok(event) => Ok(LogRow { came_since, ..LogRow::of(place.position(), &event) }),
+                        Ok(event) => Ok(AuditedRecord { came_since, ..AuditedRecord::of(place.position(), &event) }),
                         Err(reason) => Err(reason.to_string()),
                     },
                 });
             })?;
             round.partitions.insert(partition, (next, end));
-            Ok(AuditPage { rows, next: Some(Bookmark(round.to_string())) })
+            Ok(AuditPage { rows, next: Some(PageBookmark(round.to_string())) })
         });
         read.await
     }
@@ -90,11 +95,11 @@ impl AuditLog for KafkaAudit {
         false
     }
 
-    async fn consumers(&self) -> Result<Vec<ConsumerPlace>, StoreError> {
+    async fn consumers(&self) -> Result<Vec<ConsumerOffset>, StoreError> {
         let mut places = vec![];
         for group in &self.groups {
             let found = self.log.ask(group, |offsets| offsets.places()).await?;
-            places.extend(found.into_iter().map(|(partition, next, end)| ConsumerPlace {
+            places.extend(found.into_iter().map(|(partition, next, end)| ConsumerOffset {
                 group: group.clone(),
                 part: format!("partition {} of {}", partition.number, Topic::of(partition.kind).name()),
                 next: u64::try_from(next).unwrap_or(0),
@@ -105,15 +110,15 @@ impl AuditLog for KafkaAudit {
     }
 }
 
-impl Round {
-    /// The first partition that is not read up to its end.
+impl AuditPass {
+    /// The first partition that is not yet read up to its stop offset.
     fn unread(&self) -> Option<(Partition, i64, i64)> {
         let mut partitions = self.partitions.iter();
         partitions.find(|(_, (next, end))| next < end).map(|(partition, (next, end))| (*partition, *next, *end))
     }
 }
 
-impl fmt::Display for Round {
+impl fmt::Display for AuditPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.number)?;
         for (Partition { kind, number }, (next, end)) in &self.partitions {
@@ -128,7 +133,7 @@ impl fmt::Display for Round {
     }
 }
 
-impl FromStr for Round {
+impl FromStr for AuditPass {
     type Err = StoreError;
 
     fn from_str(text: &str) -> Result<Self, StoreError> {
@@ -149,7 +154,7 @@ impl FromStr for Round {
             let partitions: Option<BTreeMap<_, _>> = rest.split_whitespace().map(partition).collect();
             Some(Self { number: number.parse().ok()?, partitions: partitions? })
         };
-        parse().ok_or_else(|| StoreError::unavailable(format!("`{text}` is no bookmark of this log")))
+        parse().ok_or_else(|| StoreError::unavailable(format!("`{text}` is not a bookmark of this log")))
     }
 }
 
@@ -165,11 +170,11 @@ mod tests {
             (at(EventKind::Member, 0), (0, 0)),
             (at(EventKind::Chat, 11), (5, 5)),
         ]);
-        let round = Round { number: 1, partitions };
-        assert_eq!(round.to_string().parse::<Round>().unwrap(), round);
+        let round = AuditPass { number: 1, partitions };
+        assert_eq!(round.to_string().parse::<AuditPass>().unwrap(), round);
         assert_eq!(round.unread(), Some((at(EventKind::Message, 3), 7, 9)));
         for text in ["", "x", "1 m", "1 q0:1:2", "1 m0:1", "1 é"] {
-            assert!(text.parse::<Round>().is_err(), "{text}");
+            assert!(text.parse::<AuditPass>().is_err(), "{text}");
         }
     }
 }

@@ -5,42 +5,41 @@ use std::sync::Arc;
 use domain::{Event, EventBody, Timestamp};
 use ports::Record;
 
-use crate::place::{Partition, Place};
-use crate::record::Damaged;
+use crate::location::{Partition, RecordLocation};
+use crate::record::DamagedRecord;
 
-/// Records that one call returns, at the most, and their bytes; at least one.
+/// Limits of the batch that one call returns: records and bytes. A batch has at least one record.
 const BATCH_LEN_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// What a consumer has fetched and nobody has asked for yet, and how far each of its partitions has come.
+/// Fetched records that `next` has not returned yet, and the progress of each assigned partition.
 pub(crate) struct Buffer {
     len_max: usize,
     bytes_max: usize,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<BufferedRecord>,
     bytes: usize,
-    /// The partitions that are ours now.
-    ours: BTreeMap<Partition, Progress>,
+    /// The partitions that are assigned to this consumer.
+    ours: BTreeMap<Partition, PartitionProgress>,
 }
 
-pub(crate) struct Entry {
-    pub(crate) place: Place,
+pub(crate) struct BufferedRecord {
+    pub(crate) place: RecordLocation,
     pub(crate) bytes: usize,
-    pub(crate) what: Result<Arc<Event>, Box<Damaged>>,
+    pub(crate) what: Result<Arc<Event>, Box<DamagedRecord>>,
 }
 
-/// How far a partition has come since it is ours: the offsets behind the last record that was returned, and behind the
-/// last that was committed.
+/// Offsets of a partition since its assignment: one past the last returned record, and the last committed offset.
 #[derive(Clone, Copy, Default)]
-struct Progress {
+struct PartitionProgress {
     returned: Option<i64>,
     committed: Option<i64>,
 }
 
-/// What is next.
-pub(crate) enum Next {
+/// Result of [`Buffer::take`].
+pub(crate) enum NextBatch {
     Records(Vec<Record>),
-    /// It stays where it is until it is passed over.
-    Damaged(Box<Damaged>),
+    /// A damaged record is at the front. It stays there until [`Buffer::pass_over`].
+    Damaged(Box<DamagedRecord>),
     Nothing,
 }
 
@@ -49,45 +48,46 @@ impl Buffer {
         Self { len_max, bytes_max, entries: VecDeque::new(), bytes: 0, ours: BTreeMap::new() }
     }
 
-    /// A partition is ours from now on.
+    /// Records that a partition was assigned to this consumer.
     pub(crate) fn assign(&mut self, partition: Partition) {
-        self.ours.insert(partition, Progress::default());
+        self.ours.insert(partition, PartitionProgress::default());
     }
 
-    /// A partition is somebody else's from now on. What was fetched of it is theirs to return, and what was returned is
-    /// not ours to commit.
+    /// Records that a partition was revoked. Its buffered records are dropped, since the new owner returns them, and
+    /// its returned records can no longer be committed here.
     pub(crate) fn revoke(&mut self, partition: Partition) {
         self.ours.remove(&partition);
         self.entries.retain(|entry| entry.place.partition != partition);
         self.bytes = self.entries.iter().map(|entry| entry.bytes).sum();
     }
 
-    /// Adds a record, unless its partition is not ours any more.
-    pub(crate) fn push(&mut self, entry: Entry) {
+    /// Adds a record, unless its partition was revoked meanwhile.
+    pub(crate) fn push(&mut self, entry: BufferedRecord) {
         if self.ours.contains_key(&entry.place.partition) {
             self.bytes += entry.bytes;
             self.entries.push_back(entry);
         }
     }
 
-    /// Whether no more is to be fetched.
+    /// Whether fetching must pause.
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= self.len_max || self.bytes >= self.bytes_max
     }
 
-    /// Whether there is room again. It is half empty then, so that fetching does not stop and go with every record.
+    /// Whether fetching may resume. The buffer must be half empty, so that fetching does not pause and resume with
+    /// every record.
     pub(crate) fn has_room(&self) -> bool {
         self.entries.len() <= self.len_max / 2 && self.bytes <= self.bytes_max / 2
     }
 
-    /// Takes what is next. A message that has expired is left out (G11).
-    pub(crate) fn take(&mut self, now: Timestamp) -> Next {
+    /// Takes the next batch. Expired messages are left out (G11).
+    pub(crate) fn take(&mut self, now: Timestamp) -> NextBatch {
         let mut records = vec![];
         let mut bytes = 0;
         while records.len() < BATCH_LEN_MAX && bytes < BATCH_BYTES_MAX {
             match self.entries.front().map(|entry| &entry.what) {
                 Some(Ok(_)) => {}
-                Some(Err(damaged)) if records.is_empty() => return Next::Damaged(damaged.clone()),
+                Some(Err(damaged)) if records.is_empty() => return NextBatch::Damaged(damaged.clone()),
                 Some(Err(_)) | None => break,
             }
             let Some(entry) = self.pop() else { break };
@@ -98,23 +98,23 @@ impl Buffer {
                 records.push(Record { position: entry.place.position(), event });
             }
         }
-        if records.is_empty() { Next::Nothing } else { Next::Records(records) }
+        if records.is_empty() { NextBatch::Nothing } else { NextBatch::Records(records) }
     }
 
-    /// Leaves the damaged record behind that is next, if it still is.
-    pub(crate) fn pass_over(&mut self, place: Place) {
+    /// Skips the damaged record at the front, if it is still there.
+    pub(crate) fn pass_over(&mut self, place: RecordLocation) {
         if self.entries.front().is_some_and(|entry| entry.place == place) {
             self.pop();
         }
     }
 
-    /// The offsets that are to be committed: behind what was returned of each partition that is ours.
+    /// The offsets to commit: one past the last returned record of each assigned partition.
     pub(crate) fn uncommitted(&self) -> BTreeMap<Partition, i64> {
         let uncommitted = self.ours.iter().filter(|(_, progress)| progress.returned != progress.committed);
         uncommitted.filter_map(|(partition, progress)| Some((*partition, progress.returned?))).collect()
     }
 
-    /// Notes what was committed.
+    /// Records which offsets were committed.
     pub(crate) fn committed(&mut self, offsets: &BTreeMap<Partition, i64>) {
         for (partition, offset) in offsets {
             if let Some(progress) = self.ours.get_mut(partition) {
@@ -123,7 +123,7 @@ impl Buffer {
         }
     }
 
-    fn pop(&mut self) -> Option<Entry> {
+    fn pop(&mut self) -> Option<BufferedRecord> {
         let entry = self.entries.pop_front()?;
         self.bytes -= entry.bytes;
         if let Some(progress) = self.ours.get_mut(&entry.place.partition) {
@@ -133,8 +133,8 @@ impl Buffer {
     }
 }
 
-/// What a record takes in memory besides its bytes.
-pub(crate) const ENTRY_BYTES: usize = mem::size_of::<Entry>() + mem::size_of::<Event>();
+/// Memory of a buffered record besides its bytes.
+pub(crate) const ENTRY_BYTES: usize = mem::size_of::<BufferedRecord>() + mem::size_of::<Event>();
 
 fn is_expired(event: &Event, now: Timestamp) -> bool {
     matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
@@ -146,30 +146,30 @@ mod tests {
     use domain::{ChatId, EventId, EventKind, UserId};
 
     use super::*;
-    use crate::record::Unreadable;
+    use crate::record::UnreadableReason;
 
     fn partition(number: i32) -> Partition {
         Partition { kind: EventKind::Chat, number }
     }
 
-    fn place(number: i32, offset: i64) -> Place {
-        Place::new(partition(number), offset).unwrap()
+    fn place(number: i32, offset: i64) -> RecordLocation {
+        RecordLocation::new(partition(number), offset).unwrap()
     }
 
-    fn entry(number: i32, offset: i64) -> Entry {
+    fn entry(number: i32, offset: i64) -> BufferedRecord {
         let body = EventBody::ChatRenamed {
             chat_id: ChatId::from_bytes([0; 16]),
             name: "name".to_owned().try_into().unwrap(),
             changed_by: UserId::from_bytes([0; 16]),
         };
         let event = Event { event_id: EventId::from_bytes([0; 16]), event_time: Timestamp::default(), body };
-        Entry { place: place(number, offset), bytes: 100, what: Ok(Arc::new(event)) }
+        BufferedRecord { place: place(number, offset), bytes: 100, what: Ok(Arc::new(event)) }
     }
 
-    fn damaged(number: i32, offset: i64) -> Entry {
+    fn damaged(number: i32, offset: i64) -> BufferedRecord {
         let place = place(number, offset);
-        let what = Damaged { place, reason: Unreadable::Empty, key: None, value: Bytes::new() };
-        Entry { place, bytes: 100, what: Err(Box::new(what)) }
+        let what = DamagedRecord { place, reason: UnreadableReason::Empty, key: None, value: Bytes::new() };
+        BufferedRecord { place, bytes: 100, what: Err(Box::new(what)) }
     }
 
     fn buffer(partitions: &[i32]) -> Buffer {
@@ -178,12 +178,14 @@ mod tests {
         buffer
     }
 
-    /// The places of what is next.
-    fn take(buffer: &mut Buffer) -> Vec<Place> {
+    /// Takes the next batch and returns the locations of its records.
+    fn take(buffer: &mut Buffer) -> Vec<RecordLocation> {
         match buffer.take(Timestamp::default()) {
-            Next::Records(records) => records.iter().map(|record| Place::of(record.position).unwrap()).collect(),
-            Next::Damaged(damaged) => panic!("{damaged:?}"),
-            Next::Nothing => vec![],
+            NextBatch::Records(records) => {
+                records.iter().map(|record| RecordLocation::of(record.position).unwrap()).collect()
+            }
+            NextBatch::Damaged(damaged) => panic!("{damaged:?}"),
+            NextBatch::Nothing => vec![],
         }
     }
 
@@ -228,7 +230,7 @@ mod tests {
         assert!(buffer.is_full() && !buffer.has_room());
         take(&mut buffer);
         assert!(!buffer.is_full() && buffer.has_room());
-        buffer.push(Entry { bytes: 1000, ..entry(0, 4) });
+        buffer.push(BufferedRecord { bytes: 1000, ..entry(0, 4) });
         assert!(buffer.is_full() && !buffer.has_room());
     }
 
@@ -241,7 +243,7 @@ mod tests {
         assert_eq!(take(&mut buffer), [place(0, 0)]);
         for _ in 0..2 {
             assert!(
-                matches!(buffer.take(Timestamp::default()), Next::Damaged(damaged) if damaged.place == place(0, 1))
+                matches!(buffer.take(Timestamp::default()), NextBatch::Damaged(damaged) if damaged.place == place(0, 1))
             );
             assert_eq!(buffer.uncommitted(), BTreeMap::from([(partition(0), 1)]));
         }
@@ -258,7 +260,7 @@ mod tests {
         (0..300).for_each(|offset| buffer.push(entry(0, offset)));
         assert_eq!(take(&mut buffer).len(), BATCH_LEN_MAX);
         assert_eq!(take(&mut buffer).len(), 300 - BATCH_LEN_MAX);
-        (300..303).for_each(|offset| buffer.push(Entry { bytes: BATCH_BYTES_MAX, ..entry(0, offset) }));
+        (300..303).for_each(|offset| buffer.push(BufferedRecord { bytes: BATCH_BYTES_MAX, ..entry(0, offset) }));
         assert_eq!(take(&mut buffer), [place(0, 300)]);
     }
 }

@@ -9,40 +9,40 @@ use tracing::{debug, info, warn};
 
 use crate::config::{Config, Security};
 
-/// How long one question to the brokers may take, with all its tries (G5).
+/// Timeout of one request to the brokers, including retries (G5).
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A record's bytes, at the most. Our longest events take a twentieth of it: a chat with all its members, a purge with
-/// all its sequences.
+/// Largest record, in bytes. The longest events take a twentieth of it: a chat with all its members, a purge with all
+/// its sequences.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
-/// What is asked of a partition at once, and of a broker.
+/// Fetch limits in bytes: per partition, and per broker.
 const FETCH_BYTES: usize = 1 << 20;
 const FETCH_BYTES_MAX: usize = 8 << 20;
-/// What a broker may send at once. It sends one record even if that is longer than what was asked for.
+/// Largest broker response. A broker returns at least one record, even if that record exceeds the fetch limit.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// A name that librdkafka gives to a broker that it is connected to.
+/// The state that librdkafka reports for a connected broker.
 const UP: &str = "UP";
 
 /// Why Kafka cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is nothing to connect to.
+pub enum KafkaOpenError {
+    /// The list of brokers is empty.
     #[error("no kafka broker is given")]
     NoBroker,
-    /// A setting does not make sense. Its value is not shown: it may be the password.
+    /// A setting is invalid. Its value is not shown: it may be the password.
     #[error("the kafka setting `{0}` cannot be used")]
     Setting(String),
-    /// The settings do not go together, or a certificate does not parse.
-    #[error("the kafka client cannot be made: {0}")]
+    /// The settings contradict each other, or a certificate does not parse.
+    #[error("the kafka client cannot be created: {0}")]
     Client(String),
 }
 
-impl From<OpenError> for StoreError {
-    fn from(error: OpenError) -> Self {
+impl From<KafkaOpenError> for StoreError {
+    fn from(error: KafkaOpenError) -> Self {
         Self::unavailable(error)
     }
 }
 
-impl From<KafkaError> for OpenError {
+impl From<KafkaError> for KafkaOpenError {
     fn from(error: KafkaError) -> Self {
         match error {
             KafkaError::ClientConfig(_, _, key, _) => Self::Setting(key),
@@ -52,10 +52,10 @@ impl From<KafkaError> for OpenError {
     }
 }
 
-/// What every client of ours is set to.
-pub(crate) fn settings(config: &Config) -> Result<ClientConfig, OpenError> {
+/// Settings that all clients share.
+pub(crate) fn settings(config: &Config) -> Result<ClientConfig, KafkaOpenError> {
     if config.brokers.is_empty() {
-        return Err(OpenError::NoBroker);
+        return Err(KafkaOpenError::NoBroker);
     }
     let mut settings = ClientConfig::new();
     settings
@@ -63,7 +63,7 @@ pub(crate) fn settings(config: &Config) -> Result<ClientConfig, OpenError> {
         .set("bootstrap.servers", config.brokers.join(","))
         .set("client.id", "tidings")
         .set("socket.keepalive.enable", "true")
-        // An outage may last, but whoever is back is found soon.
+        // Reconnect within a second after an outage, however long it lasted.
         .set("reconnect.backoff.max.ms", "1000")
         .set("enable.metrics.push", "false");
     match &config.security {
@@ -84,8 +84,8 @@ pub(crate) fn settings(config: &Config) -> Result<ClientConfig, OpenError> {
     Ok(settings)
 }
 
-/// What a client is set to that reads as a group, or looks at its place.
-pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfig, OpenError> {
+/// Settings of clients that consume as a group, or that read the group's offsets.
+pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfig, KafkaOpenError> {
     let mut settings = settings(config)?;
     settings
         .set("group.id", config.group(group))
@@ -93,7 +93,7 @@ pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfi
         .set("enable.auto.offset.store", "false")
         .set("auto.offset.reset", "earliest")
         .set("allow.auto.create.topics", "false")
-        // A fetch that waits for the next records holds up one that goes on where it was paused.
+        // A pending long poll would delay the fetch that follows a resume.
         .set("fetch.wait.max.ms", "100")
         .set("fetch.message.max.bytes", FETCH_BYTES.to_string())
         .set("fetch.max.bytes", FETCH_BYTES_MAX.to_string())
@@ -101,7 +101,7 @@ pub(crate) fn group_settings(config: &Config, group: &str) -> Result<ClientConfi
     Ok(settings)
 }
 
-/// Whether a consumer says that brokers are away. It tries again by itself.
+/// Whether the error means that brokers are unreachable. The consumer then reconnects automatically.
 pub(crate) fn is_away(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut, Resolve};
     let KafkaError::MessageConsumption(code) = error else { return false };
@@ -111,12 +111,12 @@ pub(crate) fn is_away(error: &KafkaError) -> bool {
 fn trust(settings: &mut ClientConfig, ca_pem: Option<&str>) {
     match ca_pem {
         Some(ca_pem) => settings.set("ssl.ca.pem", ca_pem),
-        // Our OpenSSL is linked in and does not know where this machine keeps them.
+        // OpenSSL is linked statically and does not know where this machine keeps its CA certificates.
         None => settings.set("ssl.ca.location", "probe"),
     };
 }
 
-/// Listens to what a client says of itself.
+/// Receives the log lines, errors and statistics of a client.
 #[derive(Clone)]
 pub(crate) struct Monitor {
     pub(crate) clock: Arc<dyn Clock>,
@@ -136,12 +136,13 @@ impl Monitor {
 impl ClientContext for Monitor {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         match level {
-            // The library calls experimental what `publisher` stands on, for every producer anew.
-            _ if facility == "CONFWARN" => debug!(message, "the kafka client says"),
-            RDKafkaLogLevel::Debug => debug!(facility, message, "the kafka client says"),
-            RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => info!(facility, message, "the kafka client says"),
-            // It goes on by itself after all of these, or the call that it fails says so.
-            _ => warn!(facility, message, "the kafka client says"),
+            // librdkafka warns with every new producer that the gapless guarantee is experimental; `publisher` relies
+            // on it.
+            _ if facility == "CONFWARN" => debug!(message, "kafka client log"),
+            RDKafkaLogLevel::Debug => debug!(facility, message, "kafka client log"),
+            RDKafkaLogLevel::Info | RDKafkaLogLevel::Notice => info!(facility, message, "kafka client log"),
+            // librdkafka recovers from all of these, or the call that fails returns the error.
+            _ => warn!(facility, message, "kafka client log"),
         }
     }
 

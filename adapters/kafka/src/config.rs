@@ -1,49 +1,49 @@
-use std::fmt;
+use domain::Secret;
 use std::time::Duration;
 
 use crate::topics::Topic;
 
-/// Where Kafka is, who we are there, and how much may wait.
+/// Connection to Kafka, credentials, and buffer limits.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Some brokers to begin with, each `HOST:PORT`; they know the others.
+    /// Bootstrap brokers, each `HOST:PORT`; clients discover the other brokers from them.
     pub brokers: Vec<String>,
-    /// What the names of topics and groups begin with, so that several fleets share a cluster.
+    /// Prefix of the names of topics and groups, so that several fleets can share a cluster.
     pub topic_prefix: String,
-    /// How brokers are spoken to.
+    /// Encryption and authentication of broker connections.
     pub security: Security,
-    /// How long publishing may take before it has failed.
+    /// Deadline of one publish call.
     pub publish_timeout: Duration,
-    /// Records that wait in a consumer to be asked for, at the most. Beyond that it stops fetching.
+    /// Largest number of records in a consumer's buffer. When it is full, the consumer pauses fetching.
     pub buffer_len_max: usize,
-    /// Their bytes, likewise; one record more may be there.
+    /// Likewise in bytes; the buffer may exceed it by one record.
     pub buffer_bytes_max: usize,
 }
 
-/// How brokers are spoken to. A certificate authority vouches for them, in PEM; without one, those that the machine
-/// trusts.
+/// Encryption and authentication of broker connections. Broker certificates are verified against a CA certificate in
+/// PEM, or against the system's trust store if none is given.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// In the clear, for a network that nobody else is on.
+    /// Unencrypted, for a private network.
     Plaintext,
-    /// By TLS.
+    /// TLS.
     Tls {
-        /// Who vouches for the brokers.
+        /// The CA certificate for the brokers.
         ca_pem: Option<String>,
     },
-    /// By TLS, and SCRAM-SHA-512 says who we are.
+    /// TLS, with SCRAM-SHA-512 authentication.
     Scram {
-        /// Who vouches for the brokers.
+        /// The CA certificate for the brokers.
         ca_pem: Option<String>,
-        /// The user.
+        /// The user name.
         username: String,
         /// Its password.
-        password: Password,
+        password: Secret,
     },
 }
 
 impl Config {
-    /// The usual bounds for the given brokers, in the clear.
+    /// Default limits for the given brokers, without encryption.
     pub fn new(brokers: Vec<String>) -> Self {
         Self {
             brokers,
@@ -55,36 +55,14 @@ impl Config {
         }
     }
 
-    /// The name of a topic with its prefix.
+    /// The full name of a topic, with its prefix.
     pub fn topic(&self, topic: Topic) -> String {
         format!("{}{}", self.topic_prefix, topic.name())
     }
 
-    /// The name that Kafka knows a group by.
+    /// The group id in Kafka, with its prefix.
     pub fn group(&self, group: &str) -> String {
         format!("{}tidings.{group}", self.topic_prefix)
-    }
-}
-
-/// A password of Kafka. `Debug` masks it, and there is no `Display`.
-#[derive(Clone)]
-pub struct Password(String);
-
-impl Password {
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Password {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
     }
 }
 

@@ -6,20 +6,20 @@ use ports::{Clock, EventConsumer, Record, StoreError};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::time;
 
-use crate::buffer::Next;
+use crate::buffer::NextBatch;
 use crate::burial::Burial;
 use crate::client::CALL_TIMEOUT;
-use crate::names::Names;
-use crate::reader::Reader;
+use crate::names::TopicNames;
+use crate::reader::GroupReader;
 
-/// How long a commit waits before it is tried again while the group shares its partitions anew.
+/// Delay before a commit is retried during a rebalance.
 const REBALANCE_PAUSE: Duration = Duration::from_millis(100);
 
-/// One member of a group, as others see it.
+/// One member of a consumer group.
 pub(crate) struct KafkaConsumer {
-    pub(crate) reader: Reader,
+    pub(crate) reader: GroupReader,
     pub(crate) burial: Arc<Burial>,
-    pub(crate) names: Names,
+    pub(crate) names: TopicNames,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -29,14 +29,14 @@ impl EventConsumer for KafkaConsumer {
         loop {
             let next = self.reader.buffer().take(self.clock.now());
             match next {
-                // Nothing awaits from taking to returning, so a dropped future has taken nothing.
-                Next::Records(records) => return Ok(records),
-                Next::Damaged(damaged) => {
+                // There is no await point between taking and returning, so dropping the future loses no records.
+                NextBatch::Records(records) => return Ok(records),
+                NextBatch::Damaged(damaged) => {
                     let topic = self.names.of(damaged.place.partition.kind);
                     self.burial.bury(topic, &damaged, self.clock.now()).await?;
                     self.reader.buffer().pass_over(damaged.place);
                 }
-                Next::Nothing => match self.reader.failure() {
+                NextBatch::Nothing => match self.reader.failure() {
                     Some(failure) => return Err(failure),
                     None => self.reader.filled().await,
                 },
@@ -47,7 +47,7 @@ impl EventConsumer for KafkaConsumer {
     async fn commit(&mut self) -> Result<(), StoreError> {
         match time::timeout(CALL_TIMEOUT, self.commit_returned()).await {
             Ok(outcome) => outcome.map_err(StoreError::unavailable),
-            Err(_) => Err(StoreError::unavailable(format!("kafka did not take the commit within {CALL_TIMEOUT:?}"))),
+            Err(_) => Err(StoreError::unavailable(format!("kafka did not confirm the commit within {CALL_TIMEOUT:?}"))),
         }
     }
 }
@@ -64,7 +64,7 @@ impl KafkaConsumer {
                     self.reader.buffer().committed(&offsets);
                     return Ok(());
                 }
-                // Afterwards it is tried for the partitions that are left to us.
+                // The retry commits only the partitions that are still assigned after the rebalance.
                 Err(error) if is_rebalance(&error) => time::sleep(REBALANCE_PAUSE).await,
                 Err(error) => return Err(error),
             }
@@ -72,7 +72,7 @@ impl KafkaConsumer {
     }
 }
 
-/// Whether a commit was refused because the group shares its partitions anew.
+/// Whether a commit was refused because the group is rebalancing.
 fn is_rebalance(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{IllegalGeneration, RebalanceInProgress, UnknownMemberId};
     matches!(error.rdkafka_error_code(), Some(IllegalGeneration | RebalanceInProgress | UnknownMemberId))

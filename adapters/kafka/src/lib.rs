@@ -1,19 +1,19 @@
-//! The event log of a fleet: topics of Kafka behind our ports.
+//! The event log of a fleet: implements the log ports on Kafka topics.
 //!
-//! A chat is the key of its records, so its events are in one partition of each topic, in order. [`KafkaProducer`] gets
-//! them there: of two events of a chat and a kind, the earlier one is in the log first, whatever fails in between.
-//! [`KafkaLog`] reads them in groups that share the partitions: a chat's events of all kinds are with one member, and
-//! every member has its share of all topics. A crash repeats records and skips none. A record that
-//! cannot be read is passed over, and buried by those who may write.
+//! Records are keyed by chat, so the events of a chat are in one partition of each topic, in order. [`KafkaProducer`]
+//! keeps that order across failures: of two events of a chat and a kind, the earlier one enters the log first.
+//! [`KafkaLog`] reads the topics in consumer groups. All events of a chat go to one member, and every member gets a
+//! share of every topic. A crash repeats records and skips none. A record that cannot be read is skipped, and processes
+//! with write access bury it.
 //!
-//! Kafka 3 and what speaks its protocol. A user of the ACL that publishes needs `Write`, `Describe` and
-//! `IdempotentWrite`; one that consumes needs `Read` and `Describe`, on the topics and on the groups `tidings.*`. How
-//! many partitions a topic has is decided once: with another number the chats would change places, and their order be
-//! lost.
+//! Works with Kafka 3 and compatible brokers. An ACL user that publishes needs `Write`, `Describe` and
+//! `IdempotentWrite`. An ACL user that consumes needs `Read` and `Describe`, on the topics and on the groups
+//! `tidings.*`. The number of partitions of a topic is permanent: another number would move chats to other partitions
+//! and lose their order.
 //!
-//! Reading order: [`topics`] says what is in Kafka and `record` how it is written. `publisher` and `producer` are the
-//! way in. `reader`, `buffer` and `consumer` are the way out, and `offsets` answers for groups from outside; `audit`
-//! shows every record to whoever checks them.
+//! Reading order: [`topics`] defines the topics and `record` the record format. `publisher` and `producer` write.
+//! `reader`, `buffer` and `consumer` read, and `offsets` queries and moves groups from outside; `audit` exposes every
+//! record to audits.
 #![warn(missing_docs)]
 
 mod audit;
@@ -22,10 +22,10 @@ mod burial;
 mod client;
 mod config;
 mod consumer;
+mod location;
 mod log;
 mod names;
 mod offsets;
-mod place;
 mod producer;
 mod publisher;
 mod reader;
@@ -33,9 +33,8 @@ mod record;
 pub mod topics;
 
 pub use audit::KafkaAudit;
-pub use client::OpenError;
-pub use config::{Config, Password, Security};
+pub use client::KafkaOpenError;
+pub use config::{Config, Security};
 pub use log::KafkaLog;
-pub use offsets::GroupActive;
-pub use ports::Health;
+pub use ports::EngineHealth;
 pub use producer::KafkaProducer;

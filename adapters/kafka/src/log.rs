@@ -3,28 +3,28 @@ use std::thread;
 
 use async_trait::async_trait;
 use domain::{Event, EventBody};
-use ports::{BoxError, Clock, DeadLetterStore, EventConsumer, EventLog, Health, Position, Start, StoreError};
+use ports::{BoxError, Clock, DeadLetterStore, EngineHealth, EventConsumer, EventLog, Position, Start, StoreError};
 use tokio::task;
 
 use crate::burial::{Burial, Graveyard};
-use crate::client::{Monitor, OpenError};
+use crate::client::{KafkaOpenError, Monitor};
 use crate::config::Config;
 use crate::consumer::KafkaConsumer;
-use crate::names::Names;
+use crate::location::RecordLocation;
+use crate::names::TopicNames;
 use crate::offsets::Offsets;
-use crate::place::Place;
 use crate::publisher::Publisher;
-use crate::reader::{Leaving, Reader};
+use crate::reader::{GroupReader, Leaving};
 use crate::topics::Topic;
 
-/// The group that looks at single records. It has no members and commits nothing.
+/// Group id for reads of single records. The group has no members and commits no offsets.
 const LOOKUP_GROUP: &str = "lookup";
 
-/// Reads the topics of events.
+/// Reads the event topics.
 ///
 /// Events of one chat and kind are in order; between kinds there is no order. Consumers of a group share the
-/// partitions, and one that ends hands its own over. A group is moved only while nobody consumes as it: otherwise
-/// [`EventLog::seek`] fails with [`GroupActive`](crate::GroupActive).
+/// partitions, and a consumer that ends releases its partitions to the others. A group can be moved only while it has
+/// no active consumers: otherwise [`EventLog::seek`] fails with [`GroupActive`](ports::GroupActive).
 pub struct KafkaLog {
     config: Config,
     monitor: Monitor,
@@ -33,44 +33,44 @@ pub struct KafkaLog {
 }
 
 impl KafkaLog {
-    /// For those who may write nothing: a record that cannot be read is logged, counted and passed over. Somebody else
-    /// who reads the same log buries it.
-    pub fn reading(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+    /// Opens the log without write access: an unreadable record is logged, counted and skipped. A process with write
+    /// access that reads the same log buries the record.
+    pub fn reading(config: Config, clock: Arc<dyn Clock>) -> Result<Self, KafkaOpenError> {
         Self::open(config, Monitor::new(clock), Burial::None)
     }
 
-    /// For those who may write: a record that cannot be read is copied to the topic `dead_letters`, and named to the
-    /// store of dead letters, before it is passed over.
+    /// Opens the log with write access: an unreadable record is copied to the topic `dead_letters` and added to the
+    /// dead-letter store before it is skipped.
     pub fn burying(
         config: Config,
         clock: Arc<dyn Clock>,
         dead_letters: Arc<dyn DeadLetterStore>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, KafkaOpenError> {
         let monitor = Monitor::new(clock);
         let publisher = Publisher::new(&config, monitor.clone())?;
         let topic = config.topic(Topic::DeadLetters);
         Self::open(config, monitor, Burial::Both(Box::new(Graveyard { dead_letters, publisher, topic })))
     }
 
-    fn open(config: Config, monitor: Monitor, burial: Burial) -> Result<Self, OpenError> {
-        // Settings that cannot work are found here and not by the first call. Ending a client blocks.
+    fn open(config: Config, monitor: Monitor, burial: Burial) -> Result<Self, KafkaOpenError> {
+        // Reports invalid settings here instead of in the first call. Dropping a client blocks, so a thread does it.
         let client = Offsets::open(&config, LOOKUP_GROUP, monitor.clone())?;
         thread::spawn(move || drop(client));
         Ok(Self { config, monitor, burial: Arc::new(burial), leaving: Leaving::new() })
     }
 
-    /// Whether the consumers have a broker to speak to.
-    pub fn health(&self) -> Health {
+    /// Whether the consumers are connected to a broker.
+    pub fn health(&self) -> EngineHealth {
         self.monitor.health.get()
     }
 
-    /// Waits until the consumers that were dropped have left their groups, as long as a call may take. A process that ends
-    /// before leaves their part of the log to nobody until the brokers miss them.
+    /// Waits until the dropped consumers have left their groups, at most for the call timeout. If the process ends
+    /// earlier, their partitions stay unassigned until the session timeout.
     pub async fn left(&self) {
         self.leaving.settled().await;
     }
 
-    /// Asks the brokers something, on a thread that may block.
+    /// Runs a blocking broker request on a blocking thread.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         group: &str,
@@ -91,8 +91,8 @@ impl KafkaLog {
 impl EventLog for KafkaLog {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
         self.leaving.settled().await;
-        let reader = Reader::start(&self.config, group, self.monitor.clone(), self.leaving.clone())?;
-        let (burial, names) = (self.burial.clone(), Names::new(&self.config));
+        let reader = GroupReader::start(&self.config, group, self.monitor.clone(), self.leaving.clone())?;
+        let (burial, names) = (self.burial.clone(), TopicNames::new(&self.config));
         Ok(Box::new(KafkaConsumer { reader, burial, names, clock: self.monitor.clock.clone() }))
     }
 
@@ -106,10 +106,10 @@ impl EventLog for KafkaLog {
     }
 
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError> {
-        let Some(place) = Place::of(position) else { return Ok(None) };
+        let Some(place) = RecordLocation::of(position) else { return Ok(None) };
         match self.ask(LOOKUP_GROUP, move |offsets| offsets.event(place)).await? {
             None => Ok(None),
-            // It is gone from every read, this one included (G11).
+            // An expired message is absent from every read, including this one (G11).
             Some(Ok(Event { body: EventBody::MessagePersisted { message, .. }, .. }))
                 if message.is_expired(self.monitor.clock.now()) =>
             {

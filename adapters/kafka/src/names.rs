@@ -5,21 +5,20 @@ use rdkafka::error::KafkaResult;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::config::Config;
-use crate::place::Partition;
+use crate::location::Partition;
 use crate::topics::Topic;
 
 const KINDS: [EventKind; 3] = [EventKind::Message, EventKind::Member, EventKind::Chat];
 
-/// The names of the topics of events, both ways.
+/// Maps event kinds to topic names, and back.
 #[derive(Clone)]
-pub(crate) struct Names([String; 3]);
+pub(crate) struct TopicNames([String; 3]);
 
-impl Names {
+impl TopicNames {
     pub(crate) fn new(config: &Config) -> Self {
         Self(KINDS.map(|kind| config.topic(Topic::of(kind))))
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> [&str; 3] {
         self.0.each_ref().map(|name| &**name)
     }
@@ -33,19 +32,19 @@ impl Names {
         }
     }
 
-    /// The partition with a number of a topic; `None` if the topic is not ours.
+    /// The partition of an event topic; `None` for any other topic.
     pub(crate) fn partition(&self, name: &str, number: i32) -> Option<Partition> {
         let kind = KINDS.into_iter().find(|kind| self.of(*kind) == name)?;
         Some(Partition { kind, number })
     }
 
-    /// Those of a list that are ours.
+    /// The partitions of the list that belong to event topics.
     pub(crate) fn partitions(&self, list: &TopicPartitionList) -> Vec<Partition> {
         let elements = list.elements();
         elements.iter().filter_map(|element| self.partition(element.topic(), element.partition())).collect()
     }
 
-    /// Offsets of partitions, or times, as the library wants them.
+    /// Converts offsets, or timestamps, per partition to the library's list.
     pub(crate) fn list(&self, offsets: &BTreeMap<Partition, i64>) -> KafkaResult<TopicPartitionList> {
         let mut list = TopicPartitionList::with_capacity(offsets.len());
         for (partition, offset) in offsets {

@@ -3,51 +3,44 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use domain::{Event, Timestamp};
-use ports::{BoxError, Start};
+use ports::{BoxError, GroupActive, Start};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, OwnedMessage};
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::client::{CALL_TIMEOUT, Monitor, OpenError, group_settings, is_away};
+use crate::client::{CALL_TIMEOUT, KafkaOpenError, Monitor, group_settings, is_away};
 use crate::config::Config;
-use crate::names::Names;
-use crate::place::{Partition, Place};
-use crate::record::{Unreadable, read};
+use crate::location::{Partition, RecordLocation};
+use crate::names::TopicNames;
+use crate::record::{UnreadableReason, read};
 
-/// How often a group that is to be moved is looked at until nobody consumes as it.
+/// Delay between attempts to move a group that still has active consumers.
 const ACTIVE_PAUSE: Duration = Duration::from_millis(200);
-/// What the brokers take in the place of a time for the first offset that is kept, and the one behind the last.
+/// Special timestamps in the Kafka protocol: the first retained offset, and the end offset.
 const OLDEST: i64 = -2;
 const END: i64 = -1;
 
-/// A group that cannot be moved, because somebody consumes as it.
-#[derive(Debug, thiserror::Error)]
-#[error("somebody consumes as group `{group}`; stop its consumers, then move it")]
-pub struct GroupActive {
-    group: String,
-}
-
-/// Asks the brokers about the topics and the place of one group, and moves it. It never joins the group. Every call
-/// blocks, all of them together no longer than a call may.
+/// Queries the topics and the offsets of one group, and moves the group, without joining it. Calls block; one deadline
+/// bounds all calls together.
 pub(crate) struct Offsets {
     consumer: BaseConsumer<Monitor>,
     group: String,
-    names: Names,
+    names: TopicNames,
     deadline: Instant,
 }
 
 impl ConsumerContext for Monitor {}
 
 impl Offsets {
-    pub(crate) fn open(config: &Config, group: &str, monitor: Monitor) -> Result<Self, OpenError> {
+    pub(crate) fn open(config: &Config, group: &str, monitor: Monitor) -> Result<Self, KafkaOpenError> {
         let consumer = BaseConsumer::from_config_and_context(&group_settings(config, group)?, monitor)?;
         let deadline = Instant::now() + CALL_TIMEOUT;
-        Ok(Self { consumer, group: config.group(group), names: Names::new(config), deadline })
+        Ok(Self { consumer, group: config.group(group), names: TopicNames::new(config), deadline })
     }
 
-    /// Places of the log that the group has not committed.
+    /// Number of records that the group has not committed.
     pub(crate) fn lag(&self) -> Result<u64, BoxError> {
         let partitions = self.partitions()?;
         let committed = self.committed(&partitions)?;
@@ -61,7 +54,7 @@ impl Offsets {
         Ok(lag.sum())
     }
 
-    /// The first offset that each partition keeps, and the one behind its last.
+    /// The first retained offset and the end offset of each partition.
     pub(crate) fn bounds(&self) -> Result<BTreeMap<Partition, (i64, i64)>, BoxError> {
         let partitions = self.partitions()?;
         let (oldest, ends) = (self.at(&partitions, OLDEST)?, self.at(&partitions, END)?);
@@ -72,7 +65,7 @@ impl Offsets {
         Ok(bounds.collect())
     }
 
-    /// Where the group is in each partition that it has committed, and the end of that, read behind it.
+    /// The group's committed offset in each partition, and the partition's end offset, which is read afterwards.
     pub(crate) fn places(&self) -> Result<Vec<(Partition, i64, i64)>, BoxError> {
         let partitions = self.partitions()?;
         let committed = self.committed(&partitions)?;
@@ -81,10 +74,10 @@ impl Offsets {
         Ok(committed.into_iter().filter_map(place).collect())
     }
 
-    /// Hands up to `count` records of a partition to `take`, from a place to an end that it has. Says where to go on.
+    /// Passes up to `count` records of a partition to `take`, from `from` up to `end`. Returns the next offset to read.
     pub(crate) fn records(
         &self,
-        from: Place,
+        from: RecordLocation,
         end: i64,
         count: usize,
         mut take: impl FnMut(&BorrowedMessage<'_>),
@@ -94,7 +87,7 @@ impl Offsets {
         while next < end && left > 0 {
             match self.consumer.poll(self.left()) {
                 Some(Ok(record)) => {
-                    // What was trimmed meanwhile is passed over.
+                    // Offsets may jump here: retention can delete records meanwhile.
                     next = record.offset() + 1;
                     left -= 1;
                     take(&record);
@@ -102,7 +95,7 @@ impl Offsets {
                 Some(Err(error)) if is_away(&error) => {}
                 Some(Err(error)) => return Err(error.into()),
                 None if !self.left().is_zero() => {}
-                // The rest is asked for again.
+                // The caller requests the rest with its next call.
                 None if next > from.offset => break,
                 None => return Err(KafkaError::NoMessageReceived.into()),
             }
@@ -110,7 +103,7 @@ impl Offsets {
         Ok(next)
     }
 
-    /// Has the group begin elsewhere, once nobody consumes as it.
+    /// Moves the group to another start, once it has no active consumers.
     pub(crate) fn seek(&self, to: Start) -> Result<Result<(), GroupActive>, BoxError> {
         let offsets = self.find(to)?;
         loop {
@@ -122,25 +115,25 @@ impl Offsets {
         }
     }
 
-    /// The event at a place; `None` if it is not kept any more, or not there yet.
-    pub(crate) fn event(&self, place: Place) -> Result<Option<Result<Event, Unreadable>>, BoxError> {
+    /// The event at a location; `None` if it was deleted by retention, or is not written yet.
+    pub(crate) fn event(&self, place: RecordLocation) -> Result<Option<Result<Event, UnreadableReason>>, BoxError> {
         let record = self.record_from(place)?.filter(|record| record.offset() == place.offset);
         Ok(record.map(|record| read(place.partition.kind, record.key(), record.payload())))
     }
 
-    /// Where each partition is to begin.
+    /// The start offset of each partition.
     fn find(&self, to: Start) -> Result<BTreeMap<Partition, i64>, BoxError> {
         let partitions = self.partitions()?;
-        // They are asked for first: what is written while we look is behind them, and so is not skipped.
+        // Read the end offsets first: records appended during the search lie past them, so they are not skipped.
         let ends = self.at(&partitions, END)?;
         match to {
             Start::Oldest => self.at(&partitions, OLDEST),
             Start::Time(time) => self.at_time(ends, time),
             Start::At(position) => {
-                let place = Place::of(position).filter(|place| ends.contains_key(&place.partition));
+                let place = RecordLocation::of(position).filter(|place| ends.contains_key(&place.partition));
                 let Some(place) = place else { return Ok(ends) };
                 let Some(record) = self.record_from(place)? else { return Ok(ends) };
-                // The others begin at the same time.
+                // The other partitions start at the same time.
                 let mut offsets = self.at_time(ends, timestamp(&record))?;
                 offsets.insert(place.partition, record.offset());
                 Ok(offsets)
@@ -148,22 +141,22 @@ impl Offsets {
         }
     }
 
-    /// The first record of each partition that is not older than a time, or its end.
+    /// The first record of each partition that is not older than `time`, or the partition's end.
     fn at_time(&self, ends: BTreeMap<Partition, i64>, time: Timestamp) -> Result<BTreeMap<Partition, i64>, BoxError> {
         let partitions: Vec<_> = ends.keys().copied().collect();
         let mut offsets = ends;
-        // Where no record is so young, there is nothing to answer. Some brokers name the first record then, which is seen
-        // by asking for a time that no record has; what they say is looked at.
+        // Brokers omit a partition that has no record this recent, but some return its first record instead. A query
+        // for a time in the far future detects such brokers; their results are then verified against the record.
         let names_any = !self.at(&partitions, i64::MAX)?.is_empty();
         for (partition, offset) in self.at(&partitions, i64::try_from(time.as_millis()).unwrap_or(i64::MAX))? {
-            if !names_any || self.is_of_time(Place { partition, offset }, time)? {
+            if !names_any || self.is_of_time(RecordLocation { partition, offset }, time)? {
                 offsets.insert(partition, offset);
             }
         }
         Ok(offsets)
     }
 
-    fn is_of_time(&self, place: Place, time: Timestamp) -> Result<bool, BoxError> {
+    fn is_of_time(&self, place: RecordLocation, time: Timestamp) -> Result<bool, BoxError> {
         Ok(self.record_from(place)?.is_some_and(|record| timestamp(&record) >= time))
     }
 
@@ -183,8 +176,8 @@ impl Offsets {
         Ok(partitions)
     }
 
-    /// The first offset of each partition whose record is not older than `millis`, in one round; those that have none
-    /// are left out.
+    /// The first offset of each partition with a record not older than `millis`, in one request. Partitions without
+    /// such a record are left out.
     fn at(&self, partitions: &[Partition], millis: i64) -> Result<BTreeMap<Partition, i64>, BoxError> {
         let times = partitions.iter().map(|partition| (*partition, millis)).collect();
         let found = self.consumer.offsets_for_times(self.names.list(&times)?, self.left())?;
@@ -210,8 +203,8 @@ impl Offsets {
         Ok(offsets)
     }
 
-    /// The record at a place, or the next that is kept; `None` behind the end.
-    fn record_from(&self, place: Place) -> Result<Option<OwnedMessage>, BoxError> {
+    /// The record at a location, or the next retained one; `None` past the end.
+    fn record_from(&self, place: RecordLocation) -> Result<Option<OwnedMessage>, BoxError> {
         let name = self.names.of(place.partition.kind);
         let (oldest, end) = match self.consumer.fetch_watermarks(name, place.partition.number, self.left()) {
             Err(error) if is_unknown(&error) => return Ok(None),
@@ -231,7 +224,7 @@ impl Offsets {
         }
     }
 
-    /// Commits for a group that nobody consumes as; `false` if somebody does after all.
+    /// Commits offsets for an inactive group; `false` if the group turns out to have active members.
     fn try_commit(&self, offsets: &BTreeMap<Partition, i64>) -> Result<bool, BoxError> {
         use RDKafkaErrorCode::{IllegalGeneration, RebalanceInProgress, UnknownMemberId};
         match self.consumer.commit(&self.names.list(offsets)?, CommitMode::Sync) {
@@ -246,13 +239,13 @@ impl Offsets {
     }
 }
 
-/// The time of a record. One that has none is as old as any.
+/// The timestamp of a record; 0 if the record has none.
 fn timestamp(record: &OwnedMessage) -> Timestamp {
     let millis = record.timestamp().to_millis().and_then(|millis| u64::try_from(millis).ok());
     Timestamp::from_millis(millis.unwrap_or(0))
 }
 
-/// Whether a topic or partition is not there.
+/// Whether a topic or partition does not exist.
 fn is_unknown(error: &KafkaError) -> bool {
     use RDKafkaErrorCode::{UnknownPartition, UnknownTopic, UnknownTopicOrPartition};
     matches!(error.rdkafka_error_code(), Some(UnknownPartition | UnknownTopic | UnknownTopicOrPartition))

@@ -4,18 +4,18 @@ use std::time::Instant;
 use async_trait::async_trait;
 use domain::Event;
 use metrics::{counter, histogram};
-use ports::{Clock, EventProducer, Health, StoreError};
+use ports::{Clock, EngineHealth, EventProducer, StoreError};
 
-use crate::client::{Monitor, OpenError};
+use crate::client::{KafkaOpenError, Monitor};
 use crate::config::Config;
 use crate::publisher::Publisher;
-use crate::record::Outgoing;
+use crate::record::OutgoingRecord;
 use crate::topics::Topic;
 
 /// Publishes events: `messages.persisted`, `memberships.changed` and `chats.created`.
 ///
-/// A call takes as long as `Config::publish_timeout` at the most. After an error whoever publishes starts again at the
-/// oldest event that is not known to be in the log; records that were under way with others may fail with it.
+/// A call takes at most `Config::publish_timeout`. After an error the caller must restart at the oldest event without
+/// confirmation; concurrent calls may fail with it.
 pub struct KafkaProducer {
     config: Config,
     monitor: Monitor,
@@ -23,17 +23,17 @@ pub struct KafkaProducer {
 }
 
 impl KafkaProducer {
-    /// Prepares everything, and waits for nobody.
-    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+    /// Creates the producer without waiting for a connection.
+    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, KafkaOpenError> {
         let monitor = Monitor::new(clock);
         let publisher = Publisher::new(&config, monitor.clone())?;
-        // Settings that cannot work are found here and not by the first call.
-        publisher.line()?;
+        // Reports invalid settings here instead of in the first call.
+        publisher.producer()?;
         Ok(Self { config, monitor, publisher })
     }
 
-    /// What the last call has met.
-    pub fn health(&self) -> Health {
+    /// Health according to the last call.
+    pub fn health(&self) -> EngineHealth {
         self.monitor.health.get()
     }
 }
@@ -42,7 +42,7 @@ impl KafkaProducer {
 impl EventProducer for KafkaProducer {
     async fn publish(&self, events: &[Arc<Event>]) -> Result<(), StoreError> {
         let topic = |event: &Event| self.config.topic(Topic::of(event.body.kind()));
-        let records: Vec<_> = events.iter().map(|event| Outgoing::event(topic(event), event)).collect();
+        let records: Vec<_> = events.iter().map(|event| OutgoingRecord::event(topic(event), event)).collect();
         let began = Instant::now();
         let outcome = self.publisher.publish(&records).await;
         histogram!("tidings_kafka_publish_seconds").record(began.elapsed().as_secs_f64());

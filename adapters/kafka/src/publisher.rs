@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use ports::lock;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
@@ -10,26 +11,26 @@ use rdkafka::{ClientConfig, ClientContext};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time;
 
-use crate::client::{Monitor, OpenError, RECORD_BYTES_MAX, settings};
+use crate::client::{KafkaOpenError, Monitor, RECORD_BYTES_MAX, settings};
 use crate::config::Config;
-use crate::record::Outgoing;
+use crate::record::OutgoingRecord;
 
-/// The bytes of records under way, at the most. Beyond that, publishing waits.
+/// Limit of bytes in flight. When it is reached, publishing waits.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Gets records into topics, each key's in order.
+/// Writes records to topics, in order per key.
 ///
-/// The order holds through every failure because a line never leaves one record out and sends a later one: the brokers
-/// take the records of a line in the order of their numbers only, a record does not time out by itself, and an error
-/// that no try can cure ends the line. So what a line writes is always the beginning of what it was given. Whoever
-/// starts again at the oldest record that is not known to be written has every record appear for the first time behind
-/// those before it, even if an old line still writes beside the new one.
+/// The order holds through every failure because a producer never skips a record and sends a later one. Brokers accept
+/// its records only in order of their sequence numbers, records have no timeout of their own, and a permanent error
+/// closes the producer. So a producer always writes a prefix of its input. After a failure the caller restarts at the
+/// oldest record without confirmation. Each record then appears for the first time after its predecessors, even if an
+/// abandoned producer still writes next to the new one.
 pub(crate) struct Publisher {
     settings: ClientConfig,
     timeout: Duration,
     monitor: Monitor,
-    /// `None` at first, and after a failure.
-    line: Mutex<Option<Arc<Line>>>,
+    /// `None` initially, and after a failure.
+    producer: Mutex<Option<Arc<OrderedProducer>>>,
 }
 
 /// Why records were not published, or may not have been.
@@ -44,86 +45,88 @@ pub(crate) enum PublishError {
     #[error("an earlier record has failed; this one was not sent")]
     Closed,
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] KafkaOpenError),
 }
 
 impl Publisher {
-    /// Prepares everything and connects to nothing yet.
-    pub(crate) fn new(config: &Config, monitor: Monitor) -> Result<Self, OpenError> {
+    /// Creates the publisher without connecting.
+    pub(crate) fn new(config: &Config, monitor: Monitor) -> Result<Self, KafkaOpenError> {
         let mut settings = settings(config)?;
         settings
             .set("enable.idempotence", "true")
             .set("enable.gapless.guarantee", "true")
             .set("acks", "all")
-            // Never: a record that times out by itself leaves a gap. Our own timeout ends the whole line.
+            // Disabled: a timeout of a single record would leave a gap. The timeout of `publish` closes the whole
+            // producer.
             .set("message.timeout.ms", "0")
             .set("message.max.bytes", (2 * RECORD_BYTES_MAX).to_string())
-            // A batch is one message to the brokers, and bounded like one.
+            // A batch is sent as one protocol message, and has the same size limit.
             .set("batch.size", (RECORD_BYTES_MAX / 2).to_string())
             .set("linger.ms", "2")
             .set("compression.type", "lz4")
-            // The hash of other languages' clients, so that theirs find a chat in the same partition.
+            // The default partitioner of the Java client, so that other clients map a chat to the same partition.
             .set("partitioner", "murmur2_random");
-        Ok(Self { settings, timeout: config.publish_timeout, monitor, line: Mutex::default() })
+        Ok(Self { settings, timeout: config.publish_timeout, monitor, producer: Mutex::default() })
     }
 
-    /// Publishes records, and returns when the brokers have all of them. Dropping the future takes nothing back.
-    pub(crate) async fn publish(&self, records: &[Outgoing]) -> Result<(), PublishError> {
+    /// Publishes records, and returns when the brokers have confirmed all of them. Dropping the future does not cancel
+    /// records in flight.
+    pub(crate) async fn publish(&self, records: &[OutgoingRecord]) -> Result<(), PublishError> {
         if let Some(long) = records.iter().find(|record| record.value.len() > RECORD_BYTES_MAX) {
             return Err(PublishError::TooLong(long.value.len()));
         }
-        let line = self.line()?;
-        let outcome = time::timeout(self.timeout, line.send(records)).await;
+        let producer = self.producer()?;
+        let outcome = time::timeout(self.timeout, producer.send(records)).await;
         let outcome = outcome.unwrap_or(Err(PublishError::TooLate(self.timeout)));
         match &outcome {
             Ok(()) => self.monitor.health.set_ok(),
             Err(error) => {
                 self.monitor.failed(&error.to_string());
-                self.abandon(&line);
+                self.abandon(&producer);
             }
         }
         outcome
     }
 
-    /// The line that records take now, a new one if there is none.
-    pub(crate) fn line(&self) -> Result<Arc<Line>, OpenError> {
-        let mut current = lock(&self.line);
-        if let Some(line) = &*current {
-            return Ok(line.clone());
+    /// The current producer, created if there is none.
+    pub(crate) fn producer(&self) -> Result<Arc<OrderedProducer>, KafkaOpenError> {
+        let mut current = lock(&self.producer);
+        if let Some(producer) = &*current {
+            return Ok(producer.clone());
         }
-        let line = Arc::new(Line::open(&self.settings, self.monitor.clone())?);
-        *current = Some(line.clone());
-        Ok(line)
+        let producer = Arc::new(OrderedProducer::open(&self.settings, self.monitor.clone())?);
+        *current = Some(producer.clone());
+        Ok(producer)
     }
 
-    /// Has nobody use a line any more. What waits in it is still written, or goes with it.
-    fn abandon(&self, line: &Arc<Line>) {
-        line.close();
-        lock(&self.line).take_if(|current| Arc::ptr_eq(current, line));
+    /// Stops using a producer. Its queued records are still written, or dropped with it.
+    fn abandon(&self, producer: &Arc<OrderedProducer>) {
+        producer.close();
+        lock(&self.producer).take_if(|current| Arc::ptr_eq(current, producer));
     }
 }
 
-/// One producer of the library, as long as nothing fails.
-pub(crate) struct Line {
-    /// `None` once it is closed. Whoever puts a record in holds the lock, so nothing gets in behind a close.
-    producer: Mutex<Option<ThreadedProducer<Reports>>>,
+/// One librdkafka producer, in use until its first failure.
+pub(crate) struct OrderedProducer {
+    /// `None` once closed. Enqueueing holds the lock, so no record enters after a close.
+    producer: Mutex<Option<ThreadedProducer<DeliveryReports>>>,
     room: Arc<Semaphore>,
 }
 
-impl Line {
-    fn open(settings: &ClientConfig, monitor: Monitor) -> Result<Self, OpenError> {
-        let producer = ThreadedProducer::from_config_and_context(settings, Reports(monitor))?;
+impl OrderedProducer {
+    fn open(settings: &ClientConfig, monitor: Monitor) -> Result<Self, KafkaOpenError> {
+        let producer = ThreadedProducer::from_config_and_context(settings, DeliveryReports(monitor))?;
         Ok(Self { producer: Mutex::new(Some(producer)), room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)) })
     }
 
-    async fn send(&self, records: &[Outgoing]) -> Result<(), PublishError> {
+    async fn send(&self, records: &[OutgoingRecord]) -> Result<(), PublishError> {
         let mut reports = vec![];
         for record in records {
             let bytes = record.bytes().min(QUEUE_BYTES_MAX) as u32;
             let room = match self.room.clone().try_acquire_many_owned(bytes) {
                 Ok(room) => room,
                 Err(_) => {
-                    // What fills the queue may be records of this very call, so they are waited for first.
+                    // The queue may be full of records from this very call, so wait for those first.
                     settle(&mut reports).await?;
                     self.room.clone().acquire_many_owned(bytes).await.map_err(|_| PublishError::Closed)?
                 }
@@ -135,7 +138,7 @@ impl Line {
 
     fn enqueue(
         &self,
-        record: &Outgoing,
+        record: &OutgoingRecord,
         room: OwnedSemaphorePermit,
     ) -> Result<oneshot::Receiver<Result<(), KafkaError>>, PublishError> {
         let (outcome, report) = oneshot::channel();
@@ -143,10 +146,12 @@ impl Line {
             .headers
             .iter()
             .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: Some(value) }));
-        let mut sent =
-            BaseRecord::<[u8], [u8], _>::with_opaque_to(&record.topic, Box::new(Report { outcome, _room: room }))
-                .payload(&record.value)
-                .headers(headers);
+        let mut sent = BaseRecord::<[u8], [u8], _>::with_opaque_to(
+            &record.topic,
+            Box::new(DeliveryReport { outcome, _room: room }),
+        )
+        .payload(&record.value)
+        .headers(headers);
         if let Some(key) = &record.key {
             sent = sent.key(key);
         }
@@ -159,7 +164,7 @@ impl Line {
         Ok(report)
     }
 
-    /// Ends the line. The library takes a while to end, and blocks, so that happens on a thread of its own.
+    /// Closes the producer. Dropping the librdkafka handle blocks, so a separate thread does it.
     fn close(&self) {
         self.room.close();
         if let Some(producer) = lock(&self.producer).take() {
@@ -168,13 +173,13 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for OrderedProducer {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Waits until all records are reported, and forgets them.
+/// Waits for the delivery reports of all records, and clears the list.
 async fn settle(reports: &mut Vec<oneshot::Receiver<Result<(), KafkaError>>>) -> Result<(), PublishError> {
     for report in reports.drain(..) {
         report.await.map_err(|_| PublishError::Closed)?.map_err(PublishError::Refused)?;
@@ -182,16 +187,16 @@ async fn settle(reports: &mut Vec<oneshot::Receiver<Result<(), KafkaError>>>) ->
     Ok(())
 }
 
-/// What is known of a record once the brokers have it, or not. The room it took is free with it.
-struct Report {
+/// Receives the delivery outcome of a record, and releases its share of the queue.
+struct DeliveryReport {
     outcome: oneshot::Sender<Result<(), KafkaError>>,
     _room: OwnedSemaphorePermit,
 }
 
-/// Takes the reports of a line, on the library's thread.
-struct Reports(Monitor);
+/// Receives the delivery reports of a producer, on librdkafka's thread.
+struct DeliveryReports(Monitor);
 
-impl ClientContext for Reports {
+impl ClientContext for DeliveryReports {
     fn log(&self, level: rdkafka::config::RDKafkaLogLevel, facility: &str, message: &str) {
         self.0.log(level, facility, message);
     }
@@ -201,17 +206,12 @@ impl ClientContext for Reports {
     }
 }
 
-impl ProducerContext<NoCustomPartitioner> for Reports {
-    type DeliveryOpaque = Box<Report>;
+impl ProducerContext<NoCustomPartitioner> for DeliveryReports {
+    type DeliveryOpaque = Box<DeliveryReport>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, report: Box<Report>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Box<DeliveryReport>) {
         let outcome = result.as_ref().map(drop).map_err(|(error, _)| error.clone());
-        // Nobody waits any more if the call was dropped or is too late.
+        // The receiver is closed if the call was dropped or timed out.
         drop(report.outcome.send(outcome));
     }
-}
-
-/// Nothing that runs under these locks can leave a value half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,29 +1,29 @@
-//! How an event is written into a topic: the key is its chat, the value its envelope, the time its own.
+//! Record format of events: the key is the chat, the value the event envelope, the timestamp the event's time.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use domain::{Event, EventBody, EventKind, TraceContext};
+use domain::{Event, EventKind, TraceContext};
 use ports::trace;
-use protocol::event::{EventEnvelope, EventError};
+use protocol::event::{EventEnvelope, EventError, event_type};
 use rdkafka::Message;
 use rdkafka::message::Headers;
 
 use crate::client::RECORD_BYTES_MAX;
-use crate::place::Place;
+use crate::location::RecordLocation;
 
-/// A record on its way in.
+/// A record to publish.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingRecord {
     pub(crate) topic: String,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Bytes,
-    /// Milliseconds since 1970; the moment of sending, if it is absent.
+    /// Milliseconds since 1970; the time of sending, if absent.
     pub(crate) time: Option<i64>,
     pub(crate) headers: Vec<(&'static str, String)>,
 }
 
-impl Outgoing {
+impl OutgoingRecord {
     /// The record of an event.
     pub(crate) fn event(topic: String, event: &Event) -> Self {
         let value = EventEnvelope { event: Cow::Borrowed(event), position: None }.encode();
@@ -31,7 +31,7 @@ impl Outgoing {
             topic,
             key: Some(event.body.chat_id().to_string().into_bytes()),
             value,
-            // Groups are sent to times, and mean those of events.
+            // Seeking by time refers to event times.
             time: i64::try_from(event.event_time.as_millis()).ok(),
             headers: [("event_type", event_type(&event.body).to_owned()), ("event_id", event.event_id.to_string())]
                 .into_iter()
@@ -40,16 +40,16 @@ impl Outgoing {
         }
     }
 
-    /// Roughly what it takes in memory.
+    /// Approximate memory use.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
         self.key.as_ref().map_or(0, Vec::len) + self.value.len() + headers
     }
 }
 
-/// Why a record is no event. Its words go into logs, so it holds nothing of the record.
+/// Why a record cannot be read as an event. The texts are logged, so they include no content of the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreadable {
+pub(crate) enum UnreadableReason {
     #[error("the record has {0} bytes, {RECORD_BYTES_MAX} is the limit")]
     TooLong(usize),
     #[error("the record is empty")]
@@ -62,32 +62,33 @@ pub(crate) enum Unreadable {
     Event(String),
 }
 
-/// A record that is no event, as it was found.
+/// A record that cannot be read as an event, with its raw bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Damaged {
-    pub(crate) place: Place,
-    pub(crate) reason: Unreadable,
+pub(crate) struct DamagedRecord {
+    pub(crate) place: RecordLocation,
+    pub(crate) reason: UnreadableReason,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Bytes,
 }
 
-/// Reads the event of a record. Whatever the bytes, this returns.
-pub(crate) fn read(kind: EventKind, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Event, Unreadable> {
-    let value = value.ok_or(Unreadable::Empty)?;
+/// Parses the event of a record. It must not panic on any input.
+pub(crate) fn read(kind: EventKind, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<Event, UnreadableReason> {
+    let value = value.ok_or(UnreadableReason::Empty)?;
     if value.len() > RECORD_BYTES_MAX {
-        return Err(Unreadable::TooLong(value.len()));
+        return Err(UnreadableReason::TooLong(value.len()));
     }
-    let event = EventEnvelope::parse(value).map_err(|error| Unreadable::Event(describe(&error)))?.event.into_owned();
+    let event =
+        EventEnvelope::parse(value).map_err(|error| UnreadableReason::Event(describe(&error)))?.event.into_owned();
     if event.body.kind() != kind {
-        return Err(Unreadable::Topic);
+        return Err(UnreadableReason::Topic);
     }
     if key != Some(event.body.chat_id().to_string().as_bytes()) {
-        return Err(Unreadable::Key);
+        return Err(UnreadableReason::Key);
     }
     Ok(event)
 }
 
-/// Remembers the trace that a record says it is part of.
+/// Registers the trace context of a record's header for the event.
 pub(crate) fn remember_trace(event: &Event, message: &impl Message) {
     if !trace::is_on() {
         return;
@@ -99,15 +100,15 @@ pub(crate) fn remember_trace(event: &Event, message: &impl Message) {
     }
 }
 
-/// A record that is no event, with what there is of it within bounds.
-pub(crate) fn damaged(place: Place, message: &impl Message, reason: Unreadable) -> Damaged {
+/// Builds the [`DamagedRecord`] record. A key or value above the size limit is left out.
+pub(crate) fn damaged(place: RecordLocation, message: &impl Message, reason: UnreadableReason) -> DamagedRecord {
     let bounded = |bytes: &&[u8]| bytes.len() <= RECORD_BYTES_MAX;
     let key = message.key().filter(bounded).map(<[u8]>::to_vec);
     let value = message.payload().filter(bounded).map(Bytes::copy_from_slice).unwrap_or_default();
-    Damaged { place, reason, key, value }
+    DamagedRecord { place, reason, key, value }
 }
 
-/// What is wrong with an event. The parser of JSON may quote what it met, so of that only the place is said.
+/// Describes a parse error. The JSON parser may quote its input, so the text gives only the line and column.
 fn describe(error: &EventError) -> String {
     match error {
         EventError::Json(json) => format!("{error} at line {} column {}", json.line(), json.column()),
@@ -115,20 +116,9 @@ fn describe(error: &EventError) -> String {
     }
 }
 
-fn event_type(body: &EventBody) -> &'static str {
-    match body {
-        EventBody::MessagePersisted { .. } => "MessagePersisted",
-        EventBody::MembershipChanged { .. } => "MembershipChanged",
-        EventBody::ChatCreated { .. } => "ChatCreated",
-        EventBody::ChatRenamed { .. } => "ChatRenamed",
-        EventBody::MessageTtlChanged { .. } => "MessageTtlChanged",
-        EventBody::MessagesExpired { .. } => "MessagesExpired",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, EventId, MembershipChange, Role, Sequence, Timestamp, UserId};
+    use domain::{ChatId, EventBody, EventId, MembershipChange, Role, Sequence, Timestamp, UserId};
     use proptest::prelude::*;
 
     use super::*;
@@ -150,7 +140,7 @@ mod tests {
         ];
         for body in bodies {
             let event = Event { event_id: EventId::from_bytes([3; 16]), event_time: Timestamp::from_millis(7), body };
-            let record = Outgoing::event("topic".to_owned(), &event);
+            let record = OutgoingRecord::event("topic".to_owned(), &event);
             let value: serde_json::Value = serde_json::from_slice(&record.value).unwrap();
             assert_eq!(value["event_type"], record.headers[0].1);
             assert_eq!(value["event_id"], record.headers[1].1);
@@ -170,25 +160,24 @@ mod tests {
 
 #[cfg(test)]
 mod fuzz {
-    use domain::{ChatId, ContentType, Message, MessageId, Sequence, Timestamp, UserId};
+    use domain::{Body, ChatId, ContentType, Message, MessageId, Sequence, Timestamp, UserId};
     use proptest::prelude::*;
 
     use super::*;
 
-    /// A record as it should be.
-    fn sound() -> Outgoing {
+    /// A valid record.
+    fn sound() -> OutgoingRecord {
         let message = Message {
             message_id: MessageId::from_bytes([1; 16]),
             chat_id: ChatId::from_bytes([2; 16]),
             sequence: Sequence(47),
             sender_id: UserId::from_bytes([3; 16]),
             client_message_id: domain::ClientMessageId::from_bytes([4; 16]),
-            content: "Grüße \"du\"".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("Grüße \"du\"".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(1_769_783_400_000),
             expires_at: None,
         };
-        Outgoing::event("topic".to_owned(), &Event::message_persisted(message, None))
+        OutgoingRecord::event("topic".to_owned(), &Event::message_persisted(message, None))
     }
 
     proptest! {
@@ -198,7 +187,7 @@ mod fuzz {
         ) {
             let key = sound().key;
             if let Ok(event) = read(EventKind::Message, key.as_deref(), Some(&value)) {
-                let again = Outgoing::event("topic".to_owned(), &event);
+                let again = OutgoingRecord::event("topic".to_owned(), &event);
                 prop_assert_eq!(&again.key, &key);
                 prop_assert_eq!(read(EventKind::Message, key.as_deref(), Some(&again.value)).unwrap(), event);
             }
@@ -206,9 +195,9 @@ mod fuzz {
 
         #[test]
         fn a_record_with_a_damaged_key_is_refused(key in damage::bytes(Just(sound().key.unwrap()))) {
-            let Outgoing { key: own, value, .. } = sound();
+            let OutgoingRecord { key: own, value, .. } = sound();
             prop_assume!(own.as_ref() != Some(&key));
-            prop_assert_eq!(read(EventKind::Message, Some(&key), Some(&value)), Err(Unreadable::Key));
+            prop_assert_eq!(read(EventKind::Message, Some(&key), Some(&value)), Err(UnreadableReason::Key));
         }
     }
 }

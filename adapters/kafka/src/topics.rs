@@ -1,6 +1,6 @@
-//! The topics: the one definition that everything else about them is made from.
+//! The topics: the single definition that provisioning, drift checks and commands derive from.
 //!
-//! The topics of events have the same number of partitions, so that a chat has the same number in each.
+//! All event topics have the same number of partitions, so that a chat has the same partition number in each.
 
 mod live;
 
@@ -8,54 +8,54 @@ use std::time::Duration;
 
 use domain::EventKind;
 
-pub use live::{Aspect, Drift, TopicError, apply, diff};
+pub use live::{TopicAspect, TopicDrift, TopicError, apply, diff};
 
 use crate::client::RECORD_BYTES_MAX;
 use crate::config::Config;
 
-/// Partitions of a topic of events, where nobody says otherwise: as many consumers of a group can share it.
+/// Default number of partitions of an event topic; also the largest useful number of consumers per group.
 pub const PARTITIONS: u16 = 12;
-/// Copies of each record, where nobody says otherwise.
+/// Default number of replicas.
 pub const REPLICATION: u16 = 3;
-/// How long records are kept.
+/// Retention time of records.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// A topic of ours.
+/// A Kafka topic of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
     /// Messages that were sent, and that expired.
     Messages,
-    /// Members who came, went, or got another role.
+    /// Members who joined, left, or changed role.
     Members,
-    /// Chats that were opened or changed.
+    /// Chats that were created or changed.
     Chats,
-    /// Records of the others that cannot be read, each with where it came from.
+    /// Unreadable records of the other topics, each with its origin.
     DeadLetters,
 }
 
-/// How large a cluster the topics are for.
+/// Sizing of the topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Partitions of each topic of events.
+pub struct TopicSize {
+    /// Partitions of each event topic.
     pub partitions: u16,
-    /// Copies of each record.
+    /// Replicas of each partition.
     pub replication: u16,
 }
 
-impl Default for Size {
+impl Default for TopicSize {
     fn default() -> Self {
         Self { partitions: PARTITIONS, replication: REPLICATION }
     }
 }
 
-/// What a topic is made of.
+/// The definition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Definition {
     /// Its name, with the prefix.
     pub name: String,
-    /// How many partitions it has. It never changes: the chats would change places, and their order be lost.
+    /// Number of partitions. It is permanent: another number would move chats to other partitions and lose their order.
     pub partitions: u16,
-    /// Copies of each record.
+    /// Replicas of each partition.
     pub replication: u16,
     /// Its settings, by Kafka's names for them.
     pub settings: Vec<(&'static str, String)>,
@@ -65,7 +65,7 @@ impl Topic {
     /// Every topic.
     pub const ALL: [Self; 4] = [Self::Messages, Self::Members, Self::Chats, Self::DeadLetters];
 
-    /// The topic of a kind of event.
+    /// The topic for a kind of event.
     pub fn of(kind: EventKind) -> Self {
         match kind {
             EventKind::Message => Self::Messages,
@@ -74,7 +74,7 @@ impl Topic {
         }
     }
 
-    /// Its name without the prefix.
+    /// The topic name without the prefix.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Messages => "messages.persisted",
@@ -84,26 +84,27 @@ impl Topic {
         }
     }
 
-    /// What the topic is made of.
-    pub fn definition(self, config: &Config, size: Size) -> Definition {
+    /// The definition of the topic.
+    pub fn definition(self, config: &Config, size: TopicSize) -> Definition {
         let settings = vec![
             ("cleanup.policy", "delete".to_owned()),
             ("retention.ms", RETENTION.as_millis().to_string()),
-            // One copy may be away and writing goes on; with two away it stops, and nothing that was written is lost.
+            // With one replica unavailable, writes continue; with two unavailable, writes stop, and no acknowledged
+            // record is lost.
             ("min.insync.replicas", size.replication.saturating_sub(1).max(1).to_string()),
-            // With room for the key, the headers and what Kafka adds.
+            // Leaves room for the key, the headers and Kafka's overhead.
             ("max.message.bytes", (RECORD_BYTES_MAX + RECORD_BYTES_MAX / 16).to_string()),
-            // Groups are sent to the times of events, not to those of their publishing.
+            // Seeking by time refers to event times, not to publish times.
             ("message.timestamp.type", "CreateTime".to_owned()),
         ];
-        // Nobody reads dead letters in a hurry.
+        // Dead letters need no throughput.
         let partitions = if self == Self::DeadLetters { 1 } else { size.partitions };
         Definition { name: config.topic(self), partitions, replication: size.replication, settings }
     }
 }
 
-/// What an operator runs to make the topics by hand.
-pub fn commands(config: &Config, size: Size) -> String {
+/// Shell commands with which an operator can create the topics by hand.
+pub fn commands(config: &Config, size: TopicSize) -> String {
     let brokers = config.brokers.join(",");
     let command = |topic: Topic| {
         let Definition { name, partitions, replication, settings } = topic.definition(config, size);
@@ -149,14 +150,14 @@ mod tests {
                 --config min.insync.replicas=2 \
                 --config max.message.bytes=1114112 \
                 --config message.timestamp.type=CreateTime
-        "#]].assert_eq(&commands(&config, Size::default()));
+        "#]].assert_eq(&commands(&config, TopicSize::default()));
     }
 
     #[test]
     fn a_record_survives_the_loss_of_a_copy_where_there_are_three() {
         let config = Config::new(vec![]);
         for (replication, in_sync) in [(1, "1"), (2, "1"), (3, "2"), (5, "4")] {
-            let definition = Topic::Messages.definition(&config, Size { replication, ..Size::default() });
+            let definition = Topic::Messages.definition(&config, TopicSize { replication, ..TopicSize::default() });
             assert!(definition.settings.contains(&("min.insync.replicas", in_sync.to_owned())), "{definition:?}");
         }
     }

@@ -5,17 +5,17 @@ use domain::Timestamp;
 use ports::{Clock, Ids};
 use ulid::Ulid;
 
-/// A clock that stands still until it is moved.
+/// A clock that only moves when a test sets it.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// A clock set to `now`.
     pub fn at(now: Timestamp) -> Self {
         Self(AtomicU64::new(now.as_millis()))
     }
 
-    /// Moves the clock to `now`, forward or back as wall clocks do.
+    /// Sets the clock to `now`, forward or back as wall clocks do.
     pub fn set(&self, now: Timestamp) {
         self.0.store(now.as_millis(), Ordering::Relaxed);
     }
@@ -32,7 +32,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Ids that count up from 1, so that a run that makes the same ids in the same order has the same ids.
+/// Ids that count up from 1, so that runs that create ids in the same order get the same ids.
 #[derive(Debug, Default)]
 pub struct SequentialIds(AtomicU64);
 

@@ -3,20 +3,20 @@ use std::time::Duration;
 
 use domain::{Timestamp, UserId};
 
-/// How long a claim holds.
+/// Lease time of a claim.
 const CLAIM_LIFE: Duration = Duration::from_secs(10);
 
-/// Users who are due to be announced, each once, in the order of time.
+/// Queue of users with a pending presence announcement, each once, by due time.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    entries: BTreeMap<UserId, Entry>,
-    /// The same by time: when each is due, or its claim ends.
+    entries: BTreeMap<UserId, DueEntry>,
+    /// The same by time: the due time, or the end of the claim.
     order: BTreeSet<(Timestamp, UserId)>,
     claims: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct DueEntry {
     at: Timestamp,
     claim: Option<Claim>,
 }
@@ -24,34 +24,34 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     mark: u64,
-    /// When the user is due again, if they have changed since.
+    /// The next due time, if the user's presence has changed since the claim.
     then: Option<Timestamp>,
 }
 
 impl Due {
-    /// Makes a user due who has come: now, unless they are so already.
+    /// Queues a user who came online: due now, unless already due.
     pub(crate) fn come(&mut self, user_id: UserId, now: Timestamp) {
         let at = self.entries.get(&user_id).map_or(now, |entry| entry.at.min(now));
         self.put(user_id, at);
     }
 
-    /// Makes a user due who has gone, at this time and no sooner.
+    /// Queues a user who went offline: due at this time and not earlier.
     pub(crate) fn go(&mut self, user_id: UserId, at: Timestamp) {
         self.put(user_id, at);
     }
 
-    /// Who is claimed keeps their place, and is due behind it.
+    /// Sets the due time. For a claimed user it applies after the claim ends.
     fn put(&mut self, user_id: UserId, at: Timestamp) {
         let entry = match self.entries.get(&user_id) {
-            Some(Entry { at: until, claim: Some(claim) }) => {
-                Entry { at: *until, claim: Some(Claim { then: Some(at), ..*claim }) }
+            Some(DueEntry { at: until, claim: Some(claim) }) => {
+                DueEntry { at: *until, claim: Some(Claim { then: Some(at), ..*claim }) }
             }
-            _ => Entry { at, claim: None },
+            _ => DueEntry { at, claim: None },
         };
         self.set(user_id, entry);
     }
 
-    /// The user who has been due for longest, claimed from now on under the mark that comes with it.
+    /// Claims the user who has been due the longest, and returns the mark of the claim.
     pub(crate) fn claim(&mut self, now: Timestamp) -> Option<(UserId, u64)> {
         let (at, user_id) = self.order.first().copied()?;
         if at > now {
@@ -59,14 +59,15 @@ impl Due {
         }
         self.claims += 1;
         let claim = Claim { mark: self.claims, then: None };
-        self.set(user_id, Entry { at: now + CLAIM_LIFE, claim: Some(claim) });
+        self.set(user_id, DueEntry { at: now + CLAIM_LIFE, claim: Some(claim) });
         Some((user_id, claim.mark))
     }
 
-    /// Ends a claim, if it is still the one of this mark. Who has changed meanwhile is due again, at `otherwise` if what was
-    /// announced is not so any more and nobody has said when: they have changed back to what others were told before.
+    /// Ends a claim, if it still has this mark. A user who changed meanwhile is queued again. `otherwise` is the due
+    /// time if no change is queued although the announcement is outdated: the user has changed back to the previously
+    /// announced state.
     pub(crate) fn settle(&mut self, user_id: UserId, mark: u64, otherwise: Option<Timestamp>) {
-        let Some(Entry { claim: Some(claim), at }) = self.entries.get(&user_id).copied() else { return };
+        let Some(DueEntry { claim: Some(claim), at }) = self.entries.get(&user_id).copied() else { return };
         if claim.mark != mark {
             return;
         }
@@ -77,13 +78,13 @@ impl Due {
         }
     }
 
-    /// Forgets everybody who is due. Marks go on: a claim from before settles none from after.
+    /// Clears the queue. Marks continue to count, so an earlier claim cannot settle a later one.
     pub(crate) fn wipe(&mut self) {
         self.entries.clear();
         self.order.clear();
     }
 
-    fn set(&mut self, user_id: UserId, entry: Entry) {
+    fn set(&mut self, user_id: UserId, entry: DueEntry) {
         if let Some(before) = self.entries.insert(user_id, entry) {
             self.order.remove(&(before.at, user_id));
         }

@@ -4,23 +4,23 @@ use domain::Timestamp;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-/// How many entries each insertion looks at for some that are past. More than one, so that the hand is faster than
-/// growth: once as many entries have been added as there were, everything that was past is gone.
+/// Number of entries that each insertion checks for expiry. More than one, so that the sweep is faster than growth:
+/// once the number of entries has doubled, all entries that had expired are removed.
 const SWEEP_LEN: usize = 2;
 
-/// A map whose entries are void from a moment of their own on, bounded in entries.
+/// A map with an expiry time per entry and a bounded number of entries.
 ///
-/// There is no background task and no pause: each insertion moves a hand over the next few entries and drops those that
-/// are past. When the map is full of live entries, a new key takes the place of the one at the hand.
+/// There is no background task and no pause: each insertion moves a hand over the next few entries and removes the
+/// expired ones. When the map is full of live entries, a new key replaces the entry at the hand.
 #[derive(Debug)]
 pub(crate) struct ExpiringMap<K, V> {
-    entries: IndexMap<K, Entry<V>, RandomState>,
+    entries: IndexMap<K, ExpiringEntry<V>, RandomState>,
     hand: usize,
     len_max: usize,
 }
 
 #[derive(Debug)]
-struct Entry<V> {
+struct ExpiringEntry<V> {
     value: V,
     expires_at: Timestamp,
 }
@@ -30,27 +30,27 @@ impl<K: Hash + Eq, V> ExpiringMap<K, V> {
         Self { entries: IndexMap::default(), hand: 0, len_max }
     }
 
-    /// The value of a key, unless it is past.
+    /// The value of a key, unless it has expired.
     pub(crate) fn get(&self, key: &K, now: Timestamp) -> Option<&V> {
         self.entries.get(key).filter(|entry| entry.expires_at > now).map(|entry| &entry.value)
     }
 
-    /// All values that are not past.
+    /// All values that have not expired.
     pub(crate) fn values(&self, now: Timestamp) -> impl Iterator<Item = &V> {
         self.entries.values().filter(move |entry| entry.expires_at > now).map(|entry| &entry.value)
     }
 
-    /// Sets a key's value and the moment from which on it is void.
+    /// Sets the value of a key and its expiry time.
     pub(crate) fn insert(&mut self, key: K, value: V, expires_at: Timestamp, now: Timestamp) {
         self.sweep(now);
         if self.entries.len() >= self.len_max && !self.entries.contains_key(&key) {
             self.hand %= self.entries.len();
             self.entries.swap_remove_index(self.hand);
         }
-        self.entries.insert(key, Entry { value, expires_at });
+        self.entries.insert(key, ExpiringEntry { value, expires_at });
     }
 
-    /// Takes a key out and returns its value, unless it is past.
+    /// Removes a key and returns its value, unless it has expired.
     pub(crate) fn remove(&mut self, key: &K, now: Timestamp) -> Option<V> {
         self.entries.swap_remove(key).filter(|entry| entry.expires_at > now).map(|entry| entry.value)
     }
@@ -58,7 +58,7 @@ impl<K: Hash + Eq, V> ExpiringMap<K, V> {
     fn sweep(&mut self, now: Timestamp) {
         for _ in 0..SWEEP_LEN {
             match self.entries.get_index(self.hand) {
-                // What takes the place of a removed entry is looked at next.
+                // `swap_remove` moves the last entry here; the next iteration checks it.
                 Some((_, entry)) if entry.expires_at <= now => {
                     self.entries.swap_remove_index(self.hand);
                 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_displaces_nobody() {
+    fn an_existing_key_displaces_no_other() {
         let mut map = ExpiringMap::new(3);
         for key in [1, 2, 3, 1, 1, 1, 1, 1] {
             map.insert(key, (), at(1000), at(0));

@@ -1,13 +1,15 @@
-//! The one in-memory implementation of every port that keeps something, and the reference for the others.
+//! The in-memory implementation of every stateful port, and the reference for the other adapters.
 //!
-//! [`MemoryStore`] is all durable ports over one state behind one lock: every call is a transaction because nobody else
-//! is there. It forgets nothing but what it is told to, and everything when the process ends: it is for tests and for
-//! the simulator. With a [`MemoryLog`] beside it, and a [`MemoryOutbox`] for each process, it is the store of a fleet. The
-//! routes, limits, tickets, peers and member cache of one process are no more than memory anyway; these implementations
-//! serve in production wherever one process is the whole service, and are bounded. Each can be wiped, as what a fleet
-//! keeps in their place may be at any moment.
+//! [`MemoryStore`] implements all durable ports over one state behind one lock, so every call is a transaction. It
+//! purges only on request and loses everything when the process ends: it is for tests and the simulator. With a
+//! separate [`MemoryLog`], and a [`MemoryOutbox`] for each process, it is the store of a fleet.
 //!
-//! Order that can be observed is the order of keys, or of calls: who waits first is woken first. So a run over [`ManualClock`] and [`SequentialIds`] repeats exactly.
+//! The routes, limits, tickets, peers and member cache of a single process need only memory. These implementations are
+//! bounded and serve in production if one process is the whole service. Each can be wiped, to simulate a Redis that
+//! loses its data.
+//!
+//! Every observable order is the order of keys or of calls: the first waiter is woken first. So a run with
+//! [`ManualClock`] and [`SequentialIds`] is deterministic.
 
 mod clock;
 mod due;
@@ -16,6 +18,7 @@ mod limits;
 mod log;
 mod member_cache;
 mod peers;
+mod recipients;
 mod routes;
 mod store;
 mod tickets;
@@ -27,6 +30,7 @@ pub use limits::MemoryLimits;
 pub use log::MemoryLog;
 pub use member_cache::MemoryMemberCache;
 pub use peers::MemoryPeers;
+pub use recipients::MemoryRecipients;
 pub use routes::MemoryRoutes;
 pub use store::{Damage, MemoryOutbox, MemoryStore, Snapshot};
 pub use tickets::MemoryTickets;

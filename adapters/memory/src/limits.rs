@@ -1,43 +1,47 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use domain::{Decision, Quota, Timestamp};
-use ports::{Clock, LimitKey, RateLimiter, StoreError};
+use domain::{Quota, RateDecision, Timestamp};
+use ports::{Clock, LimitKey, RateLimiter, StoreError, lock};
 
 use crate::expiring::ExpiringMap;
 
-/// Buckets that are not full, at the most: some 100 MB. Beyond that a new key takes the place of an older one, which
-/// counts from a full bucket again.
+/// Maximum number of non-full buckets: about 100 MB. Beyond that a new key replaces an older one, which starts with a
+/// full bucket again.
 const BUCKETS_MAX: usize = 1_000_000;
 
 /// The rate limits of one process.
 ///
-/// A bucket is the moment at which it will be full again, and a full bucket is no entry at all.
+/// A bucket is stored as the time at which it will be full again. A full bucket has no entry.
 pub struct MemoryLimits {
     clock: Arc<dyn Clock>,
     full_at: Mutex<ExpiringMap<LimitKey, Timestamp>>,
 }
 
 impl MemoryLimits {
-    /// All buckets full.
+    /// Starts with all buckets full.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, full_at: Mutex::new(ExpiringMap::new(BUCKETS_MAX)) }
     }
 
-    /// Forgets what was taken, as a Redis that is flushed does: all buckets are full again.
+    /// Refills all buckets, like a Redis that is flushed.
     pub fn wipe(&self) {
-        *self.full_at.lock().expect("no holder of the lock panics") = ExpiringMap::new(BUCKETS_MAX);
+        *lock(&self.full_at) = ExpiringMap::new(BUCKETS_MAX);
     }
 }
 
 #[async_trait]
 impl RateLimiter for MemoryLimits {
-    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
         let now = self.clock.now();
-        let mut buckets = self.full_at.lock().expect("no holder of the lock panics");
-        let (decision, full_at) = quota.decide(buckets.get(&key, now).copied(), now);
-        buckets.insert(key, full_at, full_at, now);
-        Ok(decision)
+        let mut buckets = lock(&self.full_at);
+        let states: Vec<_> = takes.iter().map(|(key, quota)| (*quota, buckets.get(key, now).copied())).collect();
+        let mut decisions = Vec::with_capacity(takes.len());
+        for ((key, _), (decision, full_at)) in takes.iter().zip(Quota::decide_all(&states, now)) {
+            buckets.insert(*key, full_at, full_at, now);
+            decisions.push(decision);
+        }
+        Ok(decisions)
     }
 }
 

@@ -1,77 +1,76 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use domain::{Event, EventBody, Timestamp};
-use ports::{Clock, EventConsumer, EventLog, EventProducer, Position, Record, Start, StoreError};
+use ports::{Clock, EventConsumer, EventLog, EventProducer, Position, Record, Start, StoreError, lock};
 use tokio::sync::Notify;
 
-use self::group::{Group, Member};
-use self::place::{LANES, Lane, Place};
+use self::group::{ConsumerGroup, GroupMember};
+use self::place::{LANES, LaneOffset, LogLane};
 
 mod audit;
 mod group;
 mod place;
 
-/// Events that one call of `next` returns, at the most.
+/// Maximum number of events that one call of `next` returns.
 const BATCH_LEN_MAX: usize = 256;
 
-/// An event log that is not part of a store. Clones are handles on the same log.
+/// An event log separate from the store. Clones are handles on the same log.
 ///
-/// It is in parts by chat, and each part is in lanes by kind of event: events of one chat and kind are in order, between
-/// kinds there is no order. Consumers of a group share the parts; when one comes or goes, a part that changes hands is
-/// read from the last committed place on. A group is moved only while nobody consumes as it. Nothing is swept: it keeps
-/// every event for as long as it lives, and leaves out expired messages when they are read (G11).
+/// It is partitioned by chat, and each partition has a lane for each kind of event. Events of one chat and kind are
+/// ordered; between kinds there is no order. Consumers of a group share the partitions. After a rebalance, a reassigned
+/// partition is read from its committed offset. Seeking a group fails while it has consumers. The log keeps every
+/// event, but reads leave out expired messages (G11).
 #[derive(Clone)]
 pub struct MemoryLog {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryLogInner>,
     clock: Arc<dyn Clock>,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    /// Wakes the consumers, in the order in which they began to wait, when there are events or a group has shared anew.
+struct MemoryLogInner {
+    state: Mutex<MemoryLogState>,
+    /// Wakes the consumers in the order in which they began to wait, after new events or a rebalance.
     changed: Notify,
 }
 
-struct State {
-    lanes: [Vec<Published>; LANES],
-    /// Events there have been.
+struct MemoryLogState {
+    lanes: [Vec<PublishedEvent>; LANES],
+    /// Number of events ever published.
     published: u64,
-    groups: BTreeMap<String, Group>,
-    /// Consumers there have been.
+    groups: BTreeMap<String, ConsumerGroup>,
+    /// Number of consumers ever created.
     consumers: u64,
 }
 
-struct Published {
-    /// Its place among all that was ever published.
+struct PublishedEvent {
+    /// Its number among all events ever published.
     nth: u64,
     event: Arc<Event>,
 }
 
 impl MemoryLog {
-    /// A log with nothing in it, whose readers go by `clock`.
+    /// An empty log; reads use `clock` for expiry.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let state = State { lanes: Default::default(), published: 0, groups: BTreeMap::new(), consumers: 0 };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }), clock }
+        let state = MemoryLogState { lanes: Default::default(), published: 0, groups: BTreeMap::new(), consumers: 0 };
+        Self { shared: Arc::new(MemoryLogInner { state: Mutex::new(state), changed: Notify::new() }), clock }
     }
 
-    /// The same log, read by another clock.
+    /// The same log, read with another clock.
     pub fn read_by(&self, clock: Arc<dyn Clock>) -> Self {
         Self { shared: self.shared.clone(), clock }
     }
 
-    /// Everything that was ever published, in the order of places, expired or not: for those who check a log.
+    /// All events ever published, by position and including expired ones, for checkers.
     pub fn records(&self) -> Vec<Record> {
         let state = self.shared.lock();
-        Lane::all().flat_map(|lane| state.records(lane, 0).collect::<Vec<_>>()).collect()
+        LogLane::all().flat_map(|lane| state.records(lane, 0).collect::<Vec<_>>()).collect()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing that runs under the lock can leave the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl MemoryLogInner {
+    fn lock(&self) -> MutexGuard<'_, MemoryLogState> {
+        lock(&self.state)
     }
 }
 
@@ -82,7 +81,7 @@ impl EventProducer for MemoryLog {
         for event in events {
             let nth = state.published;
             state.published += 1;
-            state.lanes[Lane::of(&event.body).index()].push(Published { nth, event: event.clone() });
+            state.lanes[LogLane::of(&event.body).index()].push(PublishedEvent { nth, event: event.clone() });
         }
         drop(state);
         self.shared.changed.notify_waiters();
@@ -95,11 +94,11 @@ impl EventLog for MemoryLog {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
         let mut state = self.shared.lock();
         state.consumers += 1;
-        let member = Member(state.consumers);
+        let member = GroupMember(state.consumers);
         state.groups.entry(group.to_owned()).or_default().join(member);
         drop(state);
         self.shared.changed.notify_waiters();
-        Ok(Box::new(MemoryConsumer { log: self.clone(), group: group.to_owned(), member, hand: 0 }))
+        Ok(Box::new(LogConsumer { log: self.clone(), group: group.to_owned(), member, hand: 0 }))
     }
 
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
@@ -107,13 +106,13 @@ impl EventLog for MemoryLog {
         let starts = state.find(to);
         match state.groups.entry(group.to_owned()).or_default().seek(starts) {
             true => Ok(()),
-            false => Err(StoreError::unavailable(format!("somebody consumes as group `{group}`"))),
+            false => Err(StoreError::unavailable(format!("group `{group}` has active consumers"))),
         }
     }
 
     async fn lag(&self, group: &str) -> Result<u64, StoreError> {
         let state = self.shared.lock();
-        let committed = state.groups.get(group).map(Group::committed).unwrap_or_default();
+        let committed = state.groups.get(group).map(ConsumerGroup::committed).unwrap_or_default();
         Ok(state.ends().into_iter().zip(committed).map(|(end, committed)| end - committed).sum())
     }
 
@@ -124,17 +123,17 @@ impl EventLog for MemoryLog {
     }
 }
 
-impl State {
-    fn records(&self, lane: Lane, from: u64) -> impl Iterator<Item = Record> {
+impl MemoryLogState {
+    fn records(&self, lane: LogLane, from: u64) -> impl Iterator<Item = Record> {
         let published = self.lanes[lane.index()].iter().zip(0..).skip(from as usize);
-        published.map(move |(Published { event, .. }, offset)| {
-            let position = Place { lane, offset }.position();
+        published.map(move |(PublishedEvent { event, .. }, offset)| {
+            let position = LaneOffset { lane, offset }.position();
             Record { position, event: event.clone() }
         })
     }
 
-    fn at(&self, position: Position) -> Option<&Published> {
-        let place = Place::of(position)?;
+    fn at(&self, position: Position) -> Option<&PublishedEvent> {
+        let place = LaneOffset::of(position)?;
         self.lanes[place.lane.index()].get(place.offset as usize)
     }
 
@@ -142,40 +141,40 @@ impl State {
         self.lanes.each_ref().map(|lane| lane.len() as u64)
     }
 
-    /// Where each lane is to begin.
+    /// The start offset of each lane.
     fn find(&self, to: Start) -> [u64; LANES] {
         match to {
             Start::Oldest => [0; LANES],
             Start::Time(time) => self.first_of_each(|published| published.event.event_time >= time),
             Start::At(position) => match self.at(position) {
                 Some(first) => self.first_of_each(|published| published.nth >= first.nth),
-                // A place that is not written yet is not skipped to.
+                // A position past the end is clamped to the end.
                 None => self.ends(),
             },
         }
     }
 
-    fn first_of_each(&self, is_first: impl Fn(&Published) -> bool) -> [u64; LANES] {
+    fn first_of_each(&self, is_first: impl Fn(&PublishedEvent) -> bool) -> [u64; LANES] {
         self.lanes.each_ref().map(|lane| lane.iter().position(&is_first).unwrap_or(lane.len()) as u64)
     }
 }
 
-struct MemoryConsumer {
+struct LogConsumer {
     log: MemoryLog,
     group: String,
-    member: Member,
-    /// The lane that is looked at first, so that a busy one does not keep the others waiting.
+    member: GroupMember,
+    /// The lane to try first, so that a busy lane does not starve the others.
     hand: usize,
 }
 
 #[async_trait]
-impl EventConsumer for MemoryConsumer {
+impl EventConsumer for LogConsumer {
     async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
         loop {
-            // It hears of what changes from here on, so nothing comes between looking and waiting.
+            // Register for notifications before reading, so that no change is missed in between.
             let shared = self.log.shared.clone();
             let changed = shared.changed.notified();
-            // Nothing awaits between taking and returning, so a dropped future has taken nothing.
+            // There is no await between taking and returning, so a dropped future has taken nothing.
             if let Some(records) = self.take() {
                 return Ok(records);
             }
@@ -191,12 +190,12 @@ impl EventConsumer for MemoryConsumer {
     }
 }
 
-impl MemoryConsumer {
-    /// The next events of the first lane of ours that has some.
+impl LogConsumer {
+    /// The next events of the first assigned lane with unread events.
     fn take(&mut self) -> Option<Vec<Record>> {
         let now = self.log.clock.now();
         let state = &mut *self.log.shared.lock();
-        for lane in Lane::all_from(self.hand) {
+        for lane in LogLane::all_from(self.hand) {
             let Some(from) = state.groups.get(&self.group)?.next(self.member, lane) else { continue };
             let batch: Vec<_> = state.records(lane, from).take(BATCH_LEN_MAX).collect();
             state.groups.get_mut(&self.group)?.advance(lane, from + batch.len() as u64);
@@ -210,7 +209,7 @@ impl MemoryConsumer {
     }
 }
 
-impl Drop for MemoryConsumer {
+impl Drop for LogConsumer {
     fn drop(&mut self) {
         if let Some(group) = self.log.shared.lock().groups.get_mut(&self.group) {
             group.leave(self.member);
@@ -219,7 +218,7 @@ impl Drop for MemoryConsumer {
     }
 }
 
-/// Whether an event is of a message that is gone from every read (G11).
+/// Whether the event is of an expired message, which no read returns (G11).
 fn has_expired(event: &Event, now: Timestamp) -> bool {
     matches!(&event.body, EventBody::MessagePersisted { message, .. } if message.is_expired(now))
 }
@@ -228,7 +227,7 @@ fn has_expired(event: &Event, now: Timestamp) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::{ChatId, ContentType, EventId, Message, MessageId, Sequence, UserId};
+    use domain::{Body, ChatId, ContentType, EventId, Message, MessageId, Sequence, UserId};
     use futures_util::FutureExt;
 
     use super::place::PARTS;
@@ -240,7 +239,7 @@ mod tests {
         MemoryLog::new(Arc::new(ManualClock::default()))
     }
 
-    /// Chats enough for every part to have some.
+    /// Enough chats for every partition to have some.
     fn chats() -> Vec<ChatId> {
         (0..40).map(|n| ChatId::from_bytes([n; 16])).collect()
     }
@@ -252,8 +251,7 @@ mod tests {
             sequence: Sequence(sequence),
             sender_id: UserId::from_bytes([9; 16]),
             client_message_id: uuid::Uuid::from_u128(sequence.into()).into(),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::default(),
             expires_at: None,
         };
@@ -266,7 +264,7 @@ mod tests {
         Arc::new(Event { event_id: EventId::from_bytes([1; 16]), event_time: Timestamp::default(), body })
     }
 
-    /// A message of this sequence in every chat.
+    /// Publishes a message with this sequence in every chat.
     async fn publish(log: &MemoryLog, sequence: u64) {
         let events: Vec<_> = chats().into_iter().map(|chat_id| message(chat_id, sequence)).collect();
         log.publish(&events).await.unwrap();
@@ -276,7 +274,7 @@ mod tests {
         log.consumer("group").await.unwrap()
     }
 
-    /// The chats and sequences of everything that is there for a consumer.
+    /// The chats and sequences of all events available to a consumer.
     fn read(consumer: &mut dyn EventConsumer) -> BTreeSet<(ChatId, u64)> {
         let mut seen = BTreeSet::new();
         while let Some(records) = consumer.next().now_or_never() {
@@ -318,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_dropped_consumer_has_not_committed_is_read_again_by_another() {
+    async fn uncommitted_events_of_a_dropped_consumer_are_read_by_another() {
         let log = log();
         let [mut one, mut other] = [consumer(&log).await, consumer(&log).await];
         publish(&log, 1).await;
@@ -333,7 +331,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_was_handed_over_is_not_committed_by_who_had_it() {
+    async fn a_reassigned_partition_is_not_committed_by_its_former_consumer() {
         let log = log();
         let mut earlier = consumer(&log).await;
         publish(&log, 1).await;
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_gets_a_part_is_woken() {
+    async fn a_consumer_that_gets_a_partition_is_woken() {
         let log = log();
         let [one, mut other] = [consumer(&log).await, consumer(&log).await];
         publish(&log, 1).await;
@@ -396,7 +394,7 @@ mod tests {
         let consumer = consumer(&log).await;
         let refused = log.seek("group", Start::Oldest).await.unwrap_err();
         let StoreError::Unavailable(reason) = refused else { panic!("{refused:?}") };
-        assert_eq!(reason.to_string(), "somebody consumes as group `group`");
+        assert_eq!(reason.to_string(), "group `group` has active consumers");
         drop(consumer);
         log.seek("group", Start::Oldest).await.unwrap();
     }

@@ -7,22 +7,21 @@ use ports::{Clock, MemberCache, StoreError};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// How long members are remembered, however often they are asked for: the bound on what a lost invalidation costs.
+/// Maximum age of an entry, even if it is read often. It bounds the effect of a lost invalidation.
 const LIFE: Duration = Duration::from_secs(300);
-/// Members remembered over all chats, at the most: 64 MB of ids. Beyond that the cache forgets chats that are asked for
-/// seldom.
+/// Maximum number of cached members over all chats: 64 MB of ids. Beyond that the cache evicts rarely used chats.
 const MEMBERS_MAX: u64 = 4_000_000;
-/// How many chats that is, about.
+/// Estimated number of chats in the cache.
 const CHATS_ESTIMATED: usize = 100_000;
 
 /// The member cache of one process.
 pub struct MemoryMemberCache {
     clock: Arc<dyn Clock>,
-    chats: Cache<ChatId, Remembered, MemberCount>,
+    chats: Cache<ChatId, CachedMembers, MemberCount>,
 }
 
 #[derive(Clone)]
-struct Remembered {
+struct CachedMembers {
     members: Arc<[UserId]>,
     expires_at: Timestamp,
 }
@@ -30,20 +29,20 @@ struct Remembered {
 #[derive(Clone)]
 struct MemberCount;
 
-impl Weighter<ChatId, Remembered> for MemberCount {
-    fn weight(&self, _: &ChatId, remembered: &Remembered) -> u64 {
-        // The entry itself weighs something too, even if a chat has no members.
+impl Weighter<ChatId, CachedMembers> for MemberCount {
+    fn weight(&self, _: &ChatId, remembered: &CachedMembers) -> u64 {
+        // An entry has a weight of its own, even for a chat without members.
         remembered.members.len() as u64 + 4
     }
 }
 
 impl MemoryMemberCache {
-    /// Nothing is remembered yet.
+    /// Starts empty.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, chats: Cache::with_weighter(CHATS_ESTIMATED, MEMBERS_MAX, MemberCount) }
     }
 
-    /// Forgets all chats, as a Redis that is flushed does.
+    /// Clears the cache, like a Redis that is flushed.
     pub fn wipe(&self) {
         self.chats.clear();
     }
@@ -57,7 +56,7 @@ impl MemberCache for MemoryMemberCache {
     }
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
-        self.chats.insert(chat_id, Remembered { members, expires_at: self.clock.now() + LIFE });
+        self.chats.insert(chat_id, CachedMembers { members, expires_at: self.clock.now() + LIFE });
         Ok(())
     }
 
@@ -73,7 +72,7 @@ mod tests {
     use crate::ManualClock;
 
     #[tokio::test]
-    async fn a_wiped_cache_remembers_what_it_is_filled_with_next() {
+    async fn a_wiped_cache_can_be_filled_again() {
         let cache = MemoryMemberCache::new(Arc::new(ManualClock::default()));
         let chats = [1, 2].map(|n| ChatId::from_bytes([n; 16]));
         let members = |n: u8| Arc::from([UserId::from_bytes([n; 16])]);

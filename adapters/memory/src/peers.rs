@@ -4,34 +4,34 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::Timestamp;
-use ports::{Clock, Peer, Peers, ProcessRole, StoreError};
+use ports::{Clock, PeerProcess, PeerRegistry, ProcessRole, StoreError};
 
-/// How long a process is known unless it is announced again.
+/// Lease time of a process after each announcement.
 const LIFE: Duration = Duration::from_secs(15);
 
-/// The processes of a fleet that is one process, or a test.
+/// The live processes of a fleet, for a single process or a test.
 pub struct MemoryPeers {
     clock: Arc<dyn Clock>,
-    /// Until when each process is known. Every announcement drops those that are past, so it holds no more than are
-    /// announced within one life.
-    known: RwLock<BTreeMap<(ProcessRole, Peer), Timestamp>>,
+    /// Expiry of each lease. Every announcement removes expired leases, so the map is bounded by the announcements of
+    /// one lease time.
+    known: RwLock<BTreeMap<(ProcessRole, PeerProcess), Timestamp>>,
 }
 
 impl MemoryPeers {
-    /// Nobody is known yet.
+    /// Starts without processes.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, known: RwLock::default() }
     }
 
-    /// Forgets everybody, as a Redis that is flushed does. They are known again with their next announcement.
+    /// Forgets all processes, like a Redis that is flushed. Each is known again after its next announcement.
     pub fn wipe(&self) {
         self.known.write().expect("no holder of the lock panics").clear();
     }
 }
 
 #[async_trait]
-impl Peers for MemoryPeers {
-    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+impl PeerRegistry for MemoryPeers {
+    async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut known = self.known.write().expect("no holder of the lock panics");
         known.retain(|_, expires_at| *expires_at > now);
@@ -39,7 +39,7 @@ impl Peers for MemoryPeers {
         Ok(())
     }
 
-    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+    async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         let mut known = self.known.write().expect("no holder of the lock panics");
         for role in roles {
             known.remove(&(*role, peer.clone()));
@@ -47,7 +47,7 @@ impl Peers for MemoryPeers {
         Ok(())
     }
 
-    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError> {
         let now = self.clock.now();
         let known = self.known.read().expect("no holder of the lock panics");
         let live = known.iter().filter(|((its_role, _), expires_at)| *its_role == role && **expires_at > now);
@@ -61,9 +61,9 @@ mod tests {
     use crate::ManualClock;
 
     #[tokio::test]
-    async fn who_is_announced_after_a_wipe_is_known_again() {
+    async fn a_process_announced_after_a_wipe_is_known_again() {
         let peers = MemoryPeers::new(Arc::new(ManualClock::default()));
-        let peer = Peer { id: "one".into(), address: "localhost:1".into() };
+        let peer = PeerProcess { id: "one".into(), address: "localhost:1".into() };
         peers.announce(&peer, &[ProcessRole::Ingest]).await.unwrap();
         peers.wipe();
         assert_eq!(peers.peers(ProcessRole::Ingest).await.unwrap(), []);

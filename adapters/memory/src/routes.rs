@@ -3,59 +3,63 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Standing, Timestamp, UserId};
-use ports::{Clock, GatewayId, Refreshed, Route, RouteWriter, Routes, StoreError, Swept, Transition, Transitions};
+use domain::{OnlineStatus, Timestamp, UserId};
+use ports::{
+    Clock, GatewayId, PresenceTransition, PresenceTransitions, RefreshedRoute, Route, RouteWriter, Routes, StoreError,
+    SweepResult,
+};
 
 use crate::due::Due;
 use crate::expiring::ExpiringMap;
 
-/// How long a route is kept unless it is written again, and that a user is gone is remembered.
+/// Lifetime of a route after each write, and of the offline state of a user.
 const LIFE: Duration = Duration::from_secs(300);
-/// Users with a route, at the most: many times what one process can hold connections of. Beyond that a new user's routes
-/// take the place of another's, which come back when they are refreshed.
+/// Maximum number of users with a route: many times the connections that one process can hold. Beyond that a new user
+/// replaces another one; a refresh restores the routes of the latter.
 const USERS_MAX: usize = 1_000_000;
-/// How many routes are written under one hold of the lock, so that a gateway that refreshes all of its connections does
-/// not stop the pushes meanwhile.
+/// Number of routes written per lock acquisition, so that a gateway that refreshes all connections does not block
+/// pushes.
 const WRITE_LEN: usize = 256;
 
-/// The routes of one process, and the comings and goings of its users.
+/// The routes of one process, and the presence changes of its users.
 pub struct MemoryRoutes {
     clock: Arc<dyn Clock>,
     expiry: Duration,
-    state: RwLock<State>,
+    state: RwLock<MemoryRouteState>,
 }
 
-struct State {
-    /// When each gateway has beaten last.
+struct MemoryRouteState {
+    /// The last heartbeat of each gateway.
     beats: BTreeMap<GatewayId, Timestamp>,
     users: ExpiringMap<UserId, OfUser>,
     due: Due,
 }
 
-/// What is known of a user: for as long as their longest-lived route, or the news that they are gone.
+/// State of a user. It lives as long as their longest-lived route or, without routes, as long as the offline state.
 #[derive(Default)]
 struct OfUser {
-    routes: Vec<Kept>,
-    /// Whether others were told that they are there; unknown at first.
+    routes: Vec<RouteEntry>,
+    /// The last announced presence; unknown at first.
     announced: Option<bool>,
-    /// When they were last seen: by a connection that was made, or until one has ended.
+    /// When the user was last seen: the start of a connection, or the end of one.
     last_seen: Timestamp,
 }
 
-struct Kept {
+struct RouteEntry {
     route: Route,
     expires_at: Timestamp,
 }
 
 impl MemoryRoutes {
-    /// No routes yet. A gateway is dead when it has not beaten for `expiry`.
+    /// Starts without routes. A gateway is dead without a heartbeat for `expiry`.
     pub fn new(clock: Arc<dyn Clock>, expiry: Duration) -> Self {
-        let state = State { beats: BTreeMap::new(), users: ExpiringMap::new(USERS_MAX), due: Due::default() };
+        let state =
+            MemoryRouteState { beats: BTreeMap::new(), users: ExpiringMap::new(USERS_MAX), due: Due::default() };
         Self { clock, expiry, state: RwLock::new(state) }
     }
 
-    /// Loses every route, every beat and everybody who is due, as a Redis that is flushed does (C6). Gateways hear of it with
-    /// their next beat.
+    /// Loses all routes, heartbeats and pending announcements, like a Redis that is flushed (C6). Gateways notice with
+    /// their next heartbeat.
     pub fn wipe(&self) {
         let mut state = self.write();
         state.beats.clear();
@@ -63,12 +67,12 @@ impl MemoryRoutes {
         state.due.wipe();
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        // Nothing that runs under the lock can leave the state half changed.
+    fn read(&self) -> RwLockReadGuard<'_, MemoryRouteState> {
+        // No code under the lock can leave the state inconsistent.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, MemoryRouteState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,18 +86,19 @@ impl OfUser {
         self.announced == Some(self.is_online())
     }
 
-    fn standing(&self) -> Standing {
-        if self.is_online() { Standing::Online } else { Standing::Offline { last_seen: self.last_seen } }
+    fn standing(&self) -> OnlineStatus {
+        if self.is_online() { OnlineStatus::Online } else { OnlineStatus::Offline { last_seen: self.last_seen } }
     }
 
-    /// When there is nothing left to know, as of now.
+    /// When the state of the user expires.
     fn expires_at(&self, now: Timestamp) -> Timestamp {
         self.routes.iter().map(|kept| kept.expires_at).max().unwrap_or(now + LIFE)
     }
 }
 
-impl State {
-    /// Changes what is known of a user, who is due if that is to be announced; one who is gone has `back_within` before.
+impl MemoryRouteState {
+    /// Changes the state of a user, and queues an announcement if their presence changed. Going offline is announced
+    /// after `back_within`.
     fn change<T>(
         &mut self,
         user_id: UserId,
@@ -116,20 +121,20 @@ impl State {
         changed
     }
 
-    fn keep(&mut self, route: &Route, now: Timestamp, is_new: bool) -> Refreshed {
+    fn keep(&mut self, route: &Route, now: Timestamp, is_new: bool) -> RefreshedRoute {
         self.change(route.user_id, now, Duration::ZERO, |of_user, is_known| {
             let others = of_user.routes.len();
             of_user.routes.retain(|kept| kept.route.connection_id != route.connection_id);
             let was_known = of_user.routes.len() < others;
-            of_user.routes.push(Kept { route: route.clone(), expires_at: now + LIFE });
+            of_user.routes.push(RouteEntry { route: route.clone(), expires_at: now + LIFE });
             if is_new || !was_known {
                 of_user.last_seen = of_user.last_seen.max(now);
             }
-            // Who was lost with everything that was known was announced before.
+            // The state of this user was lost in a wipe; their presence had been announced before.
             if !is_known && !is_new {
                 of_user.announced = Some(true);
             }
-            Refreshed { was_known, connections: of_user.routes.len() }
+            RefreshedRoute { was_known, connections: of_user.routes.len() }
         })
     }
 
@@ -154,9 +159,9 @@ impl State {
         self.beats.get(gateway).is_some_and(|beat| *beat + expiry > now)
     }
 
-    /// All routes of a gateway. It looks at every user: the one gateway of a process that serves alone dies with it, and
-    /// an index would cost every connection.
-    fn on_gateway(&self, gateway: &GatewayId, now: Timestamp) -> impl Iterator<Item = &Kept> {
+    /// All routes of a gateway. It scans every user: in a single-process service the only gateway dies with the
+    /// process, and an index would cost every connection.
+    fn on_gateway(&self, gateway: &GatewayId, now: Timestamp) -> impl Iterator<Item = &RouteEntry> {
         let kept = self.users.values(now).flat_map(|of_user| &of_user.routes);
         kept.filter(move |kept| kept.route.gateway == *gateway)
     }
@@ -171,7 +176,7 @@ impl Routes for MemoryRoutes {
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         let now = self.clock.now();
         let state = self.read();
-        // Few gateways and many users: which of them a route leads to is found by looking at each, and once whether it lives.
+        // There are few gateways and many users: find the gateway by linear search, and check its liveness once.
         let mut gateways: Vec<(&GatewayId, bool, Vec<UserId>)> = vec![];
         for user_id in user_ids {
             for route in state.routes(*user_id, now) {
@@ -182,7 +187,7 @@ impl Routes for MemoryRoutes {
                     gateways.len() - 1
                 });
                 let (_, is_live, on_gateway) = &mut gateways[place];
-                // A user with two connections on a gateway is named once: the gateway finds both.
+                // Name a user with two connections on a gateway once: the gateway finds both.
                 if *is_live && on_gateway.last() != Some(user_id) {
                     on_gateway.push(*user_id);
                 }
@@ -220,7 +225,7 @@ impl RouteWriter for MemoryRoutes {
         Ok(())
     }
 
-    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError> {
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<RefreshedRoute>, StoreError> {
         let now = self.clock.now();
         let mut refreshed = Vec::with_capacity(routes.len());
         for routes in routes.chunks(WRITE_LEN) {
@@ -241,8 +246,8 @@ impl RouteWriter for MemoryRoutes {
 }
 
 #[async_trait]
-impl Transitions for MemoryRoutes {
-    async fn claim(&self, limit: usize) -> Result<Vec<Transition>, StoreError> {
+impl PresenceTransitions for MemoryRoutes {
+    async fn claim(&self, limit: usize) -> Result<Vec<PresenceTransition>, StoreError> {
         let now = self.clock.now();
         let mut state = self.write();
         let mut claimed = vec![];
@@ -252,7 +257,7 @@ impl Transitions for MemoryRoutes {
             match state.users.get(&user_id, now) {
                 Some(of_user) => {
                     let is_news = !of_user.is_announced();
-                    claimed.push(Transition { user_id, standing: of_user.standing(), is_news, claim });
+                    claimed.push(PresenceTransition { user_id, standing: of_user.standing(), is_news, claim });
                 }
                 None => state.due.settle(user_id, claim, None),
             }
@@ -264,19 +269,19 @@ impl Transitions for MemoryRoutes {
         let now = self.clock.now();
         let state = self.read();
         let gone_since = |user_id| match state.users.get(user_id, now)?.standing() {
-            Standing::Online => None,
-            Standing::Offline { last_seen } => Some(last_seen),
+            OnlineStatus::Online => None,
+            OnlineStatus::Offline { last_seen } => Some(last_seen),
         };
         Ok(user_ids.iter().map(gone_since).collect())
     }
 
-    async fn settle(&self, announced: &[Transition]) -> Result<(), StoreError> {
+    async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError> {
         let now = self.clock.now();
         let mut state = self.write();
-        for Transition { user_id, standing, claim, .. } in announced {
+        for PresenceTransition { user_id, standing, claim, .. } in announced {
             let mut has_changed = false;
             if let Some(mut of_user) = state.users.remove(user_id, now) {
-                of_user.announced = Some(*standing == Standing::Online);
+                of_user.announced = Some(*standing == OnlineStatus::Online);
                 has_changed = !of_user.is_announced();
                 let expires_at = of_user.expires_at(now);
                 state.users.insert(*user_id, of_user, expires_at, now);
@@ -286,14 +291,15 @@ impl Transitions for MemoryRoutes {
         Ok(())
     }
 
-    async fn sweep(&self, limit: usize) -> Result<Swept, StoreError> {
+    async fn sweep(&self, limit: usize) -> Result<SweepResult, StoreError> {
         let now = self.clock.now();
         let mut state = self.write();
         let dead = state.beats.iter().filter(|(_, beat)| **beat + self.expiry <= now);
         let dead: Vec<_> = dead.map(|(gateway, beat)| (gateway.clone(), *beat)).collect();
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         for (gateway, beat) in dead {
-            // What was written behind the last beat is kept for as long as a beat holds: the next may be on its way.
+            // Keep routes written after the last heartbeat for one heartbeat expiry: the next heartbeat may be in
+            // flight.
             let since = (beat + self.expiry).max(now.minus(self.expiry));
             let written_before = state.on_gateway(&gateway, now).filter(|kept| kept.expires_at < since + LIFE);
             let routes: Vec<Route> =
@@ -318,7 +324,7 @@ mod tests {
     use crate::ManualClock;
 
     #[tokio::test]
-    async fn a_user_who_reconnects_for_ever_costs_no_more_than_their_live_routes() {
+    async fn repeated_reconnects_cost_no_more_than_the_live_routes() {
         let clock = Arc::new(ManualClock::default());
         let routes = MemoryRoutes::new(clock.clone(), Duration::from_secs(15));
         let user_id = UserId::from_bytes([1; 16]);
@@ -364,10 +370,10 @@ mod tests {
         for route in [&one, &other] {
             assert!(!routes.beat(&route.gateway).await.unwrap());
             let refreshed = routes.refresh(std::slice::from_ref(route)).await.unwrap();
-            assert_eq!(refreshed, [Refreshed { was_known: false, connections: 1 }]);
+            assert_eq!(refreshed, [RefreshedRoute { was_known: false, connections: 1 }]);
         }
         assert_eq!(before().await, all);
         routes.settle(&unsettled).await.unwrap();
-        assert_eq!(routes.claim(10).await.unwrap(), [], "nobody has gone, so nobody is announced");
+        assert_eq!(routes.claim(10).await.unwrap(), [], "no user went offline, so no announcement is due");
     }
 }

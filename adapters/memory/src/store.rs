@@ -3,10 +3,11 @@ use std::sync::{Arc, Mutex};
 
 use domain::{
     Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode,
-    PushDevice, Report, ReportId, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
+    PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
 use ports::{
-    CommitQueue, DeadLetter, DeadLetterId, Deletion, Head, Ids, ImportId, PhoneKey, Position, RequestKey, UserKey,
+    CommitQueue, DeadLetter, DeadLetterId, Head, Ids, ImportId, PendingDeletion, PhoneKey, Position, RequestKey,
+    UserKey,
 };
 use tokio::sync::Notify;
 
@@ -27,6 +28,7 @@ mod purge;
 mod push_devices;
 mod reports;
 mod requests;
+mod restrictions;
 mod rewind;
 mod sessions;
 mod spoil;
@@ -38,88 +40,89 @@ pub use outbox::MemoryOutbox;
 pub use rewind::Snapshot;
 pub use spoil::Damage;
 
-/// All durable ports, in memory. Clones are handles on the same store, of the same process.
+/// All durable ports, in memory. Clones are handles on the same store, for the same process.
 ///
-/// Its log is part of it, unless it was made to have one [beside](Self::beside_a_log) it: then its own stays empty, and
-/// what is committed waits in the [outbox](crate::MemoryOutbox).
+/// Its log is part of it, unless it was created with a [separate](Self::beside_a_log) log. Then its own log stays
+/// empty, and committed events wait in the [outbox](crate::MemoryOutbox).
 ///
-/// Nothing is swept by itself: it keeps idempotency keys, events, and expired messages, which no read returns, for as long
-/// as it lives, or until it is told to [purge](Self::purge_expired).
+/// It has no background purge. It keeps idempotency keys, events and expired messages, which no read returns, until
+/// [`purge_expired`](Self::purge_expired) is called.
 #[derive(Clone)]
 pub struct MemoryStore {
-    shared: Arc<Shared>,
-    /// What the process of this handle has committed.
+    shared: Arc<MemoryStoreInner>,
+    /// Commits of the process of this handle.
     pub(crate) commits: Arc<CommitQueue>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct MemoryStoreInner {
+    state: Mutex<MemoryStoreState>,
     /// Wakes the consumers of the log, in the order in which they began to wait.
     log_grew: Notify,
 }
 
 #[derive(Clone)]
-struct State {
+struct MemoryStoreState {
     ids: Arc<dyn Ids>,
     chats: BTreeMap<ChatId, ChatState>,
     direct_chats: BTreeMap<DirectPair, ChatId>,
     memberships: BTreeMap<UserId, BTreeSet<ChatId>>,
     places: BTreeMap<MessageId, (ChatId, Sequence)>,
     users: BTreeMap<UserId, User>,
-    /// Like the requests it is only ever asked by key, so the order of a hash is seen by nobody.
+    /// Only accessed by key, like the requests, so the order of the hash map is not observable.
     user_keys: HashMap<UserKey, UserId>,
     contacts: BTreeMap<UserId, BTreeSet<UserId>>,
     blocks: BTreeMap<UserId, BTreeSet<UserId>>,
     reports: BTreeMap<ReportId, Report>,
     sessions: BTreeMap<SessionId, Session>,
+    restrictions: BTreeMap<UserId, Restrictions>,
     codes: BTreeMap<PhoneKey, OneTimeCode>,
-    requests: HashMap<RequestKey, requests::Request>,
+    requests: HashMap<RequestKey, requests::IdempotencyEntry>,
     push_devices: BTreeMap<(UserId, DeviceId), PushDevice>,
-    notices: BTreeMap<notices::Key, notices::NoticeState>,
+    notices: BTreeMap<notices::NoticeTarget, notices::MemoryNotice>,
     dead_letters: BTreeMap<DeadLetterId, DeadLetter>,
-    deletions: BTreeMap<UserId, Deletion>,
-    /// What waits for a log that is beside the store; `None` where it is part of it.
-    outbox: Option<outbox::Waiting>,
+    deletions: BTreeMap<UserId, PendingDeletion>,
+    /// Events pending for a separate log; `None` if the log is part of the store.
+    outbox: Option<outbox::PendingEvents>,
     log: BTreeMap<Position, Arc<Event>>,
-    /// Behind the last event that was ever logged.
+    /// The end of the log: one past the last event ever logged.
     log_end: Position,
-    /// Where each group of consumers goes on.
+    /// The next position of each consumer group.
     consumed: BTreeMap<String, Position>,
-    /// The import that was begun and is not finished.
+    /// The unfinished import, if any.
     import: Option<ImportId>,
 }
 
-/// A chat and everything that is in it.
+/// A chat with its contents.
 #[derive(Clone)]
 struct ChatState {
     chat: Chat,
     members: BTreeMap<UserId, Member>,
     watermarks: BTreeMap<UserId, Watermarks>,
-    /// Always there, unless somebody broke the store.
+    /// Always present, unless a test damaged the store.
     head: Option<Head>,
     messages: BTreeMap<Sequence, Message>,
     sends: BTreeMap<(UserId, ClientMessageId), messages::CommittedSend>,
 }
 
 impl MemoryStore {
-    /// A store with nothing in it, whose events get their ids from `ids`.
+    /// An empty store; its events get their ids from `ids`.
     pub fn new(ids: Arc<dyn Ids>) -> Self {
         Self::with_outbox(ids, None)
     }
 
-    /// The same without a log of its own: the store of a fleet.
+    /// An empty store with a separate log: the store of a fleet.
     pub fn beside_a_log(ids: Arc<dyn Ids>) -> Self {
-        Self::with_outbox(ids, Some(outbox::Waiting::default()))
+        Self::with_outbox(ids, Some(outbox::PendingEvents::default()))
     }
 
-    /// A handle for another process: what is committed through it, and through clones of it, is told to the
-    /// [outbox](crate::MemoryOutbox) of that process and to no other.
+    /// A handle for another process. Only the [outbox](crate::MemoryOutbox) of that process receives the commits made
+    /// through it and its clones.
     pub fn process(&self) -> Self {
         Self { shared: self.shared.clone(), commits: Arc::default() }
     }
 
-    fn with_outbox(ids: Arc<dyn Ids>, outbox: Option<outbox::Waiting>) -> Self {
-        let state = State {
+    fn with_outbox(ids: Arc<dyn Ids>, outbox: Option<outbox::PendingEvents>) -> Self {
+        let state = MemoryStoreState {
             ids,
             chats: BTreeMap::new(),
             direct_chats: BTreeMap::new(),
@@ -131,6 +134,7 @@ impl MemoryStore {
             blocks: BTreeMap::new(),
             reports: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            restrictions: BTreeMap::new(),
             codes: BTreeMap::new(),
             requests: HashMap::new(),
             push_devices: BTreeMap::new(),
@@ -143,11 +147,11 @@ impl MemoryStore {
             consumed: BTreeMap::new(),
             import: None,
         };
-        let shared = Shared { state: Mutex::new(state), log_grew: Notify::new() };
+        let shared = MemoryStoreInner { state: Mutex::new(state), log_grew: Notify::new() };
         Self { shared: Arc::new(shared), commits: Arc::default() }
     }
 
-    /// Loses the head row of a chat, as a disk or an operator might, to show what follows (ADR-004, scenario 7).
+    /// Deletes the head row of a chat, as a disk or an operator might, to test the consequences (ADR-004, scenario 7).
     pub fn drop_head(&self, chat_id: ChatId) {
         self.transaction(|state| {
             if let Some(chat) = state.chats.get_mut(&chat_id) {
@@ -156,14 +160,15 @@ impl MemoryStore {
         });
     }
 
-    /// Does `work` as if nobody else were there, then wakes whoever waits for what it has left: the consumers of the log, or
-    /// the relay of this process.
-    fn transaction<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    /// Runs `work` under the lock, then wakes the waiters for its events: the consumers of the log, or the relay of
+    /// this process.
+    fn transaction<T>(&self, work: impl FnOnce(&mut MemoryStoreState) -> T) -> T {
+        // Not `ports::lock`: after a panic half-way through a transaction, the state could break an invariant.
         let mut state = self.shared.state.lock().expect("no transaction panics half-way");
         let log_end = state.log_end;
         let result = work(&mut state);
         let log_grew = state.log_end != log_end;
-        let commits = state.outbox.as_mut().map(outbox::Waiting::take_commits).unwrap_or_default();
+        let commits = state.outbox.as_mut().map(outbox::PendingEvents::take_commits).unwrap_or_default();
         drop(state);
         if log_grew {
             self.shared.log_grew.notify_waiters();
@@ -173,7 +178,7 @@ impl MemoryStore {
     }
 }
 
-impl State {
+impl MemoryStoreState {
     fn record(&mut self, event_time: Timestamp, body: EventBody) {
         let event_id = self.ids.ulid().into();
         self.record_event(Event { event_id, event_time, body });
@@ -191,7 +196,7 @@ impl State {
 }
 
 impl ChatState {
-    /// The sequence of the last message. Where the head row is lost, readers and watermarks go by the messages.
+    /// The head sequence. If the head row is lost, readers and watermarks use the last message.
     fn head_sequence(&self) -> Sequence {
         let last = || self.messages.last_key_value().map(|(sequence, _)| *sequence);
         self.head.as_ref().map(|head| head.sequence).or_else(last).unwrap_or_default()

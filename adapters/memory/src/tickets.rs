@@ -2,12 +2,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use domain::Timestamp;
-use ports::{Clock, StoreError, Ticket, TicketStore};
+use ports::{Clock, StoreError, Ticket, TicketStore, lock};
 
 use crate::expiring::ExpiringMap;
 
-/// Tickets waiting to be used, at the most; 30 s of them at over 3,000 in each second. When so many wait, a new one takes
-/// the place of an older one, whose client asks for another.
+/// Maximum number of unused tickets: 30 s at more than 3,000 per second. Beyond that a new ticket replaces an older
+/// one, and the client of the older one has to request another.
 const TICKETS_MAX: usize = 100_000;
 
 /// The WebSocket tickets of one process.
@@ -17,14 +17,14 @@ pub struct MemoryTickets {
 }
 
 impl MemoryTickets {
-    /// No tickets yet.
+    /// Starts without tickets.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, tickets: Mutex::new(ExpiringMap::new(TICKETS_MAX)) }
     }
 
-    /// Loses every ticket, as a Redis that is flushed does. Whoever comes with one asks for another.
+    /// Loses every ticket, like a Redis that is flushed. Their clients have to request new ones.
     pub fn wipe(&self) {
-        *self.tickets.lock().expect("no holder of the lock panics") = ExpiringMap::new(TICKETS_MAX);
+        *lock(&self.tickets) = ExpiringMap::new(TICKETS_MAX);
     }
 }
 
@@ -32,12 +32,12 @@ impl MemoryTickets {
 impl TicketStore for MemoryTickets {
     async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
         let (expires_at, now) = (ticket.expires_at, self.clock.now());
-        self.tickets.lock().expect("no holder of the lock panics").insert(digest, ticket, expires_at, now);
+        lock(&self.tickets).insert(digest, ticket, expires_at, now);
         Ok(())
     }
 
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
-        Ok(self.tickets.lock().expect("no holder of the lock panics").remove(&digest, now))
+        Ok(lock(&self.tickets).remove(&digest, now))
     }
 }
 

@@ -1,10 +1,10 @@
-//! For tests of who is woken, and in which order.
+//! Records wake-ups, to test their order.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Who was woken, in order.
+/// Names of the woken tasks, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Woken(Arc<Mutex<Vec<usize>>>);
 
@@ -25,7 +25,7 @@ impl Wake for Sleeper {
     }
 }
 
-/// Polls a future for a sleeper of this name.
+/// Polls a future as the task with this name.
 pub(crate) fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>, woken: &Woken, name: usize) -> Poll<F::Output> {
     let waker = Waker::from(Arc::new(Sleeper { name, woken: woken.clone() }));
     future.as_mut().poll(&mut Context::from_waker(&waker))

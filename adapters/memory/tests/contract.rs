@@ -1,107 +1,93 @@
-//! The memory adapter keeps every promise of the ports.
+//! Runs the contract suites of the ports against the memory adapter.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use contract::transfer::TransferStore;
+use contract::{ContractStores, FaultInjection, RecipientPorts, Routing, StoresWithOutbox, Timed};
 use domain::{ChatId, Event, EventBody, Sequence, Timestamp};
-use ports::contract::transfer::Movable;
-use ports::contract::{Routing, Sabotage, Stores, Timed, WithOutbox};
-use ports::{Clock, EventLog, EventProducer, MemberCache, Outbox, Peers, RateLimiter, SystemClock};
+use ports::{Clock, EventProducer, MemberCache, Outbox, PeerRegistry, RateLimiter, Stores, SystemClock};
 use tidings_memory::{
-    ManualClock, MemoryLimits, MemoryLog, MemoryMemberCache, MemoryOutbox, MemoryPeers, MemoryRoutes, MemoryStore,
-    MemoryTickets, SequentialIds,
+    ManualClock, MemoryLimits, MemoryLog, MemoryMemberCache, MemoryOutbox, MemoryPeers, MemoryRecipients, MemoryRoutes,
+    MemoryStore, MemoryTickets, SequentialIds,
 };
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-ports::contract_tests!(durable: stores());
-ports::contract_tests!(tickets: Arc::new(MemoryTickets::new(Arc::new(SystemClock))));
-ports::contract_tests!(limits: timed(|clock| Arc::new(MemoryLimits::new(clock)) as Arc<dyn RateLimiter>));
-ports::contract_tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
-ports::contract_tests!(transitions: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
-ports::contract_tests!(member_cache: timed(|clock| Arc::new(MemoryMemberCache::new(clock)) as Arc<dyn MemberCache>));
-ports::contract_tests!(outbox: with_outbox());
-ports::contract_tests!(transfer: [movable(), movable()]);
-ports::contract_tests!(peers: timed(|clock| Arc::new(MemoryPeers::new(clock)) as Arc<dyn Peers>));
+contract::tests!(durable_with_log: stores());
+contract::tests!(tickets: Arc::new(MemoryTickets::new(Arc::new(SystemClock))));
+contract::tests!(limits: timed(|clock| Arc::new(MemoryLimits::new(clock)) as Arc<dyn RateLimiter>));
+contract::tests!(routes: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
+contract::tests!(transitions: timed(|clock| Arc::new(MemoryRoutes::new(clock, EXPIRY)) as Arc<dyn Routing>));
+contract::tests!(member_cache: timed(|clock| Arc::new(MemoryMemberCache::new(clock)) as Arc<dyn MemberCache>));
+contract::tests!(recipients: timed(|clock| Arc::new(recipients(clock))));
+contract::tests!(outbox: with_outbox());
+contract::tests!(transfer: [movable(), movable()]);
+contract::tests!(peers: timed(|clock| Arc::new(MemoryPeers::new(clock)) as Arc<dyn PeerRegistry>));
 
-/// The log that is beside the store keeps the promises of the one that is part of it.
+/// A separate log satisfies the same contract as the log inside the store.
 mod beside {
     use super::*;
 
-    ports::contract_tests!(log: relayed());
+    contract::tests!(log: relayed());
 }
 
-/// How long a gateway lives after its last beat.
+/// Heartbeat expiry of a gateway.
 const EXPIRY: Duration = Duration::from_secs(15);
 
-fn stores() -> Stores {
+fn stores() -> ContractStores {
     let store = Arc::new(MemoryStore::new(Arc::new(SequentialIds::default())));
-    stores_of(store.clone(), store.clone(), Arc::new(Saboteur(store)))
+    stores_of(&store)
 }
 
-/// A store of a fleet, and the outbox of its one process.
-fn with_outbox() -> WithOutbox {
+/// The lookup of one process, for both.
+fn recipients(clock: Arc<dyn Clock>) -> RecipientPorts {
+    let routes = Arc::new(MemoryRoutes::new(clock.clone(), EXPIRY));
+    let cache = Arc::new(MemoryMemberCache::new(clock));
+    let lookup = Arc::new(MemoryRecipients::new(routes.clone(), cache.clone()));
+    RecipientPorts { lookups: [lookup.clone(), lookup], routes, cache }
+}
+
+/// The store of a fleet, and the outbox of its only process.
+fn with_outbox() -> StoresWithOutbox {
     let store = Arc::new(MemoryStore::beside_a_log(Arc::new(SequentialIds::default())));
     let outbox = Arc::new(MemoryOutbox::new((*store).clone(), Arc::new(SystemClock)));
-    WithOutbox { stores: stores_of(store.clone(), store.clone(), Arc::new(Saboteur(store))), outbox }
+    StoresWithOutbox { stores: stores_of(&store), outbox }
 }
 
-/// A store of a fleet: what it holds moves as that of one machine does, and it has an outbox besides.
-fn movable() -> Movable {
+/// The store of a fleet for the transfer contract, with an outbox.
+fn movable() -> TransferStore {
     let store = Arc::new(MemoryStore::beside_a_log(Arc::new(SequentialIds::default())));
     let outbox = Arc::new(MemoryOutbox::new((*store).clone(), Arc::new(SystemClock)));
-    let stores = stores_of(store.clone(), store.clone(), Arc::new(Saboteur(store.clone())));
-    Movable { stores, source: store.clone(), target: store, outbox: Some(outbox) }
+    TransferStore { stores: stores_of(&store), source: store.clone(), target: store, outbox: Some(outbox) }
 }
 
-/// A store of a fleet, the log beside it, and a relay that is at work between them.
-fn relayed() -> Stores {
-    let WithOutbox { stores, outbox } = with_outbox();
+/// The store of a fleet, a separate log, and a running relay between them.
+fn relayed() -> ContractStores {
+    let StoresWithOutbox { stores, outbox } = with_outbox();
     let log = MemoryLog::new(Arc::new(SystemClock));
-    let relay = Arc::new(Relay { outbox, log: log.clone(), turn: Mutex::default() });
+    let relay = Arc::new(TestRelay { outbox, log: log.clone(), turn: Mutex::default() });
     let mut running = JoinSet::new();
     running.spawn(relay.clone().run());
     let sabotage = Arc::new(RelayedSaboteur { saboteur: stores.sabotage, relay, _running: running });
-    Stores { log: Arc::new(log), sabotage, ..stores }
+    ContractStores { log: Arc::new(log), sabotage, ..stores }
 }
 
-fn stores_of(store: Arc<MemoryStore>, log: Arc<dyn EventLog>, sabotage: Arc<dyn Sabotage>) -> Stores {
-    Stores {
-        message_writer: store.clone(),
-        message_reader: store.clone(),
-        chat_writer: store.clone(),
-        chat_reader: store.clone(),
-        user_writer: store.clone(),
-        user_reader: store.clone(),
-        contacts: store.clone(),
-        blocks: store.clone(),
-        reports: store.clone(),
-        last_seen: store.clone(),
-        sessions: store.clone(),
-        codes: store.clone(),
-        watermarks: store.clone(),
-        log,
-        requests: store.clone(),
-        push_devices: store.clone(),
-        notices: store.clone(),
-        dead_letters: store.clone(),
-        accounts: store.clone(),
-        expirer: store,
-        sabotage,
-    }
+fn stores_of(store: &Arc<MemoryStore>) -> ContractStores {
+    ContractStores { stores: Stores::on(store), log: store.clone(), sabotage: Arc::new(MemorySaboteur(store.clone())) }
 }
 
-/// A port on a clock that the contract moves.
+/// A port with a clock that the contract advances.
 fn timed<P: ?Sized>(port: impl FnOnce(Arc<dyn Clock>) -> Arc<P>) -> Timed<P> {
     let clock = Arc::new(ManualClock::at(SystemClock.now()));
     Timed { port: port(clock.clone()), pass: Box::new(move |duration| clock.advance(duration)) }
 }
 
-struct Saboteur(Arc<MemoryStore>);
+struct MemorySaboteur(Arc<MemoryStore>);
 
 #[async_trait]
-impl Sabotage for Saboteur {
+impl FaultInjection for MemorySaboteur {
     async fn drop_head(&self, chat_id: ChatId) {
         self.0.drop_head(chat_id);
     }
@@ -111,18 +97,18 @@ impl Sabotage for Saboteur {
     }
 }
 
-/// What failed if memory does.
+/// Memory ports cannot fail.
 const WORKS: &str = "memory does not fail";
 
-/// Publishes what waits, the shortest way there is.
-struct Relay {
+/// A minimal relay: publishes all pending events.
+struct TestRelay {
     outbox: Arc<dyn Outbox>,
     log: MemoryLog,
-    /// One at a time, so that nothing is in the log twice.
+    /// One run at a time, so that no event is published twice.
     turn: Mutex<()>,
 }
 
-impl Relay {
+impl TestRelay {
     async fn run(self: Arc<Self>) {
         loop {
             self.outbox.committed().await;
@@ -155,13 +141,13 @@ fn sequence(event: &Event) -> Sequence {
 }
 
 struct RelayedSaboteur {
-    saboteur: Arc<dyn Sabotage>,
-    relay: Arc<Relay>,
+    saboteur: Arc<dyn FaultInjection>,
+    relay: Arc<TestRelay>,
     _running: JoinSet<()>,
 }
 
 #[async_trait]
-impl Sabotage for RelayedSaboteur {
+impl FaultInjection for RelayedSaboteur {
     async fn drop_head(&self, chat_id: ChatId) {
         self.saboteur.drop_head(chat_id).await;
     }

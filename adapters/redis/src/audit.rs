@@ -2,13 +2,13 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::ConnectionId;
-use ports::{AuditPage, AuditRoutes, Audited, Bookmark, End, GatewayId, RouteRows, Routes, StoreError};
+use ports::{AuditPage, AuditRoutes, AuditedRow, End, GatewayId, PageBookmark, RouteRows, Routes, StoreError};
 
-use crate::call::Call;
+use crate::call::SlotCommand;
 use crate::keys;
 use crate::routes::{RedisRoutes, parse};
 
-/// What Redis says of a key that has no expiry. One that is not there is -2.
+/// The `PTTL` of a key without expiry. A missing key has -2.
 const FOR_EVER: i64 = -1;
 
 #[async_trait]
@@ -20,16 +20,16 @@ impl AuditRoutes for RedisRoutes {
     async fn routes(
         &self,
         gateway: &GatewayId,
-        after: Option<&Bookmark>,
+        after: Option<&PageBookmark>,
         count: usize,
     ) -> Result<AuditPage<RouteRows>, StoreError> {
         let inventory = keys::server_connections(gateway);
-        let cursor = after.map_or("0", |Bookmark(cursor)| cursor);
-        let scan = Call::new("ZSCAN", &inventory).arg(cursor).arg("COUNT").arg(count);
+        let cursor = after.map_or("0", |PageBookmark(cursor)| cursor);
+        let scan = SlotCommand::new("ZSCAN", &inventory).arg(cursor).arg("COUNT").arg(count);
         let (next, members): (String, Vec<(String, f64)>) = self.redis.run_one(scan).await?;
         let now = self.redis.now().as_millis() as f64;
         let live = members.into_iter().filter(|(_, expires_at)| *expires_at > now);
-        // A set may be shown some members twice.
+        // `ZSCAN` may return a member twice.
         let members: BTreeSet<String> = live.map(|(member, _)| member).collect();
         let mut rows = vec![];
         for member in members {
@@ -40,14 +40,20 @@ impl AuditRoutes for RedisRoutes {
                 },
                 Err(error) => Err(error.to_string()),
             };
-            rows.push(Audited { table: "server_connections", bytes: member.len(), key: member, end: End::Timed, row });
+            rows.push(AuditedRow {
+                table: "server_connections",
+                bytes: member.len(),
+                key: member,
+                end: End::Timed,
+                row,
+            });
         }
-        Ok(AuditPage { rows, next: (next != "0").then_some(Bookmark(next)) })
+        Ok(AuditPage { rows, next: (next != "0").then_some(PageBookmark(next)) })
     }
 }
 
 impl RedisRoutes {
-    /// What else is known of a connection that the inventory of a gateway names.
+    /// Reads the other keys of a connection in a gateway's inventory.
     async fn of_connection(&self, connection_id: ConnectionId, gateway: &GatewayId) -> Result<RouteRows, StoreError> {
         let route = self.details(vec![connection_id]).await?.pop();
         let mut keys = vec![keys::server_connections(gateway), keys::connection(connection_id)];
@@ -55,7 +61,7 @@ impl RedisRoutes {
         if let Some(route) = &route {
             let now = self.redis.now();
             let (connections, servers) = (keys::user_connections(route.user_id), keys::user_servers(route.user_id));
-            let sets = [Call::live(&connections, now), Call::live(&servers, now)];
+            let sets = [SlotCommand::live(&connections, now), SlotCommand::live(&servers, now)];
             let sets: Vec<Vec<String>> = self.redis.run(&sets).await?;
             if let [members, gateways] = &sets[..] {
                 let named = members.iter().filter_map(|member| parse(member).ok());
@@ -65,7 +71,7 @@ impl RedisRoutes {
             keys.extend([connections, servers, keys::user_presence(route.user_id)]);
         }
         let lives: Vec<i64> =
-            self.redis.run(&keys.iter().map(|key| Call::new("PTTL", key)).collect::<Vec<_>>()).await?;
+            self.redis.run(&keys.iter().map(|key| SlotCommand::new("PTTL", key)).collect::<Vec<_>>()).await?;
         let without_expiry = keys.into_iter().zip(lives).filter(|(_, life)| *life == FOR_EVER);
         let without_expiry = without_expiry.map(|(key, _)| key).collect();
         Ok(RouteRows { connection_id, gateway: gateway.clone(), route, of_user, user_has_gateway, without_expiry })

@@ -4,15 +4,15 @@ use domain::Timestamp;
 use redis::cluster_routing::Slot;
 use redis::{Arg, Cmd, ToRedisArgs};
 
-/// A script that Redis runs in one step. All keys of a call are in one slot.
-pub(crate) struct Script {
+/// A Lua script, which Redis runs atomically. All keys of a call are in one slot.
+pub(crate) struct LuaScript {
     text: &'static str,
     hash: String,
 }
 
 macro_rules! script {
     ($name:ident, $file:literal) => {
-        pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!($file)));
+        pub(crate) static $name: LazyLock<LuaScript> = LazyLock::new(|| LuaScript::new(include_str!($file)));
     };
 }
 
@@ -32,28 +32,35 @@ script!(ANNOUNCED, "scripts/announced.lua");
 script!(FILL_MEMBERS, "scripts/fill_members.lua");
 script!(TAKE, "scripts/take.lua");
 
-impl Script {
+impl LuaScript {
     fn new(text: &'static str) -> Self {
         Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    /// A call with these keys, all of one slot; arguments are added to it.
-    pub(crate) fn call<const N: usize>(&self, keys: [&str; N]) -> Call {
+    /// A call with these keys, all of one slot; the caller adds arguments.
+    pub(crate) fn call<const N: usize>(&self, keys: [&str; N]) -> SlotCommand {
         const { assert!(N > 0) };
+        self.call_on(keys[0], &keys)
+    }
+
+    /// A call with any number of keys, all in the slot of one of them; the caller adds arguments.
+    pub(crate) fn call_on(&self, in_slot: &str, keys: &[impl AsRef<str> + ToRedisArgs]) -> SlotCommand {
+        let slot = Slot::for_key(in_slot);
+        debug_assert!(keys.iter().all(|key| Slot::for_key(key.as_ref()) == slot), "keys of two slots");
         let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.hash).arg(N).arg(&keys);
-        Call { command, script: Some(self.text), slot: Slot::for_key(keys[0]) }
+        command.arg(&self.hash).arg(keys.len()).arg(keys);
+        SlotCommand { command, script: Some(self.text), slot }
     }
 }
 
 /// One command on keys of one slot.
-pub(crate) struct Call {
+pub(crate) struct SlotCommand {
     command: Cmd,
     script: Option<&'static str>,
     slot: Slot,
 }
 
-impl Call {
+impl SlotCommand {
     /// A command on a key, or on a channel, which has a slot like a key.
     pub(crate) fn new(name: &str, key: &str) -> Self {
         let mut command = redis::cmd(name);
@@ -61,12 +68,12 @@ impl Call {
         Self { command, script: None, slot: Slot::for_key(key) }
     }
 
-    /// Asks for the members of a sorted set that have not expired.
+    /// Reads the members of a sorted set that have not expired.
     pub(crate) fn live(key: &str, now: Timestamp) -> Self {
         Self::new("ZRANGEBYSCORE", key).arg(format!("({}", now.as_millis())).arg("+inf")
     }
 
-    /// A question to the node that has a slot.
+    /// A command for the node that serves a slot.
     pub(crate) fn to_node(name: &str, slot: Slot) -> Self {
         Self { command: redis::cmd(name), script: None, slot }
     }
@@ -84,7 +91,7 @@ impl Call {
         self.command.clone()
     }
 
-    /// The same with the script's text in the place of its hash, for a Redis that does not know it yet.
+    /// The same command with the script's text instead of its hash, for a Redis without the cached script.
     pub(crate) fn command_with_text(&self) -> Cmd {
         let Some(text) = self.script else { return self.command.clone() };
         let mut command = redis::cmd("EVAL");

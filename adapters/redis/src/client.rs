@@ -2,25 +2,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Timestamp;
-use ports::{BoxError, Clock, Health, HealthCell, StoreError};
+use ports::{BoxError, Clock, EngineHealth, HealthCell, StoreError};
 use redis::{FromRedisValue, RedisError, RedisResult, Value};
 use tokio::sync::Semaphore;
 use tokio::time;
 
-use crate::call::Call;
+use crate::call::SlotCommand;
 use crate::config::{Config, Url};
-use crate::link::Link;
+use crate::link::NodeConnections;
 
-/// A Redis or a Redis Cluster, and the state of the way to it.
+/// A client of a Redis or a Redis Cluster, with its health.
 ///
-/// Connecting happens with the first command, and again by itself whenever a connection is lost. A command takes no
-/// longer than its timeout, and fails at once when the one Redis refuses: whoever calls decides what to do without it.
-/// All commands of ours may be repeated, so one whose connection dies under it is tried again. Clones share everything.
+/// The first command opens a connection, and the client reconnects automatically. A command takes at most its timeout,
+/// and fails at once when a single Redis refuses the connection: callers decide how to continue without Redis. All
+/// commands are idempotent, so a command is retried if its connection breaks. Clones share the same connections.
 #[derive(Clone)]
-pub struct Redis(Arc<Shared>);
+pub struct Redis(Arc<RedisClientState>);
 
-struct Shared {
-    link: Link,
+struct RedisClientState {
+    link: NodeConnections,
     clock: Arc<dyn Clock>,
     permits: Semaphore,
     health: HealthCell,
@@ -28,48 +28,48 @@ struct Shared {
 
 /// Why Redis cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// A setting does not make sense.
+pub enum RedisOpenError {
+    /// A setting is invalid.
     #[error("the redis settings cannot be used")]
     Settings(#[source] RedisError),
-    /// There is nothing to connect to.
+    /// The list of URLs is empty.
     #[error("no redis url is given")]
     NoUrl,
-    /// There is a certificate authority and a URL without TLS.
+    /// A CA certificate is given for a URL without TLS.
     #[error("a certificate authority is given and `{}` is without tls; write rediss://", .0.as_str())]
     PlainUrl(Url),
 }
 
-/// What a command met, other than an error of Redis.
+/// Why a command has no answer, apart from errors of Redis.
 #[derive(Debug, thiserror::Error)]
 enum Unanswered {
     #[error("redis did not answer within {0:?}")]
     TooLate(Duration),
-    #[error("{0} commands wait for redis already")]
+    #[error("{0} redis commands are already pending")]
     TooMany(usize),
 }
 
 impl Redis {
-    /// Prepares everything and connects to nothing yet. Needs a Tokio runtime to be there.
-    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+    /// Creates the client without connecting. Must run within a Tokio runtime.
+    pub fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, RedisOpenError> {
         let permits = Semaphore::new(config.commands_max);
-        let link = Link::new(config)?;
-        Ok(Self(Arc::new(Shared { link, clock, permits, health: HealthCell::new() })))
+        let link = NodeConnections::new(config)?;
+        Ok(Self(Arc::new(RedisClientState { link, clock, permits, health: HealthCell::new() })))
     }
 
-    /// Asks Redis whether it is there: each master, if it is a cluster.
+    /// Pings Redis, or each master of a cluster.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.answer(self.0.link.run_at_each("PING")).await.map(drop)
     }
 
-    /// What each master says of itself. Health does not hang on it: a user may not be allowed to ask.
+    /// The `INFO` text of each master. It does not affect health, since the ACL user may lack the permission.
     pub(crate) async fn infos(&self) -> Result<Vec<String>, BoxError> {
         let values = self.within_bounds(self.0.link.run_at_each("INFO")).await?;
         Ok(values.into_iter().map(String::from_redis_value).collect::<Result<_, _>>()?)
     }
 
-    /// What the last command has met.
-    pub fn health(&self) -> Health {
+    /// Health according to the last command.
+    pub fn health(&self) -> EngineHealth {
         self.0.health.get()
     }
 
@@ -82,20 +82,20 @@ impl Redis {
     }
 
     /// Runs one command.
-    pub(crate) async fn run_one<T: FromRedisValue>(&self, call: Call) -> Result<T, StoreError> {
+    pub(crate) async fn run_one<T: FromRedisValue>(&self, call: SlotCommand) -> Result<T, StoreError> {
         let mut values = self.run(&[call]).await?;
         // Redis gives one answer to one command.
         values.pop().ok_or_else(|| StoreError::unavailable("redis gave no answer"))
     }
 
-    /// Runs commands in one round trip to each node that is concerned, and returns their answers in the same order. They
-    /// are not a transaction; those on one slot run in order.
-    pub(crate) async fn run<T: FromRedisValue>(&self, calls: &[Call]) -> Result<Vec<T>, StoreError> {
+    /// Runs commands in one round trip per node, and returns their answers in the same order. They are not a
+    /// transaction; commands on one slot run in order.
+    pub(crate) async fn run<T: FromRedisValue>(&self, calls: &[SlotCommand]) -> Result<Vec<T>, StoreError> {
         let values = self.answer(self.0.link.run(calls)).await?;
         values.into_iter().map(|value| T::from_redis_value(value).map_err(StoreError::unavailable)).collect()
     }
 
-    /// Waits for answers as long as it may, and notes what came of it.
+    /// Waits for answers within the limits, and records the health.
     async fn answer(&self, work: impl Future<Output = RedisResult<Vec<Value>>>) -> Result<Vec<Value>, StoreError> {
         let outcome = self.within_bounds(work).await;
         match &outcome {
@@ -113,7 +113,7 @@ impl Redis {
         match time::timeout(command_timeout, work).await {
             Ok(outcome) => Ok(outcome?),
             Err(_) => {
-                // Another node may have taken the place of one that is silent.
+                // Another node may have replaced the silent one.
                 self.0.link.forget_slots();
                 Err(Unanswered::TooLate(command_timeout).into())
             }

@@ -1,33 +1,32 @@
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::Secret;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisError};
 
-/// Where Redis is, who we are there, and how long it may take.
+/// Connection to Redis, credentials, and limits.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// One Redis, or a cluster.
     pub nodes: Nodes,
-    /// The ACL user; without one it is Redis' `default`.
+    /// The ACL user; Redis' `default` user if absent.
     pub username: Option<String>,
     /// Its password.
-    pub password: Option<Password>,
-    /// The authorities that may vouch for a `rediss://` node, in PEM. Without any, those that the machine trusts.
+    pub password: Option<Secret>,
+    /// CA certificates for `rediss://` nodes, in PEM. The system's trust store if absent.
     pub ca_pem: Option<Vec<u8>>,
-    /// How long connecting to a node may take.
+    /// Timeout of connecting to a node.
     pub connect_timeout: Duration,
-    /// How long a command may take, with everything that belongs to it: connecting, following a redirection, trying
-    /// again.
+    /// Timeout of a command, including connecting, redirections and retries.
     pub command_timeout: Duration,
-    /// Commands under way at once, at the most. Beyond that they are refused and do not wait, so that a Redis that is
-    /// away costs no memory.
+    /// Limit of concurrent commands. Further commands are refused instead of queued, so that an unavailable Redis costs
+    /// no memory.
     pub commands_max: usize,
 }
 
 impl Config {
-    /// The usual bounds for the given nodes, without a password.
+    /// Default limits for the given nodes, without a password.
     pub fn new(nodes: Nodes) -> Self {
         Self {
             nodes,
@@ -41,17 +40,16 @@ impl Config {
     }
 }
 
-/// The addresses to begin with.
+/// The initial addresses.
 #[derive(Clone, Debug)]
 pub enum Nodes {
     /// One Redis.
     Single(Url),
-    /// Some nodes of a cluster; they know the others.
+    /// Some nodes of a cluster; clients discover the others from them.
     Cluster(Vec<Url>),
 }
 
 impl Nodes {
-    /// All addresses.
     pub(crate) fn urls(&self) -> &[Url] {
         match self {
             Self::Single(url) => std::slice::from_ref(url),
@@ -60,20 +58,20 @@ impl Nodes {
     }
 }
 
-/// The address of one node: `redis://HOST:PORT`, or `rediss://` for TLS. It holds no password, so it may be shown.
+/// The address of a node: `redis://HOST:PORT`, or `rediss://` for TLS. It contains no password, so it may be shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Url(Arc<str>);
 
 /// Why a text is not the address of a node.
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
-    /// It does not parse. The text is not shown: whatever is wrong with it, it may hold a password.
+    /// It does not parse. The text is not shown, since it may contain a password.
     #[error("the redis url is not of the form redis://HOST:PORT or rediss://HOST:PORT")]
     Form(#[source] RedisError),
-    /// It says who we are.
+    /// It contains a user or password.
     #[error("the redis url holds a user or a password; they have settings of their own")]
     Credentials,
-    /// It is no network address.
+    /// It is not a network address.
     #[error("the redis url names a socket file, not a host")]
     SocketFile,
 }
@@ -98,35 +96,13 @@ impl Url {
         &self.0
     }
 
-    /// Another node of the same kind, at `HOST:PORT` as Redis writes it.
+    /// Another node with the same scheme, at `HOST:PORT` as Redis writes it.
     pub(crate) fn with_address(&self, address: &str) -> Self {
         let scheme = self.0.split("://").next().unwrap_or_default();
         match address.rsplit_once(':') {
             Some((host, port)) if host.contains(':') => Self(format!("{scheme}://[{host}]:{port}").into()),
             _ => Self(format!("{scheme}://{address}").into()),
         }
-    }
-}
-
-/// A password of Redis. `Debug` masks it, and there is no `Display`.
-#[derive(Clone)]
-pub struct Password(String);
-
-impl Password {
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<String> for Password {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
     }
 }
 

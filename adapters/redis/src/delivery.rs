@@ -1,16 +1,16 @@
 use async_trait::async_trait;
-use domain::{ConnectionId, SessionId, UserId};
-use ports::{Delivery, Displacement, GatewayId, PresenceNews, Push, StoreError, Watchers};
+use domain::{ConnectionId, UserId};
+use ports::{ConnectionDisplacer, Delivery, GatewayId, PresenceNotifier, PresenceUpdate, Push, Revocation, StoreError};
 
-use crate::call::Call;
+use crate::call::SlotCommand;
 use crate::client::Redis;
 use crate::envelope::{pack, pack_displacement, pack_news, pack_revocation};
 use crate::keys;
 
-/// Brings pushes and news to the gateways of a fleet, each of which listens with an [`Inbox`](crate::Inbox).
+/// Publishes pushes and presence changes to gateways, each of which subscribes with an [`Inbox`](crate::Inbox).
 ///
-/// One publish carries all pushes or news of a call and all their recipients, and one tells every gateway of a
-/// revocation. Nobody says whether anybody listened.
+/// One publish carries all pushes or presence changes of a call and all their recipients. One publish reaches all
+/// gateways with a revocation. Delivery is at most once and not acknowledged.
 pub struct RedisDelivery {
     redis: Redis,
 }
@@ -22,27 +22,27 @@ impl RedisDelivery {
     }
 
     async fn publish(&self, channel: &str, envelope: &[u8]) -> Result<(), StoreError> {
-        self.redis.run_one::<u64>(Call::new("PUBLISH", channel).arg(envelope)).await.map(drop)
+        self.redis.run_one::<u64>(SlotCommand::new("PUBLISH", channel).arg(envelope)).await.map(drop)
     }
 }
 
 #[async_trait]
 impl Delivery for RedisDelivery {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
-        // One after the other keeps the order in a cluster too, where a channel has its node like a key.
+        // Sequential publishes keep the order in a cluster too, where each channel has a node like a key.
         for envelope in pack(pushes).map_err(StoreError::unavailable)? {
             self.publish(&keys::deliveries(gateway), &envelope).await?;
         }
         Ok(())
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.publish(keys::REVOCATIONS, &pack_revocation(session_id)).await
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.publish(keys::REVOCATIONS, &pack_revocation(revocation)).await
     }
 }
 
 #[async_trait]
-impl Displacement for RedisDelivery {
+impl ConnectionDisplacer for RedisDelivery {
     async fn displace(
         &self,
         gateway: &GatewayId,
@@ -54,8 +54,8 @@ impl Displacement for RedisDelivery {
 }
 
 #[async_trait]
-impl Watchers for RedisDelivery {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for RedisDelivery {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         for envelope in pack_news(&news) {
             self.publish(&keys::deliveries(gateway), &envelope).await?;
         }

@@ -9,28 +9,28 @@ use crate::keys;
 
 /// How long a claim holds.
 const CLAIM_LIFE: Duration = Duration::from_secs(10);
-/// How long the queue outlives its last use. By then nobody has worked on it for so long that it says nothing any more.
+/// Time to live of the queue after its last use. A queue that was idle that long is obsolete.
 const QUEUE_LIFE: Duration = Duration::from_secs(3600);
 
-/// The queue of users who are to be announced, one for the whole fleet.
+/// The queue of users with a presence change to announce, shared by the fleet.
 pub(crate) struct DueUsers {
     redis: Redis,
 }
 
 /// Users who were claimed together.
 pub(crate) struct Claimed {
-    /// The mark of the claim.
+    /// The token of the claim.
     pub(crate) mark: u64,
-    /// Those of them whose id can be read.
+    /// The users with a valid id.
     pub(crate) user_ids: Vec<UserId>,
 }
 
-/// The end of a claim.
-pub(crate) struct Settled {
+/// The result of a claim for one user.
+pub(crate) struct SettledClaim {
     pub(crate) user_id: UserId,
-    /// The mark of the claim.
+    /// The token of the claim.
     pub(crate) mark: u64,
-    /// Whether what was announced is not so any more.
+    /// Whether the presence has changed since it was announced.
     pub(crate) has_changed: bool,
 }
 
@@ -39,12 +39,12 @@ impl DueUsers {
         Self { redis }
     }
 
-    /// Makes users due who have come.
+    /// Queues users who came online. An earlier due time is kept.
     pub(crate) async fn come(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
         self.put(user_ids, due_at, "LT").await
     }
 
-    /// Makes users due who have gone: at that time, whatever they were due for before.
+    /// Queues users who went offline. The new due time replaces any earlier one.
     pub(crate) async fn go(&self, user_ids: &[UserId], due_at: Timestamp) -> Result<(), StoreError> {
         self.put(user_ids, due_at, "CH").await
     }
@@ -62,7 +62,7 @@ impl DueUsers {
         self.redis.run_one(due).await
     }
 
-    /// Takes up to `limit` users who are due. `None` if nobody is.
+    /// Claims up to `limit` users who are due. `None` if there are none.
     pub(crate) async fn claim(&self, limit: usize) -> Result<Option<Claimed>, StoreError> {
         let now = self.redis.now();
         let mark = rand::random();
@@ -74,13 +74,13 @@ impl DueUsers {
             .arg(limit)
             .arg(QUEUE_LIFE.as_millis() as u64);
         let users: Vec<String> = self.redis.run_one(claim).await?;
-        // What is no id is nobody's, and must not keep those behind it from being announced.
+        // Skips invalid ids, so that they do not block the users after them.
         let user_ids = users.iter().filter_map(|user| user.parse().ok()).collect();
         Ok((!users.is_empty()).then_some(Claimed { mark, user_ids }))
     }
 
-    /// Ends claims. Who has changed since is due again.
-    pub(crate) async fn settle(&self, settled: &[Settled]) -> Result<(), StoreError> {
+    /// Ends claims. Users with a newer change are due again.
+    pub(crate) async fn settle(&self, settled: &[SettledClaim]) -> Result<(), StoreError> {
         if settled.is_empty() {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl DueUsers {
             .call([keys::PRESENCE_DUE, keys::PRESENCE_CLAIMS])
             .arg(self.redis.now().as_millis())
             .arg(QUEUE_LIFE.as_millis() as u64);
-        for Settled { user_id, mark, has_changed } in settled {
+        for SettledClaim { user_id, mark, has_changed } in settled {
             settle = settle.arg(user_id.to_string()).arg(*mark).arg(u8::from(*has_changed));
         }
         self.redis.run_one(settle).await

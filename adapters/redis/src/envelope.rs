@@ -1,34 +1,34 @@
 use bytes::Bytes;
 use domain::{ConnectionId, PresenceView, SessionId, Timestamp, TraceContext, UserId};
-use ports::{PresenceNews, Push};
+use ports::{PresenceUpdate, Push, Revocation};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// What is published at once, at the most. More is split.
+/// Largest published envelope, in bytes. Larger content is split.
 pub(crate) const ENVELOPE_BYTES_MAX: usize = 1 << 20;
-/// Recipients of one push or news in an envelope; a push for more is several.
+/// Limit of recipients per push or presence change in an envelope; larger ones are split.
 const RECIPIENTS_MAX: usize = 16 * 1024;
-/// A frame that leaves room for that many recipients. Ours are far shorter.
+/// Largest frame; it leaves room for that many recipients. Real frames are far shorter.
 const FRAME_BYTES_MAX: usize = ENVELOPE_BYTES_MAX / 2;
-/// What a push or news takes besides its recipients and its frame, and an envelope besides those, at the most.
+/// Upper bound of the encoding overhead of an item, and of an envelope.
 const OVERHEAD_BYTES: usize = 64;
 
-/// What a gateway is told.
+/// A message to a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum GatewayMessage {
     Pushes(Vec<Push>),
-    Revoke(SessionId),
+    Revoke(Revocation),
     Displace(UserId, ConnectionId),
-    News(Vec<PresenceNews>),
+    News(Vec<PresenceUpdate>),
 }
 
-/// A frame that fits into no envelope.
+/// The frame does not fit into an envelope.
 #[derive(Debug, thiserror::Error)]
 #[error("a frame has {bytes} bytes, limit is {FRAME_BYTES_MAX}")]
-pub(crate) struct FrameTooLong {
+pub(crate) struct EnvelopeFrameTooLong {
     bytes: usize,
 }
 
-/// Bytes that are no message.
+/// The payload is not a valid envelope.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnreadableEnvelope {
     #[error("an envelope of {bytes} bytes does not decode")]
@@ -41,18 +41,20 @@ pub(crate) enum UnreadableEnvelope {
     TooLong { bytes: usize },
 }
 
-/// The bytes on the channel. A new kind is added at the end; a gateway that does not know it yet drops it and says so.
+/// The wire format. New variants are added at the end; an older gateway drops an unknown variant and logs it.
 #[derive(Serialize, Deserialize)]
-enum Envelope<'a> {
+enum DeliveryEnvelope<'a> {
     #[serde(borrow)]
     Pushes(Vec<PackedPush<'a>>),
     Revoke([u8; 16]),
     /// A user and a connection.
     Displace([u8; 16], [u8; 16]),
     News(Vec<PackedNews>),
+    /// A user, and whether clients with another token may reconnect.
+    RevokeUser([u8; 16], bool),
 }
 
-/// One for nobody names the trace of the next one: a gateway of an older release does nothing with it.
+/// A push without recipients carries the trace context of the next push; a gateway of an older release ignores it.
 #[derive(Serialize, Deserialize)]
 struct PackedPush<'a> {
     recipients: Vec<[u8; 16]>,
@@ -71,17 +73,17 @@ struct PackedNews {
 #[derive(Serialize, Deserialize)]
 enum PackedView {
     Online,
-    /// With the time they were last seen, in ms.
+    /// With the last-seen time in ms.
     Offline(Option<u64>),
     Unknown,
 }
 
-/// Packs pushes into as few envelopes as hold them, in order.
-pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, FrameTooLong> {
+/// Packs pushes into as few envelopes as possible, in order.
+pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, EnvelopeFrameTooLong> {
     if let Some(push) = pushes.iter().find(|push| push.frame.len() > FRAME_BYTES_MAX) {
-        return Err(FrameTooLong { bytes: push.frame.len() });
+        return Err(EnvelopeFrameTooLong { bytes: push.frame.len() });
     }
-    // Those that nobody keeps are not worth their bytes.
+    // Unsampled traces are not recorded, so their contexts are not sent.
     let kept = |trace: TraceContext| trace.sampled.then(|| trace.to_string());
     let traces: Vec<Option<String>> = pushes.iter().map(|push| push.trace.and_then(kept)).collect();
     let packed = pushes.iter().zip(&traces).flat_map(|(push, trace)| {
@@ -98,11 +100,11 @@ pub(crate) fn pack(pushes: &[Push]) -> Result<Vec<Vec<u8>>, FrameTooLong> {
         });
         trace.chain(chunks)
     });
-    Ok(fill(packed, Envelope::Pushes))
+    Ok(fill(packed, DeliveryEnvelope::Pushes))
 }
 
-/// Packs news into as few envelopes as hold them, in order. News without recipients is news too.
-pub(crate) fn pack_news(news: &[PresenceNews]) -> Vec<Vec<u8>> {
+/// Packs presence changes into as few envelopes as possible, in order. Changes without recipients are sent too.
+pub(crate) fn pack_news(news: &[PresenceUpdate]) -> Vec<Vec<u8>> {
     let packed = news.iter().flat_map(|news| {
         let all_at_once = news.recipients.is_empty().then_some(&news.recipients[..]);
         all_at_once.into_iter().chain(news.recipients.chunks(RECIPIENTS_MAX)).map(|recipients| {
@@ -115,11 +117,11 @@ pub(crate) fn pack_news(news: &[PresenceNews]) -> Vec<Vec<u8>> {
             (packed, 16 * recipients.len())
         })
     });
-    fill(packed, Envelope::News)
+    fill(packed, DeliveryEnvelope::News)
 }
 
-/// Puts what is packed, each with its bytes, into as few envelopes as hold it.
-fn fill<'a, T>(items: impl Iterator<Item = (T, usize)>, envelope: fn(Vec<T>) -> Envelope<'a>) -> Vec<Vec<u8>> {
+/// Fills as few envelopes as possible with packed items, given the size of each.
+fn fill<'a, T>(items: impl Iterator<Item = (T, usize)>, envelope: fn(Vec<T>) -> DeliveryEnvelope<'a>) -> Vec<Vec<u8>> {
     let mut envelopes = vec![];
     let (mut packed, mut bytes) = (vec![], OVERHEAD_BYTES);
     for (item, item_bytes) in items {
@@ -145,16 +147,20 @@ fn user_ids_of(bytes: Vec<[u8; 16]>) -> Vec<UserId> {
     bytes.into_iter().map(UserId::from_bytes).collect()
 }
 
-pub(crate) fn pack_revocation(session_id: SessionId) -> Vec<u8> {
-    encode(&Envelope::Revoke(session_id.to_bytes()))
+pub(crate) fn pack_revocation(revocation: Revocation) -> Vec<u8> {
+    encode(&match revocation {
+        Revocation::Session(session_id) => DeliveryEnvelope::Revoke(session_id.to_bytes()),
+        Revocation::User(user_id) => DeliveryEnvelope::RevokeUser(user_id.to_bytes(), false),
+        Revocation::Token(user_id) => DeliveryEnvelope::RevokeUser(user_id.to_bytes(), true),
+    })
 }
 
 pub(crate) fn pack_displacement(user_id: UserId, connection_id: ConnectionId) -> Vec<u8> {
-    encode(&Envelope::Displace(user_id.to_bytes(), connection_id.to_bytes()))
+    encode(&DeliveryEnvelope::Displace(user_id.to_bytes(), connection_id.to_bytes()))
 }
 
-/// Reads what was packed.
-pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
+/// Decodes an envelope.
+pub(crate) fn unpack(payload: Bytes) -> Result<GatewayMessage, UnreadableEnvelope> {
     let bytes = payload.len();
     if bytes > ENVELOPE_BYTES_MAX {
         return Err(UnreadableEnvelope::TooLong { bytes });
@@ -165,7 +171,7 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
         return Err(UnreadableEnvelope::Form { bytes, source: postcard::Error::SerdeDeCustom });
     }
     Ok(match envelope {
-        Envelope::Pushes(pushes) => {
+        DeliveryEnvelope::Pushes(pushes) => {
             let mut trace = None;
             let unpacked = pushes.into_iter().filter_map(|push| {
                 if push.recipients.is_empty() {
@@ -179,14 +185,20 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
                     trace: trace.take(),
                 })
             });
-            Message::Pushes(unpacked.collect())
+            GatewayMessage::Pushes(unpacked.collect())
         }
-        Envelope::Revoke(session_id) => Message::Revoke(SessionId::from_bytes(session_id)),
-        Envelope::Displace(user_id, connection_id) => {
-            Message::Displace(UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id))
+        DeliveryEnvelope::Revoke(session_id) => {
+            GatewayMessage::Revoke(Revocation::Session(SessionId::from_bytes(session_id)))
         }
-        Envelope::News(news) => {
-            let unpacked = news.into_iter().map(|news| PresenceNews {
+        DeliveryEnvelope::RevokeUser(user_id, token_only) => {
+            let user_id = UserId::from_bytes(user_id);
+            GatewayMessage::Revoke(if token_only { Revocation::Token(user_id) } else { Revocation::User(user_id) })
+        }
+        DeliveryEnvelope::Displace(user_id, connection_id) => {
+            GatewayMessage::Displace(UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id))
+        }
+        DeliveryEnvelope::News(news) => {
+            let unpacked = news.into_iter().map(|news| PresenceUpdate {
                 user_id: UserId::from_bytes(news.user_id),
                 view: match news.view {
                     PackedView::Online => PresenceView::Online,
@@ -197,22 +209,23 @@ pub(crate) fn unpack(payload: Bytes) -> Result<Message, UnreadableEnvelope> {
                 },
                 recipients: user_ids_of(news.recipients),
             });
-            Message::News(unpacked.collect())
+            GatewayMessage::News(unpacked.collect())
         }
     })
 }
 
-/// A frame that is most of its envelope shares its bytes. Any other is copied out once for all its recipients: a frame
-/// that waits in a slow connection's mailbox would keep the whole envelope, which no bound there knows of.
+/// A frame that makes up most of its envelope shares its bytes. Any other frame is copied once for all recipients: a
+/// slice would keep the whole envelope in memory while it waits in a slow connection's mailbox, and the mailbox limit
+/// does not count that.
 fn share(payload: &Bytes, frame: &[u8]) -> Bytes {
     if frame.len() * 2 >= payload.len() { payload.slice_ref(frame) } else { Bytes::copy_from_slice(frame) }
 }
 
-fn encode(envelope: &Envelope<'_>) -> Vec<u8> {
+fn encode(envelope: &DeliveryEnvelope<'_>) -> Vec<u8> {
     postcard::to_stdvec(envelope).expect("bytes and sequences of known length always encode")
 }
 
-/// In one piece, where serde would write byte by byte.
+/// Writes one byte string; by default serde would serialize each byte.
 fn as_bytes<S: Serializer>(frame: &&[u8], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bytes(frame)
 }
@@ -244,7 +257,7 @@ mod tests {
         proptest::collection::vec(push, 1..5)
     }
 
-    pub(super) fn news() -> impl Strategy<Value = PresenceNews> {
+    pub(super) fn news() -> impl Strategy<Value = PresenceUpdate> {
         let last_seen = proptest::option::of((0u64..1 << 47).prop_map(Timestamp::from_millis));
         let view = prop_oneof![
             Just(PresenceView::Online),
@@ -252,7 +265,7 @@ mod tests {
             Just(PresenceView::Unknown),
         ];
         let ids = proptest::collection::vec(any::<[u8; 16]>(), 0..5);
-        (any::<[u8; 16]>(), view, ids).prop_map(|(user_id, view, ids)| PresenceNews {
+        (any::<[u8; 16]>(), view, ids).prop_map(|(user_id, view, ids)| PresenceUpdate {
             user_id: UserId::from_bytes(user_id),
             view,
             recipients: user_ids_of(ids),
@@ -272,9 +285,11 @@ mod tests {
         let traced = |sampled| Push { trace: Some(TraceContext { sampled, ..context }), ..push(2, 10) };
         let sent = [push(1, 10), traced(true), traced(false), push(1, 10)];
         let envelope = pack(&sent).unwrap().remove(0);
-        let Envelope::Pushes(seen) = postcard::from_bytes(&envelope).unwrap() else { panic!("pushes were packed") };
+        let DeliveryEnvelope::Pushes(seen) = postcard::from_bytes(&envelope).unwrap() else {
+            panic!("pushes were packed")
+        };
         assert_eq!(seen.iter().map(|push| push.recipients.len()).collect::<Vec<_>>(), [1, 0, 2, 2, 1]);
-        let Message::Pushes(received) = unpack(envelope.into()).unwrap() else { panic!("pushes were packed") };
+        let GatewayMessage::Pushes(received) = unpack(envelope.into()).unwrap() else { panic!("pushes were packed") };
         let traces: Vec<_> = received.iter().map(|push| (push.recipients.len(), push.trace)).collect();
         assert_eq!(traces, [(1, None), (2, Some(context)), (2, None), (1, None)]);
     }
@@ -287,7 +302,7 @@ mod tests {
         let unpacked = envelopes.into_iter().map(|envelope| unpack(envelope.into()).unwrap());
         let received: Vec<Push> = unpacked
             .flat_map(|message| match message {
-                Message::Pushes(pushes) => pushes,
+                GatewayMessage::Pushes(pushes) => pushes,
                 other => panic!("nothing but pushes was packed: {other:?}"),
             })
             .collect();
@@ -301,7 +316,7 @@ mod tests {
     #[test]
     fn news_of_many_recipients_are_split_and_news_of_none_are_kept() {
         let user = |n: u128| UserId::from_bytes(n.to_be_bytes());
-        let news = |n: u128, recipients: u128| PresenceNews {
+        let news = |n: u128, recipients: u128| PresenceUpdate {
             user_id: user(n),
             view: PresenceView::Online,
             recipients: (0..recipients).map(user).collect(),
@@ -310,9 +325,9 @@ mod tests {
         let envelopes = pack_news(&sent);
         assert_eq!(envelopes.len(), 2, "1.6 MB are twice 1 MiB");
         assert!(envelopes.iter().all(|envelope| envelope.len() <= ENVELOPE_BYTES_MAX));
-        let mut received: Vec<PresenceNews> = vec![];
+        let mut received: Vec<PresenceUpdate> = vec![];
         for envelope in envelopes {
-            let Message::News(unpacked) = unpack(envelope.into()).unwrap() else { panic!("news were packed") };
+            let GatewayMessage::News(unpacked) = unpack(envelope.into()).unwrap() else { panic!("news were packed") };
             for news in unpacked {
                 match received.last_mut() {
                     Some(last) if last.user_id == news.user_id => last.recipients.extend(news.recipients),
@@ -333,7 +348,7 @@ mod tests {
     #[test]
     fn a_small_frame_does_not_keep_its_envelope_alive() {
         let payload = Bytes::from(pack(&[push(1, 10), push(1, 1000)]).unwrap().remove(0));
-        let Message::Pushes(pushes) = unpack(payload.clone()).unwrap() else { panic!("pushes were packed") };
+        let GatewayMessage::Pushes(pushes) = unpack(payload.clone()).unwrap() else { panic!("pushes were packed") };
         let within = |frame: &Bytes| payload.as_ptr_range().contains(&frame.as_ptr());
         assert_eq!(pushes.iter().map(|push| within(&push.frame)).collect::<Vec<_>>(), [false, true]);
     }
@@ -342,7 +357,7 @@ mod tests {
         #[test]
         fn pushes_round_trip(sent in pushes()) {
             let mut envelopes = pack(&sent).unwrap();
-            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), Message::Pushes(sent));
+            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), GatewayMessage::Pushes(sent));
             prop_assert!(envelopes.is_empty());
         }
 
@@ -350,22 +365,28 @@ mod tests {
         fn a_displacement_round_trips(user_id in any::<[u8; 16]>(), connection_id in any::<[u8; 16]>()) {
             let (user_id, connection_id) = (UserId::from_bytes(user_id), ConnectionId::from_bytes(connection_id));
             let packed = pack_displacement(user_id, connection_id);
-            prop_assert_eq!(unpack(packed.into()).unwrap(), Message::Displace(user_id, connection_id));
+            prop_assert_eq!(unpack(packed.into()).unwrap(), GatewayMessage::Displace(user_id, connection_id));
         }
 
         #[test]
         fn news_round_trip(sent in proptest::collection::vec(news(), 1..9)) {
             let mut envelopes = pack_news(&sent);
-            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), Message::News(sent));
+            prop_assert_eq!(unpack(envelopes.remove(0).into()).unwrap(), GatewayMessage::News(sent));
             prop_assert!(envelopes.is_empty());
         }
 
         #[test]
-        fn a_revocation_round_trips(session_id in any::<[u8; 16]>()) {
-            let session_id = SessionId::from_bytes(session_id);
-            prop_assert_eq!(unpack(pack_revocation(session_id).into()).unwrap(), Message::Revoke(session_id));
+        fn a_revocation_round_trips(id in any::<[u8; 16]>()) {
+            let user_id = UserId::from_bytes(id);
+            for revocation in [
+                Revocation::Session(SessionId::from_bytes(id)),
+                Revocation::User(user_id),
+                Revocation::Token(user_id),
+            ] {
+                let packed = pack_revocation(revocation);
+                prop_assert_eq!(unpack(packed.into()).unwrap(), GatewayMessage::Revoke(revocation));
+            }
         }
-
 
         #[test]
         fn a_cut_or_lengthened_envelope_is_refused(sent in pushes(), cut in 1usize..20) {
@@ -385,13 +406,14 @@ mod fuzz {
     use super::tests::{news, pushes};
     use super::*;
 
-    /// Envelopes of every kind, as they should be.
+    /// Valid envelopes of every kind.
     fn envelopes() -> impl Strategy<Value = Vec<u8>> {
         let (session_id, user_id) = (SessionId::from_bytes([1; 16]), UserId::from_bytes([2; 16]));
         prop_oneof![
             4 => pushes().prop_map(|pushes| pack(&pushes).unwrap().remove(0)),
             2 => proptest::collection::vec(news(), 1..4).prop_map(|news| pack_news(&news).remove(0)),
-            1 => Just(pack_revocation(session_id)),
+            1 => Just(pack_revocation(Revocation::Session(session_id))),
+            1 => Just(pack_revocation(Revocation::User(user_id))),
             1 => Just(pack_displacement(user_id, ConnectionId::from_bytes([3; 16]))),
         ]
     }
@@ -401,12 +423,12 @@ mod fuzz {
         fn a_damaged_envelope_is_refused_or_holds_no_more_than_its_bytes(payload in damage::bytes(envelopes())) {
             let len = payload.len();
             let bytes = match unpack(payload.into()) {
-                Ok(Message::Pushes(pushes)) => {
+                Ok(GatewayMessage::Pushes(pushes)) => {
                     pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum()
                 }
-                Ok(Message::News(news)) => news.iter().map(|news| 16 * (1 + news.recipients.len())).sum(),
-                Ok(Message::Revoke(_)) => 16,
-                Ok(Message::Displace(..)) => 32,
+                Ok(GatewayMessage::News(news)) => news.iter().map(|news| 16 * (1 + news.recipients.len())).sum(),
+                Ok(GatewayMessage::Revoke(_)) => 16,
+                Ok(GatewayMessage::Displace(..)) => 32,
                 Err(_) => 0,
             };
             prop_assert!(bytes <= len);

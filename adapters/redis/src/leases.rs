@@ -1,42 +1,43 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::Timestamp;
-use ports::{GatewayId, StoreError};
+use ports::{GatewayId, StoreError, lock};
 
-use crate::call::{BEAT, Call};
+use crate::call::{BEAT, SlotCommand};
 use crate::client::Redis;
 use crate::keys;
 
-/// How long what was read is good for those who find in it what they look for.
+/// Cache lifetime for lookups that find their gateways.
 const READ_LIFE: Duration = Duration::from_secs(5);
-/// How long it is for those who do not: a dead gateway whose routes are not swept yet is asked for again and again.
+/// Cache lifetime for lookups that miss a gateway. It limits reads for a dead gateway with routes that are not swept
+/// yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How long the set of all gateways outlives the last beat of any: long enough that whoever sweeps finds the dead.
+/// Time to live of the set of gateways after the last heartbeat: long enough for a sweep to find dead gateways.
 const SET_LIFE: Duration = Duration::from_secs(3600);
 
-/// Which gateways beat, and a copy of it in this process, so that a lookup of routes need not ask.
+/// Tracks live gateways by their heartbeats, with a cache in this process, so that route lookups need no extra read.
 ///
-/// A copy is never wrong about a gateway that has died: a beat holds until its own expiry, whoever remembers it. A
-/// gateway that is not in it is looked for.
+/// The cache never keeps a dead gateway alive: each heartbeat has its own expiry, also in the cache. A gateway that is
+/// missing from the cache is looked up in Redis.
 pub(crate) struct Leases {
     redis: Redis,
     expiry: Duration,
-    copy: Mutex<Remembered>,
+    copy: Mutex<LeaseCache>,
 }
 
 #[derive(Default)]
-struct Remembered {
-    held: Arc<Held>,
+struct LeaseCache {
+    held: Arc<HeartbeatExpiries>,
     read_at: Option<Timestamp>,
 }
 
-/// When the beat of each gateway holds no more.
+/// The expiry of each gateway's last heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held(BTreeMap<GatewayId, Timestamp>);
+pub(crate) struct HeartbeatExpiries(BTreeMap<GatewayId, Timestamp>);
 
-impl Held {
+impl HeartbeatExpiries {
     pub(crate) fn is_live(&self, gateway: &GatewayId, now: Timestamp) -> bool {
         self.0.get(gateway).is_some_and(|expires_at| *expires_at > now)
     }
@@ -51,12 +52,12 @@ impl Leases {
         Self { redis, expiry, copy: Mutex::default() }
     }
 
-    /// How long a beat holds.
+    /// How long a heartbeat is valid.
     pub(crate) fn expiry(&self) -> Duration {
         self.expiry
     }
 
-    /// Holds a gateway up, and says whether it was.
+    /// Records a heartbeat of a gateway. Returns whether the gateway was live before.
     pub(crate) async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError> {
         let now = self.redis.now();
         let expires_at = now + self.expiry;
@@ -71,30 +72,31 @@ impl Leases {
         Ok(was_known)
     }
 
-    /// The gateways that beat, as Redis has them now.
-    pub(crate) async fn read(&self) -> Result<Arc<Held>, StoreError> {
+    /// The live gateways, read from Redis.
+    pub(crate) async fn read(&self) -> Result<Arc<HeartbeatExpiries>, StoreError> {
         let now = self.redis.now();
-        let servers: Vec<(String, f64)> = self.redis.run_one(Call::live(keys::SERVERS, now).arg("WITHSCORES")).await?;
+        let servers: Vec<(String, f64)> =
+            self.redis.run_one(SlotCommand::live(keys::SERVERS, now).arg("WITHSCORES")).await?;
         let held = servers.into_iter().map(|(server, expiry)| {
-            // Scores are whole milliseconds, far below what a float holds exactly.
+            // Scores are whole milliseconds, far below the limit up to which a float is exact.
             (GatewayId(server.into()), Timestamp::from_millis(expiry as u64))
         });
         Ok(self.remember(held.collect(), now, Some(now)))
     }
 
-    /// The gateways that beat, as they were known a moment ago.
-    pub(crate) async fn recent(&self) -> Result<Arc<Held>, StoreError> {
+    /// The live gateways, from a recent cache.
+    pub(crate) async fn recent(&self) -> Result<Arc<HeartbeatExpiries>, StoreError> {
         self.read_before(READ_LIFE).await
     }
 
-    /// The same for somebody who did not find a gateway in it.
-    pub(crate) async fn look_again(&self) -> Result<Arc<Held>, StoreError> {
+    /// The live gateways, from a fresher cache, for a lookup that missed a gateway.
+    pub(crate) async fn look_again(&self) -> Result<Arc<HeartbeatExpiries>, StoreError> {
         self.read_before(LOOK_AGAIN).await
     }
 
-    async fn read_before(&self, age: Duration) -> Result<Arc<Held>, StoreError> {
+    async fn read_before(&self, age: Duration) -> Result<Arc<HeartbeatExpiries>, StoreError> {
         {
-            let copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
+            let copy = lock(&self.copy);
             if copy.read_at.is_some_and(|read_at| self.redis.now().since(read_at) < age) {
                 return Ok(copy.held.clone());
             }
@@ -102,10 +104,14 @@ impl Leases {
         self.read().await
     }
 
-    /// Adds to the copy. A beat of this process may have come since Redis was asked, so none is taken back.
-    fn remember(&self, held: BTreeMap<GatewayId, Timestamp>, now: Timestamp, read_at: Option<Timestamp>) -> Arc<Held> {
-        // Nothing that runs under this lock can leave the copy half changed.
-        let mut copy = self.copy.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Merges into the cache. A local heartbeat may be newer than the read, so expiries never decrease.
+    fn remember(
+        &self,
+        held: BTreeMap<GatewayId, Timestamp>,
+        now: Timestamp,
+        read_at: Option<Timestamp>,
+    ) -> Arc<HeartbeatExpiries> {
+        let mut copy = lock(&self.copy);
         let known = &mut Arc::make_mut(&mut copy.held).0;
         known.retain(|_, expires_at| *expires_at > now);
         for (gateway, expires_at) in held {

@@ -1,19 +1,18 @@
-//! What a fleet shares and may lose: Redis, or a Redis Cluster, behind our ports.
+//! The shared, disposable state of a fleet: implements our ports on Redis or Redis Cluster.
 //!
-//! Routes, the comings and goings of users, rate limits, tickets and the member cache of many processes, which
-//! processes there are, and the way of pushes between them. Nothing here is the truth of anything. Redis can be wiped
-//! at any moment: routes and processes come back with the next beat, within 5 s of a 15 s life, and everything else is
-//! asked for again. Every key has an expiry, and no command touches keys of two slots. While a cluster moves a slot,
-//! the routes of the users in it are refused until it has moved, because they are several keys.
+//! It holds routes, presence changes, rate limits, tickets, the member cache and the list of processes, and it carries
+//! pushes between processes. None of it is authoritative. Redis can be wiped at any time: routes and processes return
+//! with the next heartbeat (every 5 s, valid for 15 s), and everything else is loaded again. Every key has an expiry,
+//! and no command uses keys of two slots. While a cluster migrates a slot, commands on the routes of its users fail
+//! until the migration ends, because they use several keys.
 //!
-//! Redis 7.0 is what is tested; 6.2 is the first that knows all commands. A user of the ACL needs the commands of
-//! `@read`, `@write`, `@scripting`, `@pubsub` and `@connection`, in a cluster `cluster|slots` too, on the keys of
-//! `keys` and the channels `server:*`. With `info` besides, our metrics tell how Redis is.
+//! Tested with Redis 7.0; all commands exist since 6.2. An ACL user needs the commands of `@read`, `@write`,
+//! `@scripting`, `@pubsub` and `@connection`, in a cluster also `cluster|slots`, on the keys of `keys` and the channels
+//! `server:*`. With `info` in addition, our metrics report the state of Redis.
 //!
-//! Reading order: `keys` says what is in Redis, `call`, `link` and `client` how it gets there, and the modules named
-//! after ports answer for them. `leases`, `routes`, `registration`, `due` and `transitions` are where users are and how
-//! they come and go; `envelope`, `delivery` and `inbox` are the way of a push from one process to another.
-//! `audit` shows routes to whoever checks them.
+//! Reading order: `keys` names the keys, and `call`, `link` and `client` run commands. Modules named after ports
+//! implement them. `leases`, `routes`, `registration`, `due` and `transitions` handle routes and presence changes.
+//! `envelope`, `delivery` and `inbox` carry pushes from one process to another. `audit` exposes routes to audits.
 #![warn(missing_docs)]
 
 mod audit;
@@ -31,19 +30,21 @@ mod link;
 mod member_cache;
 mod meter;
 mod peers;
+mod recipients;
 mod registration;
 mod routes;
 mod tickets;
 mod transitions;
 
-pub use client::{OpenError, Redis};
-pub use config::{Config, Nodes, Password, Url, UrlError};
+pub use client::{Redis, RedisOpenError};
+pub use config::{Config, Nodes, Url, UrlError};
 pub use delivery::RedisDelivery;
 pub use inbox::{Inbox, InboxState};
 pub use limits::RedisLimits;
 pub use member_cache::RedisMemberCache;
 pub use meter::RedisMetrics;
 pub use peers::RedisPeers;
-pub use ports::Health;
+pub use ports::EngineHealth;
+pub use recipients::RedisRecipients;
 pub use routes::RedisRoutes;
 pub use tickets::RedisTickets;

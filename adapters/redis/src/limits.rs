@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Decision, Quota};
+use domain::{Quota, RateDecision};
 use ports::{LimitKey, RateLimiter, StoreError};
 
 use crate::call::TAKE;
@@ -10,14 +10,15 @@ use crate::keys;
 
 /// The rate limits of a fleet.
 ///
-/// A bucket is the moment at which it will be full again, and a full bucket is no key at all. A script looks and takes
-/// in one step; what it found says here, by `Quota::decide` once more, what the caller is told.
+/// A bucket is stored as the time at which it is full again; a full bucket has no key. The buckets of a user share a
+/// slot, so one script reads and takes from several of them atomically. It returns the previous levels, from which
+/// `Quota::decide_all` derives the caller's decisions.
 pub struct RedisLimits {
     redis: Redis,
 }
 
 impl RedisLimits {
-    /// The limits that this Redis counts.
+    /// Rate limits in this Redis.
     pub fn new(redis: Redis) -> Self {
         Self { redis }
     }
@@ -25,12 +26,17 @@ impl RedisLimits {
 
 #[async_trait]
 impl RateLimiter for RedisLimits {
-    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
         let now = self.redis.now();
-        let (cost_ms, capacity_ms) = (quota.cost_ms(), quota.capacity_ms());
-        let call = TAKE.call([&keys::rate_limit(key)]).arg(now.as_millis()).arg(cost_ms).arg(capacity_ms);
-        let debt_ms: u64 = self.redis.run_one(call).await?;
-        let (decision, _) = quota.decide(Some(now + Duration::from_millis(debt_ms)), now);
-        Ok(decision)
+        let buckets: Vec<String> = takes.iter().map(|(key, _)| keys::rate_limit(*key)).collect();
+        let Some(first) = buckets.first() else { return Ok(vec![]) };
+        let mut call = TAKE.call_on(first, &buckets).arg(now.as_millis());
+        for (_, quota) in takes {
+            call = call.arg(quota.cost_ms()).arg(quota.capacity_ms());
+        }
+        let debts_ms: Vec<u64> = self.redis.run_one(call).await?;
+        let full_at = debts_ms.into_iter().map(|debt_ms| Some(now + Duration::from_millis(debt_ms)));
+        let states: Vec<_> = takes.iter().map(|(_, quota)| *quota).zip(full_at).collect();
+        Ok(Quota::decide_all(&states, now).into_iter().map(|(decision, _)| decision).collect())
     }
 }

@@ -1,8 +1,11 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use domain::Backoff;
 use futures_util::future::join_all;
+use metrics::counter;
+use ports::lock;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::cluster_routing::Slot;
 use redis::io::tcp::{TcpSettings, socket2};
@@ -14,40 +17,39 @@ use rustls::crypto::CryptoProvider;
 use tokio::sync::OnceCell;
 use tokio::time;
 
-use crate::call::Call;
-use crate::client::OpenError;
+use crate::call::SlotCommand;
+use crate::client::RedisOpenError;
 use crate::config::{Config, Nodes, Url};
 
-/// How often a command is tried when its connection turns out to be dead, or its slot to be elsewhere.
+/// Number of attempts of a command if its connection is dead or its slot has moved.
 const TRIES: usize = 8;
-/// How long the first of those waits for the next, and the last; each next one waits twice as long.
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_millis(200);
-/// How long sent bytes may stay unacknowledged before the connection counts as dead, and how long it may be silent
-/// before it is asked.
+/// Delays between attempts.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(10), longest: Duration::from_millis(200) };
+/// How long sent bytes may stay unacknowledged before the connection counts as dead, and the idle time before a
+/// keep-alive probe.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// The connections to all nodes that are spoken to, and what is known of who has which slot.
+/// The connections to all nodes in use, and the slot map.
 ///
-/// The commands of a batch go out as one pipeline to each node. The library's own cluster connection would send a
-/// pipeline to one slot only, and was seen to halt for good when it lost all nodes with some forty commands under way.
-pub(crate) struct Link {
+/// The commands of a batch go out as one pipeline to each node. The library's own cluster connection sends a pipeline
+/// to one slot only, and was observed to hang permanently after it lost all nodes with some forty commands in flight.
+pub(crate) struct NodeConnections {
     config: Config,
     connections: Mutex<HashMap<Url, ConnectionManager>>,
-    /// Asked for when it is needed, and again when it turns out to be wrong. One Redis has all slots.
+    /// Loaded on demand, and reloaded when it turns out to be stale. A single Redis has all slots.
     slots: Mutex<Arc<OnceCell<Arc<Slots>>>>,
 }
 
 /// The master of each slot.
 type Slots = HashMap<Slot, Url>;
 
-impl Link {
-    pub(crate) fn new(config: Config) -> Result<Self, OpenError> {
+impl NodeConnections {
+    pub(crate) fn new(config: Config) -> Result<Self, RedisOpenError> {
         if config.nodes.urls().is_empty() {
-            return Err(OpenError::NoUrl);
+            return Err(RedisOpenError::NoUrl);
         }
         let link = Self { config, connections: Mutex::default(), slots: Mutex::default() };
-        // Settings that cannot work are found here and not by the first command.
+        // Reports invalid settings here instead of in the first command.
         for url in link.config.nodes.urls() {
             let connection = connect(&link.config, url)?;
             lock(&link.connections).insert(url.clone(), connection);
@@ -59,24 +61,24 @@ impl Link {
         &self.config
     }
 
-    /// Runs each command at the node that has its slot.
-    pub(crate) async fn run(&self, calls: &[Call]) -> RedisResult<Vec<Value>> {
+    /// Runs each command at the node that serves its slot.
+    pub(crate) async fn run(&self, calls: &[SlotCommand]) -> RedisResult<Vec<Value>> {
         let mut answers: Vec<Option<Value>> = calls.iter().map(|_| None).collect();
-        let mut command: fn(&Call) -> Cmd = Call::command;
-        let (mut tries, mut pause) = (1, PAUSE_MIN);
+        let mut command: fn(&SlotCommand) -> Cmd = SlotCommand::command;
+        let (mut tries, mut delays) = (1, 0);
         while let Err(error) = self.run_once(calls, &mut answers, command).await {
             if tries == TRIES || !self.is_curable(&error) {
                 return Err(error);
             }
             tries += 1;
-            // A node forgets scripts when it restarts.
+            // A node loses its cached scripts when it restarts.
             if is(&error, ServerErrorKind::NoScript) {
-                command = Call::command_with_text;
+                command = SlotCommand::command_with_text;
                 continue;
             }
             self.forget_slots();
-            time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            delays += 1;
+            time::sleep(BACKOFF.delay(delays)).await;
         }
         let answers: Option<Vec<Value>> = answers.into_iter().collect();
         answers.ok_or_else(|| (ErrorKind::Client, "a command was left without an answer").into())
@@ -86,11 +88,11 @@ impl Link {
     pub(crate) async fn run_at_each(&self, name: &str) -> RedisResult<Vec<Value>> {
         let slots = self.slots().await?;
         let one_of_each: BTreeMap<&Url, Slot> = slots.iter().map(|(slot, url)| (url, *slot)).collect();
-        let calls: Vec<Call> = one_of_each.into_values().map(|slot| Call::to_node(name, slot)).collect();
+        let calls: Vec<SlotCommand> = one_of_each.into_values().map(|slot| SlotCommand::to_node(name, slot)).collect();
         self.run(&calls).await
     }
 
-    /// Has the next command ask anew who has which slot.
+    /// Discards the slot map, so that the next command reloads it.
     pub(crate) fn forget_slots(&self) {
         if self.is_cluster() {
             *lock(&self.slots) = Arc::default();
@@ -101,14 +103,15 @@ impl Link {
         matches!(self.config.nodes, Nodes::Cluster(_))
     }
 
-    /// Asks every node once for the answers that are still missing. Of several errors it returns one that no other try
-    /// can cure, if there is one.
+    /// Sends the commands without an answer to their nodes once. Of several errors it returns a permanent one, if there
+    /// is one.
     async fn run_once(
         &self,
-        calls: &[Call],
+        calls: &[SlotCommand],
         answers: &mut [Option<Value>],
-        command: fn(&Call) -> Cmd,
+        command: fn(&SlotCommand) -> Cmd,
     ) -> RedisResult<()> {
+        counter!("tidings_redis_round_trips_total").increment(1);
         let slots = self.slots().await?;
         let mut numbers: BTreeMap<&Url, Vec<usize>> = BTreeMap::new();
         for (number, call) in calls.iter().enumerate().filter(|(number, _)| answers[*number].is_none()) {
@@ -138,7 +141,7 @@ impl Link {
         if errors.is_empty() { Ok(()) } else { Err(errors.swap_remove(worst)) }
     }
 
-    /// The answer to a command. A slot on its way to another node sends those there that ask for what has gone already.
+    /// The answer to a command. Follows an `ASK` redirection, which a node returns while it migrates the slot.
     async fn settle(&self, value: Value, command: Cmd) -> RedisResult<Value> {
         let error = match value.extract_error() {
             Err(error) if is(&error, ServerErrorKind::Ask) => error,
@@ -150,7 +153,7 @@ impl Link {
         values.into_iter().next_back().map_or(Err(error), Value::extract_error)
     }
 
-    /// Sends commands to one node as one pipeline. An answer may be an error of its own.
+    /// Sends commands to one node as one pipeline. Each answer may itself be an error.
     async fn ask(&self, url: &Url, commands: impl Iterator<Item = Cmd>) -> RedisResult<Vec<Value>> {
         let mut pipeline = redis::pipe();
         for command in commands {
@@ -166,8 +169,8 @@ impl Link {
             return Ok(connection.clone());
         }
         let connection = connect(&self.config, url).map_err(|error| match error {
-            OpenError::Settings(error) => error,
-            OpenError::PlainUrl(_) | OpenError::NoUrl => NO_NODE.into(),
+            RedisOpenError::Settings(error) => error,
+            RedisOpenError::PlainUrl(_) | RedisOpenError::NoUrl => NO_NODE.into(),
         })?;
         connections.insert(url.clone(), connection.clone());
         Ok(connection)
@@ -183,8 +186,8 @@ impl Link {
             Nodes::Single(url) => return Ok(Arc::new(all_slots().map(|slot| (slot, url.clone())).collect())),
             Nodes::Cluster(urls) => urls,
         };
-        // Nodes that are known by now may have outlived those of the settings. A different one is asked first each time,
-        // because one that hangs uses up the time of the command.
+        // Discovered nodes may have outlived those of the settings. Start at a random node, because a hanging one uses
+        // up the command's timeout.
         let mut known: Vec<Url> = lock(&self.connections).keys().cloned().collect();
         let first = rand::random_range(0..known.len());
         known.rotate_left(first);
@@ -207,20 +210,20 @@ impl Link {
         Err(failure)
     }
 
-    /// Whether another try may do better, after a look at who has which slot.
+    /// Whether a retry may succeed, after reloading the slot map.
     fn is_curable(&self, error: &RedisError) -> bool {
         use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoScript, ReadOnly, TryAgain};
         match error.kind() {
             ErrorKind::Server(NoScript | BusyLoading) => true,
             ErrorKind::Server(Ask | ClusterDown | MasterDown | Moved | ReadOnly | TryAgain) => self.is_cluster(),
             ErrorKind::ClusterConnectionNotFound => true,
-            // A node that refuses may have been replaced; the one Redis that refuses is away.
+            // A refusing cluster node may have been replaced; a refusing single Redis is down.
             _ => error.is_connection_dropped() || (self.is_cluster() && error.is_connection_refusal()),
         }
     }
 }
 
-const NO_NODE: (ErrorKind, &str) = (ErrorKind::ClusterConnectionNotFound, "no node of the cluster is known for a slot");
+const NO_NODE: (ErrorKind, &str) = (ErrorKind::ClusterConnectionNotFound, "no cluster node is known for the slot");
 
 fn is(error: &RedisError, kind: ServerErrorKind) -> bool {
     error.kind() == ErrorKind::Server(kind)
@@ -230,8 +233,8 @@ fn all_slots() -> impl Iterator<Item = Slot> {
     (0..).map_while(Slot::new)
 }
 
-/// Reads an answer to `CLUSTER SLOTS`: ranges, each with its first and last slot and its master's host and port. What
-/// does not read is left out.
+/// Parses the answer to `CLUSTER SLOTS`: ranges, each with its first and last slot and its master's host and port.
+/// Malformed ranges are left out.
 fn parse_slots(answer: &Value, asked: &Url) -> Slots {
     let mut slots = Slots::new();
     let Value::Array(ranges) = answer else { return slots };
@@ -244,7 +247,7 @@ fn parse_slots(answer: &Value, asked: &Url) -> Slots {
                 Value::BulkString(host) if !host.is_empty() => {
                     asked.with_address(&format!("{}:{port}", String::from_utf8_lossy(host)))
                 }
-                // A node that does not know its own name means the one under which it was asked.
+                // An empty host means the address at which the node was asked.
                 _ => asked.clone(),
             };
             let numbers = (*first..=*last).map_while(|number| u16::try_from(number).ok());
@@ -254,39 +257,34 @@ fn parse_slots(answer: &Value, asked: &Url) -> Slots {
     slots
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that runs under these locks can leave a value half changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A connection that is made when it is first used, and again when it is lost.
-fn connect(config: &Config, url: &Url) -> Result<ConnectionManager, OpenError> {
+/// A connection that opens on first use, and reconnects when it is lost.
+fn connect(config: &Config, url: &Url) -> Result<ConnectionManager, RedisOpenError> {
     let settings = ConnectionManagerConfig::new()
         .set_connection_timeout(Some(config.connect_timeout))
         .set_response_timeout(Some(config.command_timeout))
-        // A refused connection is an answer. The next command tries again.
+        // A refused connection is reported at once. The next command connects again.
         .set_number_of_retries(0);
-    client(config, url)?.get_connection_manager_lazy(settings).map_err(OpenError::Settings)
+    client(config, url)?.get_connection_manager_lazy(settings).map_err(RedisOpenError::Settings)
 }
 
 /// A client of one node.
-pub(crate) fn client(config: &Config, url: &Url) -> Result<Client, OpenError> {
+pub(crate) fn client(config: &Config, url: &Url) -> Result<Client, RedisOpenError> {
     let info = connection_info(config, url)?;
     match certificates(config) {
         Some(certificates) => Client::build_with_tls(info, certificates),
         None => Client::open(info),
     }
-    .map_err(OpenError::Settings)
+    .map_err(RedisOpenError::Settings)
 }
 
-fn connection_info(config: &Config, url: &Url) -> Result<ConnectionInfo, OpenError> {
-    let info = url.as_str().into_connection_info().map_err(OpenError::Settings)?;
+fn connection_info(config: &Config, url: &Url) -> Result<ConnectionInfo, RedisOpenError> {
+    let info = url.as_str().into_connection_info().map_err(RedisOpenError::Settings)?;
     match info.addr() {
         ConnectionAddr::TcpTls { .. } => choose_cryptography(),
-        _ if config.ca_pem.is_some() => return Err(OpenError::PlainUrl(url.clone())),
+        _ if config.ca_pem.is_some() => return Err(RedisOpenError::PlainUrl(url.clone())),
         _ => {}
     }
-    // With this protocol a lost connection is noticed when it is lost, and not by the next command.
+    // With RESP3 the client notices a lost connection immediately, and not with the next command.
     let mut settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     if let Some(username) = &config.username {
         settings = settings.set_username(username);
@@ -301,16 +299,16 @@ fn certificates(config: &Config) -> Option<TlsCertificates> {
     config.ca_pem.clone().map(|ca_pem| TlsCertificates { client_tls: None, root_cert: Some(ca_pem) })
 }
 
-/// Without these a peer that vanished without a word would be noticed after many minutes.
+/// Without these settings a vanished peer would be noticed only after many minutes.
 fn tcp_settings() -> TcpSettings {
     let keepalive = socket2::TcpKeepalive::new().with_time(SILENCE_MAX).with_interval(SILENCE_MAX);
     TcpSettings::default().set_nodelay(true).set_keepalive(keepalive).set_user_timeout(SILENCE_MAX)
 }
 
-/// Makes ours the cryptography of the process unless it has one.
+/// Installs the process-wide crypto provider unless there is one.
 fn choose_cryptography() {
     if CryptoProvider::get_default().is_none() {
-        // An error means that another thread has chosen meanwhile.
+        // An error means that another thread has installed one meanwhile.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     }
 }

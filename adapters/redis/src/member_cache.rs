@@ -5,28 +5,27 @@ use async_trait::async_trait;
 use domain::{ChatId, Timestamp, UserId};
 use ports::{MemberCache, StoreError};
 
-use crate::call::{Call, FILL_MEMBERS};
+use crate::call::{FILL_MEMBERS, SlotCommand};
 use crate::client::Redis;
 use crate::keys;
 
-/// How long members are remembered, however often they are asked for: the bound on what a lost invalidation costs.
+/// Time to live of an entry, even if it is read often. It bounds the effect of a lost invalidation.
 const LIFE: Duration = Duration::from_secs(300);
-/// How long after an invalidation nothing is remembered: longer than any read of the store may take, so that what was
-/// read before it comes to nothing. Redis counts it, because processes whose clocks differ would not agree.
+/// How long an invalidated chat refuses to be filled. It is longer than any store read, so a list that was read before
+/// the invalidation is discarded. Redis measures the time, because the clocks of processes may differ.
 const HOLD_OFF: Duration = Duration::from_secs(10);
 
 /// The member cache of a fleet.
 ///
-/// A chat is one value: the moment at which it expires and the ids of all members, 8 and 16 bytes each. So a chat is
-/// replaced whole or not at all, in the order that the store gave. A chat that was invalidated is the empty value,
-/// which refuses others for as long as it lives. If Redis loses it, a list that has changed may be remembered for a
-/// life.
+/// A chat is one value: the expiry in 8 bytes, then the ids of all members with 16 bytes each. So a chat is replaced as
+/// a whole, in the store's order. An invalidated chat is the empty value, which refuses fills while it exists. If Redis
+/// loses that value, a stale list may be cached until it expires.
 pub struct RedisMemberCache {
     redis: Redis,
 }
 
 impl RedisMemberCache {
-    /// The members that this Redis remembers.
+    /// The member cache in this Redis.
     pub fn new(redis: Redis) -> Self {
         Self { redis }
     }
@@ -35,10 +34,8 @@ impl RedisMemberCache {
 #[async_trait]
 impl MemberCache for RedisMemberCache {
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
-        let value: Option<Vec<u8>> = self.redis.run_one(Call::new("GET", &keys::chat_members(chat_id))).await?;
-        // What does not decode is not known: the store is asked, and fills in what can be read.
-        let remembered = value.as_deref().and_then(decode);
-        Ok(remembered.filter(|(expires_at, _)| *expires_at > self.redis.now()).map(|(_, members)| members))
+        let value: Option<Vec<u8>> = self.redis.run_one(SlotCommand::new("GET", &keys::chat_members(chat_id))).await?;
+        Ok(value.and_then(|value| live_members(&value, self.redis.now())))
     }
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
@@ -48,9 +45,15 @@ impl MemberCache for RedisMemberCache {
     }
 
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError> {
-        let call = Call::new("SET", &keys::chat_members(chat_id)).arg("");
+        let call = SlotCommand::new("SET", &keys::chat_members(chat_id)).arg("");
         self.redis.run_one(call.arg("PX").arg(HOLD_OFF.as_millis() as u64)).await
     }
+}
+
+/// The members in a cached value, unless it has expired. A value that does not decode counts as missing: the caller
+/// reads the store and fills the cache again.
+pub(crate) fn live_members(value: &[u8], now: Timestamp) -> Option<Arc<[UserId]>> {
+    decode(value).filter(|(expires_at, _)| *expires_at > now).map(|(_, members)| members)
 }
 
 fn encode(expires_at: Timestamp, members: &[UserId]) -> Vec<u8> {
@@ -60,7 +63,7 @@ fn encode(expires_at: Timestamp, members: &[UserId]) -> Vec<u8> {
     value
 }
 
-/// `None` for a chat without members too: nobody has ever filled in such a chat, so it cannot be what the store has.
+/// Also `None` for an empty list: no chat is filled without members, so such a value is damaged.
 fn decode(value: &[u8]) -> Option<(Timestamp, Arc<[UserId]>)> {
     let (expires_at, members) = value.split_first_chunk()?;
     let (members, rest) = members.as_chunks();

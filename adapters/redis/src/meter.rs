@@ -3,17 +3,17 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use metrics::{counter, gauge};
-use ports::BoxError;
+use ports::{BoxError, error_chain};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tokio::time;
 use tracing::warn;
 
 use crate::client::Redis;
 
-/// How often Redis is asked how it is.
+/// Interval at which Redis is queried.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// What Redis counts itself, and the names under which we tell it.
+/// Fields of `INFO`, and our metric names.
 const TOTALS: [(&str, &str); 4] = [
     ("keyspace_hits", "tidings_redis_keyspace_hits_total"),
     ("keyspace_misses", "tidings_redis_keyspace_misses_total"),
@@ -26,12 +26,12 @@ const LEVELS: [(&str, &str); 3] = [
     ("pubsub_patterns", "tidings_redis_pubsub_patterns"),
 ];
 
-/// Tells how Redis is, as our metrics.
+/// Exports the state of Redis as metrics.
 ///
-/// All masters of a cluster are one: their counts are added, and of their memory the fullest counts.
+/// The masters of a cluster are aggregated: their counts are added, and the fullest memory is reported.
 pub struct RedisMetrics {
     redis: Redis,
-    /// What each server had counted when it was last asked, by the id that it has until it restarts.
+    /// The last counts of each server, by run id, which changes with a restart.
     told: HashMap<String, [u64; TOTALS.len()]>,
     is_refused: bool,
 }
@@ -42,7 +42,7 @@ impl RedisMetrics {
         Self { redis, told: HashMap::new(), is_refused: false }
     }
 
-    /// Asks and tells for ever.
+    /// Queries and exports; never returns.
     pub async fn run(mut self) -> Infallible {
         loop {
             self.tell().await;
@@ -54,7 +54,7 @@ impl RedisMetrics {
         let infos = self.redis.infos().await;
         let is_available = match &infos {
             Ok(_) => true,
-            // Whoever uses Redis says why it does not answer.
+            // Not logged here: the components that use Redis log why it does not answer.
             Err(error) => is_refusal(error),
         };
         gauge!("tidings_redis_available").set(if is_available { 1.0 } else { 0.0 });
@@ -62,7 +62,7 @@ impl RedisMetrics {
             Ok(infos) => self.tell_infos(infos.iter().map(|text| Info::parse(text)).collect()),
             Err(error) if is_available && !self.is_refused => {
                 self.is_refused = true;
-                warn!(error = &*error, "redis does not tell how it is; its user needs +info for that");
+                warn!(error = %error_chain(&*error), "redis refuses INFO; its metrics are missing until the ACL user has +info");
             }
             Err(_) => {}
         }
@@ -89,7 +89,7 @@ impl RedisMetrics {
     }
 }
 
-/// What one server says of itself.
+/// The parsed `INFO` of one server.
 struct Info<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Info<'a> {
@@ -102,7 +102,7 @@ impl<'a> Info<'a> {
         self.0.get(field).and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
-    /// How full the memory is, if it has a bound.
+    /// The memory usage relative to its limit, if there is one.
     fn memory_ratio(&self) -> Option<f64> {
         let bound = self.number("maxmemory");
         (bound > 0).then(|| self.number("used_memory") as f64 / bound as f64)

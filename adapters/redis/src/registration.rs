@@ -3,17 +3,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{ConnectionId, Timestamp, UserId};
-use ports::{GatewayId, Refreshed, Route, RouteWriter, StoreError};
+use ports::{GatewayId, RefreshedRoute, Route, RouteWriter, StoreError};
 use tokio::try_join;
 
-use crate::call::{Call, FORGET_ROUTE, REFRESH_ROUTE, REGISTER_ROUTE, Script, TOUCH_CONNECTION, TOUCH_MEMBERS};
+use crate::call::{
+    FORGET_ROUTE, LuaScript, REFRESH_ROUTE, REGISTER_ROUTE, SlotCommand, TOUCH_CONNECTION, TOUCH_MEMBERS,
+};
 use crate::keys;
 use crate::routes::{RedisRoutes, member};
 
-/// How long a route is kept that is not written again.
+/// Lifetime of a route without a refresh.
 pub(crate) const LIFE: Duration = Duration::from_secs(300);
-/// How many routes are written in one round trip, so that a gateway that refreshes all of its connections does not hold
-/// up the pushes meanwhile.
+/// Limit of routes written in one round trip, so that a gateway that refreshes all connections does not delay pushes.
 pub(crate) const BATCH_LEN: usize = 256;
 
 #[async_trait]
@@ -33,14 +34,16 @@ impl RouteWriter for RedisRoutes {
         Ok(())
     }
 
-    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError> {
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<RefreshedRoute>, StoreError> {
         let mut refreshed = Vec::with_capacity(routes.len());
         for routes in routes.chunks(BATCH_LEN) {
             let now = self.redis.now();
             let users: Vec<_> = routes.iter().map(|route| touch_user(&REFRESH_ROUTE, route, now)).collect();
             let lives: Vec<_> = routes
                 .iter()
-                .map(|route| Call::new("PEXPIRE", &keys::connection(route.connection_id)).arg(LIFE.as_millis() as u64))
+                .map(|route| {
+                    SlotCommand::new("PEXPIRE", &keys::connection(route.connection_id)).arg(LIFE.as_millis() as u64)
+                })
                 .collect();
             let inventories: Vec<_> = by_gateway(routes)
                 .into_iter()
@@ -54,14 +57,15 @@ impl RouteWriter for RedisRoutes {
 
             let (mut lost, mut back) = (vec![], vec![]);
             for ((route, (was_known, connections, is_gone)), has_details) in routes.iter().zip(users).zip(lives) {
-                // One that a sweep may just be forgetting is written anew too, so that the sweep sees it.
+                // Also rewrites the details if a sweep may be deleting them right now; the sweep then notices the newer
+                // write.
                 if !was_known || !has_details {
                     lost.push(touch_connection(route, now));
                 }
                 if is_gone {
                     back.push(route.user_id);
                 }
-                refreshed.push(Refreshed { was_known, connections });
+                refreshed.push(RefreshedRoute { was_known, connections });
             }
             self.redis.run::<()>(&lost).await?;
             self.due.come(&back, now).await?;
@@ -81,9 +85,9 @@ impl RouteWriter for RedisRoutes {
             let gone: Vec<UserId> = gone.map(|(route, _)| route.user_id).collect();
             self.due.go(&gone, now + back_within).await?;
 
-            let details = routes.iter().map(|route| Call::new("DEL", &keys::connection(route.connection_id)));
+            let details = routes.iter().map(|route| SlotCommand::new("DEL", &keys::connection(route.connection_id)));
             let inventories = by_gateway(routes).into_iter().map(|(gateway, connection_ids)| {
-                Call::new("ZREM", &keys::server_connections(gateway)).arg(texts(&connection_ids))
+                SlotCommand::new("ZREM", &keys::server_connections(gateway)).arg(texts(&connection_ids))
             });
             self.redis.run::<()>(&details.chain(inventories).collect::<Vec<_>>()).await?;
         }
@@ -91,14 +95,14 @@ impl RouteWriter for RedisRoutes {
     }
 }
 
-/// Forgets a connection of a user, who was seen by it until `seen`.
+/// Removes a connection of a user, with `seen` as the user's last-seen time.
 pub(crate) fn forget_route(
     user_id: UserId,
     connection_id: ConnectionId,
     gateway: &GatewayId,
     now: Timestamp,
     seen: Timestamp,
-) -> Call {
+) -> SlotCommand {
     let (user_connections, user_servers, user_presence) = user_keys(user_id);
     FORGET_ROUTE
         .call([&user_connections, &user_servers, &user_presence])
@@ -109,8 +113,8 @@ pub(crate) fn forget_route(
         .arg(seen.to_string())
 }
 
-/// Writes a connection of a user.
-fn touch_user(script: &Script, route: &Route, now: Timestamp) -> Call {
+/// Writes a connection to its user's keys.
+fn touch_user(script: &LuaScript, route: &Route, now: Timestamp) -> SlotCommand {
     let (user_connections, user_servers, user_presence) = user_keys(route.user_id);
     script
         .call([&user_connections, &user_servers, &user_presence])
@@ -126,8 +130,8 @@ fn user_keys(user_id: UserId) -> (String, String, String) {
     (keys::user_connections(user_id), keys::user_servers(user_id), keys::user_presence(user_id))
 }
 
-/// Writes everything there is of a connection.
-fn touch_connection(route: &Route, now: Timestamp) -> Call {
+/// Writes the details of a connection.
+fn touch_connection(route: &Route, now: Timestamp) -> SlotCommand {
     TOUCH_CONNECTION
         .call([&keys::connection(route.connection_id)])
         .arg(LIFE.as_millis() as u64)
@@ -138,8 +142,8 @@ fn touch_connection(route: &Route, now: Timestamp) -> Call {
         .arg(("last_heartbeat", now.to_string()))
 }
 
-/// Writes connections of a gateway.
-fn touch_inventory(gateway: &GatewayId, connection_ids: &[ConnectionId], now: Timestamp) -> Call {
+/// Writes connections to a gateway's inventory.
+fn touch_inventory(gateway: &GatewayId, connection_ids: &[ConnectionId], now: Timestamp) -> SlotCommand {
     TOUCH_MEMBERS
         .call([&keys::server_connections(gateway)])
         .arg(now.as_millis())

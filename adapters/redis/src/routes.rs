@@ -7,22 +7,22 @@ use metrics::counter;
 use ports::{BoxError, GatewayId, Route, Routes, StoreError, holds};
 use tokio::try_join;
 
-use crate::call::Call;
+use crate::call::SlotCommand;
 use crate::client::Redis;
 use crate::due::DueUsers;
 use crate::keys;
 use crate::leases::Leases;
 
-/// The routes of a fleet, and the comings and goings of users by them.
+/// The routes of a fleet, and the presence changes derived from them.
 ///
-/// A gateway beats once for all of its routes: they end with its last beat, though others of the same users live on
-/// (C6). Each route has an expiry of its own besides, far behind, and is written again before it: so the first refresh
-/// after a loss heals it. Gateways and readers compare their own clocks; a beat holds for three of them, which leaves
-/// room for clocks that are some seconds apart.
+/// A gateway sends one heartbeat for all its routes: they expire with its last heartbeat, while routes of the same
+/// users on other gateways stay (C6). In addition each route has its own, much later expiry, and is refreshed before
+/// it; so the first refresh after data loss restores it. Gateways and readers compare with their own clocks. A
+/// heartbeat is valid for three heartbeat intervals, which tolerates clocks that differ by some seconds.
 ///
-/// What concerns one user is done by one script in the slot of that user. What has to happen elsewhere comes behind it,
-/// in an order in which a crash in between leaves something to find: a connection is in the inventory of its gateway
-/// before it is its user's, and until its user is due.
+/// One script in a user's slot updates all keys of that user atomically. Writes to other slots follow in an order that
+/// lets a sweep repair a crash in between: a connection is in its gateway's inventory before it is among its user's
+/// connections, and stays there until its user is queued.
 pub struct RedisRoutes {
     pub(crate) redis: Redis,
     pub(crate) leases: Leases,
@@ -30,14 +30,14 @@ pub struct RedisRoutes {
 }
 
 impl RedisRoutes {
-    /// The routes that this Redis holds, for gateways each of whose beats holds for `expiry`.
+    /// The routes in this Redis, with heartbeats that are valid for `expiry`.
     pub fn new(redis: Redis, expiry: Duration) -> Self {
         Self { leases: Leases::new(redis.clone(), expiry), due: DueUsers::new(redis.clone()), redis }
     }
 
     async fn live_routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         let now = self.redis.now();
-        let members = self.redis.run_one(Call::live(&keys::user_connections(user_id), now));
+        let members = self.redis.run_one(SlotCommand::live(&keys::user_connections(user_id), now));
         let (mut held, members) = try_join!(self.leases.recent(), members)?;
         let members: Vec<String> = members;
         let connections: Result<Vec<_>, _> = members.iter().map(|member| parse(member)).collect();
@@ -49,7 +49,7 @@ impl RedisRoutes {
         let mut routes = self.details(live.map(|(connection_id, _)| connection_id).collect()).await?;
         routes.retain(|Route { connection_id, user_id: whose, .. }| {
             holds(Invariant::RoutingDenormalizationConsistent, *whose == user_id, || {
-                format!("connection {connection_id} of user {user_id} is written down as one of {whose}")
+                format!("connection {connection_id} of user {user_id} is recorded for user {whose}")
             })
         });
         Ok(routes)
@@ -57,15 +57,9 @@ impl RedisRoutes {
 
     async fn live_gateways_of(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
         let now = self.redis.now();
-        let calls: Vec<_> = user_ids.iter().map(|user_id| Call::live(&keys::user_servers(*user_id), now)).collect();
+        let calls: Vec<_> = server_calls(user_ids, now).collect();
         let (mut held, servers) = try_join!(self.leases.recent(), self.redis.run(&calls))?;
-        let servers: Vec<Vec<String>> = servers;
-        let mut gateways: BTreeMap<GatewayId, Vec<UserId>> = BTreeMap::new();
-        for (user_id, servers) in user_ids.iter().zip(servers) {
-            for server in servers {
-                gateways.entry(GatewayId(server.into())).or_default().push(*user_id);
-            }
-        }
+        let mut gateways = by_gateway(user_ids, servers);
         if !gateways.keys().all(|gateway| held.is_live(gateway, now)) {
             held = self.leases.look_again().await?;
         }
@@ -73,11 +67,11 @@ impl RedisRoutes {
         Ok(gateways)
     }
 
-    /// Connections as they were written. What is gone since it was named is no route; what was lost alone comes back
-    /// with the next refresh.
+    /// Reads the details of connections. A connection without details is left out: it has ended, or its details were
+    /// lost and return with the next refresh.
     pub(crate) async fn details(&self, connection_ids: Vec<ConnectionId>) -> Result<Vec<Route>, StoreError> {
         let asked = connection_ids.iter().map(|connection_id| {
-            Call::new("HMGET", &keys::connection(*connection_id))
+            SlotCommand::new("HMGET", &keys::connection(*connection_id))
                 .arg("user_id")
                 .arg("device_id")
                 .arg("server_id")
@@ -111,7 +105,7 @@ impl Routes for RedisRoutes {
     }
 
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
-        let live = Call::live(&keys::server_connections(gateway), self.redis.now());
+        let live = SlotCommand::live(&keys::server_connections(gateway), self.redis.now());
         let members: Vec<String> = self.redis.run_one(live.arg("LIMIT").arg(0).arg(limit)).await?;
         let connection_ids: Result<Vec<ConnectionId>, _> = members.iter().map(|member| member.parse()).collect();
         let connection_ids = connection_ids
@@ -120,14 +114,31 @@ impl Routes for RedisRoutes {
     }
 }
 
-fn counted<T>(outcome: Result<T, StoreError>) -> Result<T, StoreError> {
+/// Reads the gateways of each user.
+pub(crate) fn server_calls(user_ids: &[UserId], now: Timestamp) -> impl Iterator<Item = SlotCommand> {
+    user_ids.iter().map(move |user_id| SlotCommand::live(&keys::user_servers(*user_id), now))
+}
+
+/// Groups users by the gateways that were read for each.
+pub(crate) fn by_gateway(user_ids: &[UserId], servers: Vec<Vec<String>>) -> BTreeMap<GatewayId, Vec<UserId>> {
+    let mut gateways: BTreeMap<GatewayId, Vec<UserId>> = BTreeMap::new();
+    for (user_id, servers) in user_ids.iter().zip(servers) {
+        for server in servers {
+            gateways.entry(GatewayId(server.into())).or_default().push(*user_id);
+        }
+    }
+    gateways
+}
+
+/// Counts a lookup by its outcome.
+pub(crate) fn counted<T>(outcome: Result<T, StoreError>) -> Result<T, StoreError> {
     let label = if outcome.is_ok() { "ok" } else { "error" };
     counter!("tidings_routing_lookups_total", "outcome" => label).increment(1);
     outcome
 }
 
-/// A connection as a member of its user's set. The gateway is part of it, so that forgetting one connection of a user
-/// can tell within one slot whether another is on the same gateway.
+/// A connection as a member of its user's set. It includes the gateway, so that removing a connection can check within
+/// one slot whether the user has another one on the same gateway.
 pub(crate) fn member(connection_id: ConnectionId, gateway: &GatewayId) -> String {
     format!("{connection_id}@{}", gateway.0)
 }

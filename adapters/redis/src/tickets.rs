@@ -3,7 +3,7 @@ use domain::{DeviceId, SessionId, Timestamp, UserId};
 use ports::{StoreError, Ticket, TicketStore};
 use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
+use crate::call::SlotCommand;
 use crate::client::Redis;
 use crate::keys;
 
@@ -13,7 +13,7 @@ pub struct RedisTickets {
 }
 
 impl RedisTickets {
-    /// The tickets that this Redis keeps.
+    /// The tickets in this Redis.
     pub fn new(redis: Redis) -> Self {
         Self { redis }
     }
@@ -22,17 +22,17 @@ impl RedisTickets {
 #[async_trait]
 impl TicketStore for RedisTickets {
     async fn put(&self, digest: [u8; 32], ticket: Ticket) -> Result<(), StoreError> {
-        // Redis refuses a life of nothing; a ticket that is void already is as good as gone.
+        // Redis refuses a time to live of 0; an expired ticket is kept for 1 ms instead.
         let life_ms = (ticket.expires_at.since(self.redis.now()).as_millis() as u64).max(1);
         let record = serde_json::to_vec(&TicketRecord::from(ticket)).map_err(unreadable)?;
-        self.redis.run_one(Call::new("SET", &keys::ws_ticket(digest)).arg(record).arg("PX").arg(life_ms)).await
+        self.redis.run_one(SlotCommand::new("SET", &keys::ws_ticket(digest)).arg(record).arg("PX").arg(life_ms)).await
     }
 
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
-        let record: Option<Vec<u8>> = self.redis.run_one(Call::new("GETDEL", &keys::ws_ticket(digest))).await?;
+        let record: Option<Vec<u8>> = self.redis.run_one(SlotCommand::new("GETDEL", &keys::ws_ticket(digest))).await?;
         let Some(record) = record else { return Ok(None) };
         let record: TicketRecord = serde_json::from_slice(&record).map_err(unreadable)?;
-        // Redis' clock is not asked.
+        // Expiry is decided by our clock, not by the clock of Redis.
         Ok(Some(Ticket::from(record)).filter(|ticket| ticket.expires_at > now))
     }
 }
@@ -41,7 +41,7 @@ fn unreadable(error: serde_json::Error) -> StoreError {
     StoreError::Corrupt { table: "ws_ticket", source: Box::new(error) }
 }
 
-/// A ticket as Redis keeps it.
+/// The stored form of a ticket.
 #[derive(Serialize, Deserialize)]
 struct TicketRecord {
     user_id: UserId,

@@ -3,14 +3,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Failures that open the breaker.
+/// Number of failures that opens the breaker.
 const FAILURES_MAX: usize = 5;
-/// The time within which they count together.
+/// Time window in which failures are counted together.
 const WINDOW: Duration = Duration::from_secs(30);
-/// After this a probe that nobody has spoken of again counts as lost, and there is another.
+/// After this time a probe without a result counts as lost, and another call may probe.
 const PROBE_MAX: Duration = Duration::from_secs(5);
 
-/// Keeps calls away from a process that fails.
+/// A circuit breaker: stops calls to a failing process.
 ///
 /// ```text
 ///         5 failures in 30 s            the pause is over
@@ -20,16 +20,17 @@ const PROBE_MAX: Duration = Duration::from_secs(5);
 ///   └───────────────────────────────────── success ──────────────┘
 /// ```
 ///
-/// Reads no clock. Whoever uses it decides what a failure is: never a refusal, which is an answer.
+/// Reads no clock. The caller decides which outcomes are failures; a refusal is never one, since the process has
+/// answered.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     pause: Duration,
-    state: State,
+    state: BreakerState,
 }
 
 #[derive(Debug)]
-enum State {
-    /// The latest failures, no more than can open it.
+enum BreakerState {
+    /// The latest failures, at most as many as open the breaker.
     Closed {
         failures: VecDeque<Instant>,
     },
@@ -42,55 +43,55 @@ enum State {
 }
 
 impl Breaker {
-    /// A breaker that leaves a process alone for `pause`.
+    /// Creates a breaker that stays open for `pause`.
     pub(crate) fn new(pause: Duration) -> Self {
-        Self { pause, state: State::Closed { failures: VecDeque::new() } }
+        Self { pause, state: BreakerState::Closed { failures: VecDeque::new() } }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed { .. })
+        matches!(self.state, BreakerState::Closed { .. })
     }
 
-    /// Whether a call may be made now. When the pause is over, the one that asks first makes the probe.
+    /// Whether a call may be made now. After the pause, the first caller makes the probe.
     pub(crate) fn admit(&mut self, now: Instant) -> bool {
         match self.state {
-            State::Closed { .. } => true,
-            State::Open { until } | State::Probing { until } if until <= now => {
-                self.state = State::Probing { until: now + PROBE_MAX };
+            BreakerState::Closed { .. } => true,
+            BreakerState::Open { until } | BreakerState::Probing { until } if until <= now => {
+                self.state = BreakerState::Probing { until: now + PROBE_MAX };
                 true
             }
-            State::Open { .. } | State::Probing { .. } => false,
+            BreakerState::Open { .. } | BreakerState::Probing { .. } => false,
         }
     }
 
-    /// When [`admit`](Self::admit) may say yes.
+    /// The time at which [`admit`](Self::admit) may return true.
     pub(crate) fn admits_at(&self, now: Instant) -> Instant {
         match self.state {
-            State::Closed { .. } => now,
-            State::Open { until } | State::Probing { until } => until,
+            BreakerState::Closed { .. } => now,
+            BreakerState::Open { until } | BreakerState::Probing { until } => until,
         }
     }
 
-    /// Takes note of an answer. One that comes late, while the process is left alone, proves nothing.
+    /// Records an answer. A late answer while the breaker is open does not close it.
     pub(crate) fn handle_success(&mut self) {
-        if let State::Probing { .. } = self.state {
-            self.state = State::Closed { failures: VecDeque::new() };
+        if let BreakerState::Probing { .. } = self.state {
+            self.state = BreakerState::Closed { failures: VecDeque::new() };
         }
     }
 
-    /// Takes note of a failure.
+    /// Records a failure.
     pub(crate) fn handle_failure(&mut self, now: Instant) {
         let until = now + self.pause;
         match &mut self.state {
-            State::Closed { failures } => {
+            BreakerState::Closed { failures } => {
                 failures.retain(|at| now.duration_since(*at) < WINDOW);
                 failures.push_back(now);
                 if failures.len() >= FAILURES_MAX {
-                    self.state = State::Open { until };
+                    self.state = BreakerState::Open { until };
                 }
             }
-            State::Probing { .. } => self.state = State::Open { until },
-            State::Open { .. } => {}
+            BreakerState::Probing { .. } => self.state = BreakerState::Open { until },
+            BreakerState::Open { .. } => {}
         }
     }
 }

@@ -2,36 +2,36 @@ use std::time::Duration;
 
 use ports::ProcessRole;
 
-/// How long a call may take, unless a process is told otherwise (G5).
+/// Default deadline of a call (G5).
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
-/// Bytes of a request, at the most.
+/// Largest request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 256 * 1024;
-/// Bytes of a reply, at the most. The longest is a page of messages.
+/// Largest reply, in bytes. The longest is a page of messages.
 pub(crate) const REPLY_BYTES_MAX: usize = 1024 * 1024;
-/// When whoever could not be served is asked to try again.
+/// Retry delay in an `Unavailable` error.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Whom a process calls, and how long it may take.
+/// Roles that a process calls, deadlines, and limits.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The roles whose processes are followed; those of others are not found.
+    /// The roles to follow in the list of processes; processes of other roles cannot be called.
     pub roles: Vec<ProcessRole>,
-    /// How often the list of processes is read.
+    /// Interval at which the list of processes is read.
     pub refresh: Duration,
-    /// By when every call is answered (G5).
+    /// Deadline of every call (G5).
     pub deadline: Duration,
-    /// How long connecting to a process may take.
+    /// Timeout of connecting to a process.
     pub connect_timeout: Duration,
-    /// How long a process that failed too often is left alone.
+    /// How long the circuit breaker of a process stays open.
     pub breaker_pause: Duration,
-    /// Sends to one process without an answer, at the most; the next one is told that the service is busy.
+    /// Limit of pending sends per process; further sends fail with `Busy`.
     pub sends_max: usize,
-    /// Other calls of one process without an answer, at the most; the next one is refused.
+    /// Limit of other pending calls per process; further calls are refused.
     pub calls_max: usize,
 }
 
 impl Config {
-    /// The usual bounds.
+    /// Default limits.
     pub fn new(roles: Vec<ProcessRole>) -> Self {
         Self {
             roles,

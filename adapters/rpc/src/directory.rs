@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ports::{Peer, Peers, ProcessRole};
+use ports::{PeerProcess, PeerRegistry, ProcessRole, error_chain};
 use rand::seq::SliceRandom;
 use tokio::sync::watch;
 use tokio::time::{self, Instant, MissedTickBehavior};
@@ -13,51 +13,51 @@ use tonic::{Response, Status};
 use tracing::{error, info, warn};
 
 use crate::config::Config;
-use crate::known::Known;
-use crate::link::{CallError, Link, endpoint};
+use crate::known_peers::KnownPeers;
+use crate::link::{PeerCallError, PeerLink, endpoint};
 use crate::security::{Security, SecurityError};
 
-/// The processes of one role, by id.
-pub(crate) type Links = Arc<[Arc<Link>]>;
+/// The processes of one role, ordered by id.
+pub(crate) type Links = Arc<[Arc<PeerLink>]>;
 
-/// Knows the live processes of a fleet, and how to call them.
+/// Tracks the live processes of a fleet and holds a connection to each.
 ///
-/// It has one connection to each process, whatever its roles. When the list of processes cannot be read, the last one
-/// stays: processes that can be called do not need to be listed for it.
+/// There is one connection per process, regardless of its roles. While the list of processes cannot be read, the last one
+/// stays in use, since its processes may still be callable.
 pub struct Directory {
-    peers: Arc<dyn Peers>,
+    peers: Arc<dyn PeerRegistry>,
     security: Security,
     config: Config,
-    roles: BTreeMap<ProcessRole, Role>,
+    roles: BTreeMap<ProcessRole, RoleLinks>,
 }
 
-/// What is known of a role.
-struct Role {
+/// The processes of a role.
+struct RoleLinks {
     links: watch::Sender<Links>,
-    /// Whether somebody was told that no process of the role can be called, so that it is logged once.
+    /// Whether the absence of callable processes was already logged, so that it is logged once.
     is_missed: AtomicBool,
 }
 
 impl Directory {
-    /// A directory of the processes that `peers` lists. It knows nobody before it runs.
+    /// Creates a directory of the processes that `peers` lists. It is empty until [`run`](Self::run) runs.
     ///
     /// # Errors
     /// If the certificates cannot be used.
-    pub fn new(peers: Arc<dyn Peers>, security: Security, config: Config) -> Result<Self, SecurityError> {
-        // Certificates that cannot work are found here and not by the first call.
+    pub fn new(peers: Arc<dyn PeerRegistry>, security: Security, config: Config) -> Result<Self, SecurityError> {
+        // Reports unusable certificates here instead of in the first call.
         endpoint("localhost:1", &security, &config)?;
         let role = |role: &ProcessRole| {
-            (*role, Role { links: watch::Sender::new(Links::default()), is_missed: AtomicBool::new(false) })
+            (*role, RoleLinks { links: watch::Sender::new(Links::default()), is_missed: AtomicBool::new(false) })
         };
         let roles = config.roles.iter().map(role).collect();
         Ok(Self { peers, security, config, roles })
     }
 
-    /// Follows the list of processes for ever. Dropping the future leaves everything as it was last known.
+    /// Follows the list of processes; never returns. Dropping the future leaves the directory in its last state.
     pub async fn run(&self) -> Infallible {
-        let mut known: BTreeMap<ProcessRole, Known> = BTreeMap::new();
-        // Addresses that cannot be used are remembered too, so that each is told once.
-        let mut links: HashMap<Peer, Option<Arc<Link>>> = HashMap::new();
+        let mut known: BTreeMap<ProcessRole, KnownPeers> = BTreeMap::new();
+        // Unusable addresses are kept too, so that each is logged once.
+        let mut links: HashMap<PeerProcess, Option<Arc<PeerLink>>> = HashMap::new();
         let (mut serial, mut is_readable) = (0, true);
         let mut ticks = time::interval(self.config.refresh);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -73,10 +73,10 @@ impl Directory {
             }
             match &failure {
                 Some(error) if is_readable => {
-                    let error = error as &dyn std::error::Error;
-                    warn!(error, "the list of processes cannot be read; the last one stays");
+                    let error = error_chain(error);
+                    warn!(%error, "could not read the list of processes; keeping the last one");
                 }
-                None if !is_readable => info!("the list of processes can be read again"),
+                None if !is_readable => info!("reading the list of processes works again"),
                 Some(_) | None => {}
             }
             is_readable = failure.is_none();
@@ -96,8 +96,8 @@ impl Directory {
         }
     }
 
-    /// The processes of a role that are known now.
-    pub fn known(&self, role: ProcessRole) -> Vec<Peer> {
+    /// The currently known processes of a role.
+    pub fn known(&self, role: ProcessRole) -> Vec<PeerProcess> {
         self.links(role).iter().map(|link| link.peer.clone()).collect()
     }
 
@@ -110,15 +110,14 @@ impl Directory {
         self.roles.get(&role).map(|role| role.links.borrow().clone()).unwrap_or_default()
     }
 
-    /// The links to the processes of a role in an order that differs from call to call, so that each has its share of the
-    /// calls that any of them can answer.
-    pub(crate) fn shuffled(&self, role: ProcessRole) -> Vec<Arc<Link>> {
+    /// The links to the processes of a role in random order, to spread calls that any of them can answer.
+    pub(crate) fn shuffled(&self, role: ProcessRole) -> Vec<Arc<PeerLink>> {
         let mut links = self.links(role).to_vec();
         links.shuffle(&mut rand::rng());
         links
     }
 
-    /// Follows the links to the processes of a role.
+    /// Subscribes to the links of a role.
     pub(crate) fn follow(&self, role: ProcessRole) -> watch::Receiver<Links> {
         match self.roles.get(&role) {
             Some(role) => role.links.subscribe(),
@@ -126,21 +125,21 @@ impl Directory {
         }
     }
 
-    /// Calls the first of `links` that may be called, and if it fails the next, as often as `tries` allows and all before
-    /// one deadline. An answer of a process is an answer, whatever it says.
+    /// Calls the first of `links` that its breaker admits, and after a failure the next. It makes up to `tries` calls
+    /// under one deadline. Any reply of a process ends the search, including a refusal.
     pub(crate) async fn ask<T, F>(
         &self,
         role: ProcessRole,
         method: &'static str,
-        links: impl IntoIterator<Item = Arc<Link>>,
+        links: impl IntoIterator<Item = Arc<PeerLink>>,
         tries: usize,
-        call: impl Fn(&Link, Duration) -> F,
-    ) -> Result<T, CallError>
+        call: impl Fn(&PeerLink, Duration) -> F,
+    ) -> Result<T, PeerCallError>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let deadline = Instant::now() + self.config.deadline;
-        let mut failure = CallError::NoProcess { role };
+        let mut failure = PeerCallError::NoProcess { role };
         for link in links.into_iter().filter(|link| link.admit()).take(tries) {
             let timeout = deadline.saturating_duration_since(Instant::now());
             if timeout.is_zero() {
@@ -158,41 +157,45 @@ impl Directory {
         Err(failure)
     }
 
-    /// Takes note that a process of a role has answered.
+    /// Records that a process of the role has answered.
     fn note_presence(&self, role: ProcessRole) {
         if let Some(state) = self.roles.get(&role) {
             state.is_missed.store(false, Ordering::Relaxed);
         }
     }
 
-    /// Logs that a role is missing, once until it is not.
-    pub(crate) fn note_absence(&self, failure: &CallError) {
-        if let CallError::NoProcess { role } = failure
+    /// Logs that no process of the role can be called, once until a process answers or the list changes.
+    pub(crate) fn note_absence(&self, failure: &PeerCallError) {
+        if let PeerCallError::NoProcess { role } = failure
             && let Some(state) = self.roles.get(role)
             && !state.is_missed.swap(true, Ordering::Relaxed)
         {
-            error!(%role, "no process of a role can be called; is one running, and is it announced?");
+            error!(%role, "no process of the role can be called; check that one is running and registered");
         }
     }
 
-    fn link(&self, serial: u64, peer: &Peer) -> Option<Arc<Link>> {
-        match Link::new(serial, peer.clone(), &self.security, &self.config) {
+    fn link(&self, serial: u64, peer: &PeerProcess) -> Option<Arc<PeerLink>> {
+        match PeerLink::new(serial, peer.clone(), &self.security, &self.config) {
             Ok(link) => Some(Arc::new(link)),
             Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                error!(process = &*peer.id, address = &*peer.address, error, "the address of a process is none");
+                error!(
+                    process = &*peer.id,
+                    address = &*peer.address,
+                    error = %error_chain(&error),
+                    "ignoring a process with an invalid address"
+                );
                 None
             }
         }
     }
 
-    fn publish(&self, role: ProcessRole, links: Vec<Arc<Link>>) {
+    fn publish(&self, role: ProcessRole, links: Vec<Arc<PeerLink>>) {
         let Some(state) = self.roles.get(&role) else { return };
-        let serials = |links: &[Arc<Link>]| links.iter().map(|link| link.serial).collect::<Vec<_>>();
+        let serials = |links: &[Arc<PeerLink>]| links.iter().map(|link| link.serial).collect::<Vec<_>>();
         state.links.send_if_modified(|published| {
             let is_new = serials(published) != serials(&links);
             if is_new {
-                info!(%role, processes = links.len(), "the processes of a role have changed");
+                info!(%role, processes = links.len(), "the list of processes of a role has changed");
                 state.is_missed.store(false, Ordering::Relaxed);
                 *published = links.into();
             }

@@ -1,45 +1,46 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::Backoff;
 use futures_util::{Stream, stream};
+use ports::error_chain;
 use tokio::sync::{Notify, watch};
 use tokio::{pin, select, time};
 use tonic::{Status, Streaming};
 use tracing::error;
 
 use crate::directory::Links;
-use crate::link::{CallError, Link};
+use crate::link::{PeerCallError, PeerLink};
 use crate::proto::send_reply::Kind;
-use crate::sends::{Answer, Next, Sends, unavailable};
+use crate::sends::{PendingReply, SendRouter, StreamAction, unavailable};
 use crate::{proto, wire};
 
-/// How often a stream looks for sends whose time is over.
+/// Interval at which a stream checks for expired sends.
 const TICK: Duration = Duration::from_millis(100);
-/// How long the first try to connect again waits, and the last; each next one waits twice as long.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// Delays between reconnects.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(2) };
 
 /// How a stream ended.
-enum End {
-    /// Nothing was left to answer, and nothing more was to be handed over.
+enum StreamEnd {
+    /// All sends are answered, and no further ones will be sent.
     Drained,
-    /// It broke, and with it what was handed over.
+    /// The stream broke; its unanswered sends have failed.
     Broken,
 }
 
-/// Brings the sends of one lane to their process, and the answers back, until the process is not listed any more or has
-/// said that it is about to end.
-pub(crate) async fn run(link: Arc<Link>, sends: Arc<Sends>, links: watch::Receiver<Links>) {
+/// Carries the sends of one lane to their process and the replies back, until the process is no longer listed or
+/// announces its shutdown.
+pub(crate) async fn run(link: Arc<PeerLink>, sends: Arc<SendRouter>, links: watch::Receiver<Links>) {
     let lane = link.serial;
-    let mut pause = PAUSE_MIN;
+    let mut failures = 0;
     loop {
         let (epoch, wake) = sends.begin(lane);
         if let Ok(replies) = link.open_sends(outgoing(sends.clone(), lane, epoch, wake)).await {
-            pause = PAUSE_MIN;
+            failures = 0;
             sends.open(lane);
             match carry(&link, &sends, links.clone(), replies).await {
-                End::Drained => break,
-                End::Broken => give(sends.fail(lane)),
+                StreamEnd::Drained => break,
+                StreamEnd::Broken => give(sends.fail(lane)),
             }
             if link.is_leaving() {
                 break;
@@ -48,24 +49,25 @@ pub(crate) async fn run(link: Arc<Link>, sends: Arc<Sends>, links: watch::Receiv
                 continue;
             }
         }
-        // Until the process can be reached, its chats are others'.
+        // Until the process is reachable, other processes own its chats.
         give(sends.pass_on(lane));
+        failures += 1;
         select! {
             () = unlisted(&link, links.clone()) => break,
-            () = admitted(&link, pause) => pause = (pause * 2).min(PAUSE_MAX),
+            () = admitted(&link, BACKOFF.delay(failures)) => {}
         }
     }
     give(sends.pass_on(lane));
     sends.remove(lane);
 }
 
-/// Carries sends and answers until the stream ends.
+/// Transfers sends and replies until the stream ends.
 async fn carry(
-    link: &Link,
-    sends: &Sends,
+    link: &PeerLink,
+    sends: &SendRouter,
     links: watch::Receiver<Links>,
     mut replies: Streaming<proto::SendReply>,
-) -> End {
+) -> StreamEnd {
     let lane = link.serial;
     let mut ticks = time::interval(TICK);
     let mut is_draining = false;
@@ -80,16 +82,16 @@ async fn carry(
                     sends.drain(lane);
                     is_draining = true;
                 }
-                // A newer process may say what we do not know yet.
+                // A newer version may send kinds of replies that this version does not know.
                 Ok(Some(proto::SendReply { kind: None })) => {}
-                Ok(None) if is_draining && !sends.is_waiting(lane) => return End::Drained,
+                Ok(None) if is_draining && !sends.is_waiting(lane) => return StreamEnd::Drained,
                 Ok(None) => {
                     link.handle_failure(&link.failure(Status::unavailable("the stream of sends has ended")));
-                    return End::Broken;
+                    return StreamEnd::Broken;
                 }
                 Err(status) => {
                     link.handle_failure(&link.failure(status));
-                    return End::Broken;
+                    return StreamEnd::Broken;
                 }
             },
             _ = ticks.tick() => {
@@ -97,7 +99,7 @@ async fn carry(
                 give(answers);
                 (0..handed_over).for_each(|_| link.handle_failure(&link.too_late()));
             }
-            () = &mut opened => return End::Broken,
+            () = &mut opened => return StreamEnd::Broken,
             () = &mut unlisted, if !is_draining => {
                 sends.drain(lane);
                 is_draining = true;
@@ -106,9 +108,9 @@ async fn carry(
     }
 }
 
-/// The sends of a lane as its stream wants them.
+/// The request stream of a lane.
 fn outgoing(
-    sends: Arc<Sends>,
+    sends: Arc<SendRouter>,
     lane: u64,
     epoch: u64,
     wake: Arc<Notify>,
@@ -116,42 +118,43 @@ fn outgoing(
     stream::unfold((sends, wake), move |(sends, wake)| async move {
         loop {
             match sends.next(lane, epoch) {
-                Next::Send(send) => return Some((*send, (sends, wake))),
-                Next::Wait => wake.notified().await,
-                Next::End => return None,
+                StreamAction::Send(send) => return Some((*send, (sends, wake))),
+                StreamAction::Wait => wake.notified().await,
+                StreamAction::End => return None,
             }
         }
     })
 }
 
-fn settle(link: &Link, sends: &Sends, outcome: proto::SendOutcome) {
+fn settle(link: &PeerLink, sends: &SendRouter, outcome: proto::SendOutcome) {
     let number = outcome.number;
     let outcome = wire::read_outcome(outcome.kind).unwrap_or_else(|malformed| {
-        let error = &CallError::from(malformed) as &dyn std::error::Error;
-        error!(process = &*link.peer.id, error, "the outcome of a send is unknown");
+        let error = PeerCallError::from(malformed);
+        let error = error_chain(&error);
+        error!(process = &*link.peer.id, %error, "unreadable send outcome; reporting the send as unavailable");
         Err(unavailable())
     });
     give(sends.settle(link.serial, number, outcome));
 }
 
-fn give(answers: impl IntoIterator<Item = Answer>) {
-    answers.into_iter().for_each(Answer::give);
+fn give(answers: impl IntoIterator<Item = PendingReply>) {
+    answers.into_iter().for_each(PendingReply::give);
 }
 
-/// Waits for a while, and then for the breaker. If its pause is over, the next try to connect is the probe.
-async fn admitted(link: &Link, pause: Duration) {
+/// Waits for the backoff, then for the breaker. After the breaker's pause, the next connection attempt is the probe.
+async fn admitted(link: &PeerLink, pause: Duration) {
     time::sleep(pause).await;
     while !link.admit() {
         time::sleep_until(link.admits_at()).await;
     }
 }
 
-/// Waits until the process is not listed any more.
-async fn unlisted(link: &Link, mut links: watch::Receiver<Links>) {
-    // An error means that the directory is gone, and with it everybody.
+/// Waits until the process is no longer listed.
+async fn unlisted(link: &PeerLink, mut links: watch::Receiver<Links>) {
+    // An error means that the directory was dropped, and all its links with it.
     drop(links.wait_for(|links| !is_listed(link, links)).await);
 }
 
-fn is_listed(link: &Link, links: &Links) -> bool {
+fn is_listed(link: &PeerLink, links: &Links) -> bool {
     links.iter().any(|listed| listed.serial == link.serial)
 }

@@ -1,22 +1,22 @@
-//! Calls between the processes of a fleet: our ports over gRPC.
+//! Calls between the processes of a fleet: implements our ports over gRPC.
 //!
-//! [`serve`] offers what a process has to the others. On the other side a [`Directory`] knows which processes live and
-//! how to call them, and [`RemoteIngest`], [`RemoteIdentity`], [`RemoteSignals`], [`RemotePresences`] and
-//! [`RemoteDelivery`] are the ports themselves, so that no plane knows whether the next one is in its own process.
+//! [`serve`] offers the services of a process to the others. On the calling side a [`Directory`] tracks the live
+//! processes. [`RemoteIngest`], [`RemoteIdentity`], [`RemoteSignals`], [`RemotePresences`] and [`RemoteDelivery`]
+//! implement the ports, so a plane need not know whether the next one runs in its own process.
 //!
-//! Sends keep their order on the way: all sends from one process to another go over one stream, a chat's sends go to one
-//! process, and when its owner changes they follow only after those under way are answered. Ownership is soft. Two
-//! processes that commit for one chat are slower than one, and never wrong.
+//! Sends keep their order: all sends from one process to another use one stream, and a chat's sends go to one process.
+//! When the owner of a chat changes, new sends go to the new owner only after the pending ones are answered. Ownership
+//! is soft: two processes that commit for one chat are slower than one, but still correct.
 //!
-//! Reading order: `proto/fleet.proto` is the wire, `wire` what may come over it, `server` answers, `security` says to whom.
-//! Of the calling side, `breaker`, `rendezvous` and `known` decide and do no I/O; `link` is one process, `directory` all of
-//! them; `sends` is the order and `lane` the stream of one process.
+//! Reading order: `proto/fleet.proto` defines the wire format, `wire` validates it, `server` answers, and `security`
+//! authenticates callers. On the calling side, `breaker`, `rendezvous` and `known_peers` are pure logic without I/O. `link`
+//! is one process, `directory` all of them; `sends` keeps the order and `lane` runs the stream to one process.
 #![warn(missing_docs)]
 
 mod breaker;
 mod config;
 mod directory;
-mod known;
+mod known_peers;
 mod lane;
 mod link;
 mod proto;
@@ -38,5 +38,5 @@ pub use remote_identity::RemoteIdentity;
 pub use remote_ingest::RemoteIngest;
 pub use remote_presences::RemotePresences;
 pub use remote_signals::RemoteSignals;
-pub use security::{Secret, Security, SecurityError, ShortSecret};
-pub use server::{ServeError, Services, serve};
+pub use security::{FleetSecret, Security, SecurityError, ShortSecret};
+pub use server::{RpcServices, ServeError, serve};

@@ -1,13 +1,13 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{io, iter};
 
 use domain::TraceContext;
 use futures_util::Stream;
 use metrics::{counter, gauge, histogram};
-use ports::{Peer, ProcessRole, trace};
+use ports::{PeerProcess, ProcessRole, error_chain, lock, trace};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant};
 use tonic::service::interceptor::InterceptedService;
@@ -28,52 +28,53 @@ use crate::security::{Badge, Security};
 use crate::server::KEEP_ALIVE;
 use crate::wire::Malformed;
 
-/// A client that neither sends nor takes messages beyond the bounds.
+/// Applies the message size limits to a client.
 macro_rules! bounded {
     ($client:expr) => {
         $client.max_decoding_message_size(REPLY_BYTES_MAX).max_encoding_message_size(REQUEST_BYTES_MAX)
     };
 }
 
-type Caller = InterceptedService<Channel, Badge>;
+type PeerChannel = InterceptedService<Channel, Badge>;
 
-/// The way to one process: its connection, which all calls share, and what is known of its health.
+/// The connection to one process, which all calls share, and the health of that process.
 ///
-/// The connection is made by the first call, kept alive by pings, made again when it is lost, and closed with the link.
-pub(crate) struct Link {
-    /// No other link has had it: a process that is forgotten and found again is another link.
+/// The first call opens the connection, pings keep it alive, and it reconnects when it is lost. Dropping the link
+/// closes it.
+pub(crate) struct PeerLink {
+    /// Unique: a process that is removed and found again gets a new link.
     pub(crate) serial: u64,
-    pub(crate) peer: Peer,
-    caller: Caller,
+    pub(crate) peer: PeerProcess,
+    caller: PeerChannel,
     connect_timeout: Duration,
     breaker: Mutex<Breaker>,
-    /// Whether calls are kept away from the process.
+    /// Whether the breaker is open.
     is_open: watch::Sender<bool>,
-    /// Whether the process has said that it is about to end.
+    /// Whether the process has announced its shutdown.
     is_leaving: AtomicBool,
     /// Whether the process has ever answered.
     has_answered: AtomicBool,
     uses_tls: bool,
-    /// Whether the last call has failed, so that the first failure is told and not each.
+    /// Whether the last call failed, so that only the first failure is logged as a warning.
     is_failing: AtomicBool,
     permits: Semaphore,
     calls_max: usize,
 }
 
-/// A call without an answer.
+/// Why a call has no usable answer.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CallError {
+pub(crate) enum PeerCallError {
     #[error("no process with the role `{role}` can be called now")]
     NoProcess { role: ProcessRole },
-    #[error("{calls_max} calls of process `{id}` wait already")]
+    #[error("process `{id}` already has {calls_max} pending calls")]
     TooMany { id: String, calls_max: usize },
     #[error("process `{id}` did not answer in time")]
     TooLate { id: String },
-    #[error("process `{id}` does not take our secret; give all processes of the fleet the same one")]
+    #[error("process `{id}` rejects our secret; give all processes of the fleet the same one")]
     Secret { id: String },
     #[error(
-        "process `{id}` and this one do not take each other's certificates; give all processes certificates of one \
-         authority, each good for the host under which its process is announced"
+        "process `{id}` and this one reject each other's certificates; give all processes certificates of one \
+         authority, each valid for the host that its process registers"
     )]
     Certificate {
         id: String,
@@ -86,18 +87,18 @@ pub(crate) enum CallError {
         #[source]
         source: Status,
     },
-    #[error("process `{id}` cannot use the request")]
+    #[error("process `{id}` refused the request")]
     Refused {
         id: String,
         #[source]
         source: Status,
     },
-    #[error("the answer of a process cannot be used")]
+    #[error("the reply of a process is malformed")]
     Answer(#[from] Malformed),
 }
 
-impl CallError {
-    /// Whether another process may do better.
+impl PeerCallError {
+    /// Whether a retry at another process may succeed.
     pub(crate) fn is_of_process(&self) -> bool {
         match self {
             Self::TooLate { .. } | Self::Secret { .. } | Self::Certificate { .. } | Self::Failed { .. } => true,
@@ -106,11 +107,11 @@ impl CallError {
     }
 }
 
-impl Link {
-    /// Prepares everything and connects to nothing yet. Needs a Tokio runtime to be there.
+impl PeerLink {
+    /// Creates the link without connecting. Must run within a Tokio runtime.
     pub(crate) fn new(
         serial: u64,
-        peer: Peer,
+        peer: PeerProcess,
         security: &Security,
         config: &Config,
     ) -> Result<Self, tonic::transport::Error> {
@@ -131,7 +132,7 @@ impl Link {
         })
     }
 
-    /// Whether the process is one to begin something with.
+    /// Whether new work may be assigned to the process.
     pub(crate) fn is_usable(&self) -> bool {
         !self.is_leaving() && self.breaker().is_closed()
     }
@@ -140,37 +141,37 @@ impl Link {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Whether a call may be made now. It may be the probe, so it has to be made.
+    /// Whether a call may be made now. The call may be the breaker's probe, so the caller must make it.
     pub(crate) fn admit(&self) -> bool {
         !self.is_leaving() && self.breaker().admit(Instant::now())
     }
 
-    /// When [`admit`](Self::admit) may say yes.
+    /// The time at which [`admit`](Self::admit) may return true.
     pub(crate) fn admits_at(&self) -> Instant {
         self.breaker().admits_at(Instant::now())
     }
 
-    /// Waits until calls are kept away from the process.
+    /// Waits until the breaker opens.
     pub(crate) async fn opened(&self) {
-        // The link itself holds the sender.
+        // The link itself holds the sender, so this cannot fail.
         drop(self.is_open.subscribe().wait_for(|is_open| *is_open).await);
     }
 
-    /// Takes note that the process is about to end. It is not called again.
+    /// Records that the process is shutting down. It gets no further calls.
     pub(crate) fn handle_leaving(&self) {
-        info!(process = &*self.peer.id, "a process is about to end");
+        info!(process = &*self.peer.id, "process is shutting down; using the others");
         self.is_leaving.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for the answer to a call, no longer than `deadline`.
+    /// Waits for the answer to a call, at most until `deadline`.
     pub(crate) async fn call<T>(
         &self,
         method: &'static str,
         deadline: Instant,
         call: impl Future<Output = Result<Response<T>, Status>>,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, PeerCallError> {
         let Ok(_permit) = self.permits.try_acquire() else {
-            return Err(CallError::TooMany { id: self.peer.id.to_string(), calls_max: self.calls_max });
+            return Err(PeerCallError::TooMany { id: self.peer.id.to_string(), calls_max: self.calls_max });
         };
         let begun = Instant::now();
         let span = call_span(method, None);
@@ -182,12 +183,12 @@ impl Link {
         outcome
     }
 
-    /// Opens a stream of sends. Nothing is taken from `sends` before the process has agreed to read them, so that an error
-    /// means that none was handed over.
+    /// Opens a stream of sends. The first item of `sends` is polled only after the process has accepted the stream, so
+    /// an error means that no send was transmitted.
     pub(crate) async fn open_sends(
         &self,
         sends: impl Stream<Item = proto::SendRequest> + Send + 'static,
-    ) -> Result<Streaming<proto::SendReply>, CallError> {
+    ) -> Result<Streaming<proto::SendReply>, PeerCallError> {
         let mut client = self.ingest();
         let opened = self.answer(Instant::now() + self.connect_timeout, client.send(sends)).await;
         opened.map(Response::into_inner)
@@ -197,10 +198,10 @@ impl Link {
         &self,
         deadline: Instant,
         call: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, CallError> {
+    ) -> Result<T, PeerCallError> {
         let outcome = match time::timeout_at(deadline, call).await {
             Ok(outcome) => outcome.map_err(|status| self.failure(status)),
-            Err(_) => Err(CallError::TooLate { id: self.peer.id.to_string() }),
+            Err(_) => Err(PeerCallError::TooLate { id: self.peer.id.to_string() }),
         };
         match &outcome {
             Err(error) if error.is_of_process() => self.handle_failure(error),
@@ -212,37 +213,37 @@ impl Link {
     fn handle_success(&self) {
         self.has_answered.store(true, Ordering::Relaxed);
         if self.is_failing.swap(false, Ordering::Relaxed) {
-            info!(process = &*self.peer.id, "a process answers again");
+            info!(process = &*self.peer.id, "process answers again");
         }
         self.update(Breaker::handle_success);
     }
 
-    /// Takes note of a failure of the process.
-    pub(crate) fn handle_failure(&self, error: &CallError) {
-        let (process, address, error) = (&*self.peer.id, &*self.peer.address, error as &dyn Error);
+    /// Records a failure of the process.
+    pub(crate) fn handle_failure(&self, error: &PeerCallError) {
+        let (process, address, error) = (&*self.peer.id, &*self.peer.address, error_chain(error));
         if self.is_failing.swap(true, Ordering::Relaxed) {
-            debug!(process, address, error, "a process fails still");
+            debug!(process, address, %error, "process still failing");
         } else {
-            warn!(process, address, error, "a process fails");
+            warn!(process, address, %error, "call to a process failed");
         }
         self.update(|breaker| breaker.handle_failure(Instant::now()));
     }
 
-    /// The failure that a status is.
-    pub(crate) fn failure(&self, status: Status) -> CallError {
+    /// Maps a gRPC status to an error.
+    pub(crate) fn failure(&self, status: Status) -> PeerCallError {
         let id = self.peer.id.to_string();
         match status.code() {
-            Code::Unauthenticated => CallError::Secret { id },
+            Code::Unauthenticated => PeerCallError::Secret { id },
             Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition => {
-                CallError::Refused { id, source: status }
+                PeerCallError::Refused { id, source: status }
             }
-            _ if self.is_of_certificates(&status) => CallError::Certificate { id, source: status },
-            _ => CallError::Failed { id, source: status },
+            _ if self.is_of_certificates(&status) => PeerCallError::Certificate { id, source: status },
+            _ => PeerCallError::Failed { id, source: status },
         }
     }
 
-    /// Whether a call failed because of certificates. A process that does not take ours closes the connection after we
-    /// believe that it is made, and what we see of it depends on who is quicker.
+    /// Whether a call failed because of certificates. A process that rejects our certificate closes the connection
+    /// after our side considers it established, so the visible error depends on timing.
     fn is_of_certificates(&self, status: &Status) -> bool {
         let causes = || iter::successors(status.source(), |error| (*error).source());
         let is_of_tls = |error: &(dyn Error + 'static)| {
@@ -253,9 +254,9 @@ impl Link {
         causes().any(is_of_tls) || (self.uses_tls && is_connected && !self.has_answered.load(Ordering::Relaxed))
     }
 
-    /// A send or a stream of them that was not answered in time.
-    pub(crate) fn too_late(&self) -> CallError {
-        CallError::TooLate { id: self.peer.id.to_string() }
+    /// The error for a send or a stream that was not answered in time.
+    pub(crate) fn too_late(&self) -> PeerCallError {
+        PeerCallError::TooLate { id: self.peer.id.to_string() }
     }
 
     fn update(&self, change: impl FnOnce(&mut Breaker)) {
@@ -265,38 +266,37 @@ impl Link {
             !breaker.is_closed()
         };
         if self.is_open.send_if_modified(|was_open| std::mem::replace(was_open, is_open) != is_open) {
-            warn!(process = &*self.peer.id, is_open, "calls of a process are kept away from it, or are not any more");
+            warn!(process = &*self.peer.id, is_open, "circuit breaker of a process changed");
             gauge!("tidings_rpc_breakers_open").increment(if is_open { 1.0 } else { -1.0 });
         }
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        // Nothing that runs under this lock can leave the breaker half changed.
-        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.breaker)
     }
 
-    pub(crate) fn ingest(&self) -> IngestClient<Caller> {
+    pub(crate) fn ingest(&self) -> IngestClient<PeerChannel> {
         bounded!(IngestClient::new(self.caller.clone()))
     }
 
-    pub(crate) fn identity(&self) -> IdentityClient<Caller> {
+    pub(crate) fn identity(&self) -> IdentityClient<PeerChannel> {
         bounded!(IdentityClient::new(self.caller.clone()))
     }
 
-    pub(crate) fn signals(&self) -> SignalsClient<Caller> {
+    pub(crate) fn signals(&self) -> SignalsClient<PeerChannel> {
         bounded!(SignalsClient::new(self.caller.clone()))
     }
 
-    pub(crate) fn presence(&self) -> PresenceClient<Caller> {
+    pub(crate) fn presence(&self) -> PresenceClient<PeerChannel> {
         bounded!(PresenceClient::new(self.caller.clone()))
     }
 
-    pub(crate) fn gateway(&self) -> GatewayClient<Caller> {
+    pub(crate) fn gateway(&self) -> GatewayClient<PeerChannel> {
         bounded!(GatewayClient::new(self.caller.clone()))
     }
 }
 
-impl Drop for Link {
+impl Drop for PeerLink {
     fn drop(&mut self) {
         if *self.is_open.borrow() {
             gauge!("tidings_rpc_breakers_open").decrement(1.0);
@@ -304,13 +304,13 @@ impl Drop for Link {
     }
 }
 
-/// A call as its trace shows it.
+/// The trace span of a call.
 pub(crate) fn call_span(method: &'static str, parent: Option<TraceContext>) -> Span {
     let parent = parent.map(tracing::field::display);
     debug_span!(target: trace::TARGET, "rpc", otel.kind = "client", method, traceparent = parent, error = Empty)
 }
 
-/// A request that tells how long its caller waits, and where it stands in a trace.
+/// Builds a request that carries its timeout and the trace context.
 pub(crate) fn timed<T>(timeout: Duration, body: T) -> Request<T> {
     let mut request = Request::new(body);
     request.set_timeout(timeout);
@@ -320,14 +320,14 @@ pub(crate) fn timed<T>(timeout: Duration, body: T) -> Request<T> {
     request
 }
 
-/// Counts a call and how long it took.
+/// Counts a call and records its duration.
 pub(crate) fn record(method: &'static str, begun: Instant, is_answered: bool) {
     let outcome = if is_answered { "answered" } else { "failed" };
     counter!("tidings_rpc_calls_total", "method" => method, "outcome" => outcome).increment(1);
     histogram!("tidings_rpc_call_seconds", "method" => method).record(begun.elapsed());
 }
 
-/// How a process at `HOST:PORT` is reached.
+/// The endpoint of a process at `HOST:PORT`.
 pub(crate) fn endpoint(
     address: &str,
     security: &Security,

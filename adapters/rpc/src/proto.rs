@@ -1,4 +1,4 @@
-//! What `proto/fleet.proto` says, in Rust.
-#![expect(unreachable_pub, reason = "the code is generated for a crate that shows it")]
+//! Types and services generated from `proto/fleet.proto`.
+#![expect(unreachable_pub, reason = "the generator makes everything public")]
 
 tonic::include_proto!("tidings.fleet.v1");

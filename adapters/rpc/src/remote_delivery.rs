@@ -1,33 +1,32 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::SessionId;
 use futures_util::future::join_all;
-use ports::{Delivery, GatewayId, ProcessRole, Push, StoreError};
+use ports::{Delivery, GatewayId, ProcessRole, Push, Revocation, StoreError};
 
 use crate::directory::Directory;
-use crate::link::{Link, timed};
-use crate::{proto, wire};
+use crate::link::{PeerLink, timed};
+use crate::wire;
 
-/// Calls gateways directly, for the time in which the usual way of pushes is away (C8).
+/// Calls gateways directly while delivery through Redis is unavailable (C8).
 pub struct RemoteDelivery {
     directory: Arc<Directory>,
 }
 
-/// A gateway that cannot be called.
+/// The gateway is not in the directory.
 #[derive(Debug, thiserror::Error)]
 #[error("no gateway `{}` is known", .0.0)]
 struct UnknownGateway(GatewayId);
 
 impl RemoteDelivery {
-    /// The gateways that `directory` knows.
+    /// Uses the gateways in `directory`.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
     }
 
-    async fn revoke_at(&self, link: &Arc<Link>, session_id: SessionId) -> Result<(), StoreError> {
+    async fn revoke_at(&self, link: &Arc<PeerLink>, revocation: Revocation) -> Result<(), StoreError> {
         let reply = self.directory.ask(ProcessRole::Gateway, "revoke", [link.clone()], 1, |link, timeout| {
-            let body = proto::RevokeRequest { session_id: session_id.to_bytes().into() };
+            let body = wire::to_revocation(revocation);
             let mut client = link.gateway();
             async move { client.revoke(timed(timeout, body)).await }
         });
@@ -41,7 +40,7 @@ impl Delivery for RemoteDelivery {
         let links = self.directory.links(ProcessRole::Gateway);
         let link = links.iter().find(|link| link.peer.id == gateway.0);
         let link = link.ok_or_else(|| StoreError::unavailable(UnknownGateway(gateway.clone())))?;
-        // One after the other keeps the order.
+        // Sequential requests keep the order.
         for body in wire::to_deliveries(gateway, pushes).map_err(StoreError::unavailable)? {
             let reply = self.directory.ask(ProcessRole::Gateway, "deliver", [link.clone()], 1, |link, timeout| {
                 let (mut client, body) = (link.gateway(), body.clone());
@@ -52,10 +51,10 @@ impl Delivery for RemoteDelivery {
         Ok(())
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        // All of them, whatever one says: a gateway that is away does not keep the session open at another.
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        // Calls all gateways, even if some fail: an unreachable gateway must not keep the session open at another.
         let links = self.directory.links(ProcessRole::Gateway);
-        let outcomes = join_all(links.iter().map(|link| self.revoke_at(link, session_id))).await;
+        let outcomes = join_all(links.iter().map(|link| self.revoke_at(link, revocation))).await;
         outcomes.into_iter().collect()
     }
 }

@@ -1,20 +1,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{DeviceId, SessionId};
-use ports::{Identity, IdentityError, Principal, ProcessRole, StoreError};
+use domain::DeviceId;
+use ports::{ConnectionHolder, Identity, IdentityError, Principal, ProcessRole, StoreError};
 
 use crate::directory::Directory;
-use crate::link::{CallError, timed};
+use crate::link::{PeerCallError, timed};
 use crate::{proto, wire};
 
-/// Who is behind a token, as any API process says.
+/// Authenticates tokens by calling any API process.
 pub struct RemoteIdentity {
     directory: Arc<Directory>,
 }
 
 impl RemoteIdentity {
-    /// The processes that `directory` knows.
+    /// Uses the processes in `directory`.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
     }
@@ -34,7 +34,7 @@ impl Identity for RemoteIdentity {
 
     async fn redeem(&self, ticket: &str, device: DeviceId) -> Result<Principal, IdentityError> {
         let links = self.directory.shuffled(ProcessRole::Api);
-        // Once: the ticket may be spent even though nobody has said so.
+        // Tried once: the ticket may be spent even though no answer arrived.
         let reply = self.directory.ask(ProcessRole::Api, "redeem", links, 1, |link, timeout| {
             let body = proto::RedeemRequest { ticket: ticket.to_owned(), device_id: device.to_bytes().into() };
             let mut client = link.identity();
@@ -43,20 +43,20 @@ impl Identity for RemoteIdentity {
         wire::read_identity(reply.await.map_err(StoreError::unavailable)?).map_err(unusable)?
     }
 
-    async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError> {
-        let mut live = Vec::with_capacity(session_ids.len());
-        for (count, body) in wire::live_chunks(session_ids) {
+    async fn live(&self, holders: &[ConnectionHolder]) -> Result<Vec<bool>, StoreError> {
+        let mut live = Vec::with_capacity(holders.len());
+        for (chunk, body) in wire::live_chunks(holders) {
             let links = self.directory.shuffled(ProcessRole::Api);
             let reply = self.directory.ask(ProcessRole::Api, "live", links, 2, |link, timeout| {
                 let (mut client, body) = (link.identity(), body.clone());
                 async move { client.live(timed(timeout, body)).await }
             });
-            live.extend(wire::read_live(count, reply.await.map_err(StoreError::unavailable)?).map_err(unusable)??);
+            live.extend(wire::read_live(chunk, reply.await.map_err(StoreError::unavailable)?).map_err(unusable)??);
         }
         Ok(live)
     }
 }
 
 fn unusable(malformed: wire::Malformed) -> StoreError {
-    StoreError::unavailable(CallError::from(malformed))
+    StoreError::unavailable(PeerCallError::from(malformed))
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{ChatId, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::future::BoxFuture;
-use ports::{Ingest, IngestError, Page, Peer, ProcessRole, SendRequest, Sent, SyncRequest};
+use ports::{Ingest, Page, PeerProcess, ProcessRole, SendRequest, Sent, SyncRequest, error_chain};
 use tokio::select;
 use tokio::task::JoinSet;
 use tonic::{Response, Status};
@@ -14,30 +14,31 @@ use tracing::error;
 
 use crate::directory::{Directory, Links};
 use crate::lane;
-use crate::link::{CallError, Link, timed};
+use crate::link::{PeerCallError, PeerLink, timed};
 use crate::rendezvous::rank;
-use crate::sends::{Sends, unavailable};
+use crate::sends::{SendRouter, unavailable};
 use crate::wire;
 
-/// The durability plane of a fleet: each chat at the process that owns it.
+/// The durability plane of a fleet: routes each chat to the process that owns it.
 ///
-/// Sends keep their order, see [`Ingest::send`], as long as [`run`](Self::run) runs. A send whose stream breaks is answered
-/// with `Unavailable`, because its outcome is unknown. One that was surely not handed over goes to the next process.
+/// Sends keep their order, see [`Ingest::send`], as long as [`run`](Self::run) runs. When a stream breaks, its
+/// transmitted sends fail with `Unavailable`, because their outcomes are unknown. A send that was certainly not
+/// transmitted goes to the next process.
 pub struct RemoteIngest {
     directory: Arc<Directory>,
-    local: Option<(Peer, Arc<dyn Ingest>)>,
-    sends: Arc<Sends>,
+    local: Option<(PeerProcess, Arc<dyn Ingest>)>,
+    sends: Arc<SendRouter>,
 }
 
 impl RemoteIngest {
-    /// The processes that `directory` knows, and this one, if it is given: it is never called over the network.
-    pub fn new(directory: Arc<Directory>, local: Option<(Peer, Arc<dyn Ingest>)>) -> Self {
-        let sends = Arc::new(Sends::new(directory.clone(), local.clone()));
+    /// Uses the processes in `directory`, and this process if `local` is given, which is never called over the network.
+    pub fn new(directory: Arc<Directory>, local: Option<(PeerProcess, Arc<dyn Ingest>)>) -> Self {
+        let sends = Arc::new(SendRouter::new(directory.clone(), local.clone()));
         Self { directory, local, sends }
     }
 
-    /// Keeps a stream to every process, for ever. When the future is dropped, sends are not carried any more, and are
-    /// answered at their deadline.
+    /// Keeps a stream to every process; never returns. After the future is dropped, sends are no longer carried and
+    /// fail at their deadline.
     pub async fn run(&self) -> Infallible {
         let mut links = self.directory.follow(ProcessRole::Ingest);
         let mut lanes = JoinSet::new();
@@ -51,11 +52,12 @@ impl RemoteIngest {
             }
             self.sends.route(others);
             select! {
-                // The directory that we hold has the sender.
+                // Cannot fail: the directory that we hold owns the sender.
                 _ = links.changed() => {}
                 Some(ended) = lanes.join_next() => {
                     if let Err(error) = ended && error.is_panic() {
-                        // Sends may be stuck in its lane for good: started anew the process is whole again.
+                        // The sends in its lane may be stuck permanently. A panic restarts the process in a clean
+                        // state.
                         std::panic::resume_unwind(error.into_panic());
                     }
                 }
@@ -63,17 +65,17 @@ impl RemoteIngest {
         }
     }
 
-    fn is_local(&self, link: &Link) -> bool {
+    fn is_local(&self, link: &PeerLink) -> bool {
         self.local.as_ref().is_some_and(|(peer, _)| peer.id == link.peer.id)
     }
 
-    /// Asks those who own a chat, in their order, the second only if the first has failed. `None` if it is for this
-    /// process to answer.
+    /// Calls the owners of a chat in rank order, the second only if the first has failed. Returns `None` if this
+    /// process is to answer.
     async fn ask<T, F>(
         &self,
         chat_id: ChatId,
         method: &'static str,
-        call: impl Fn(&Link, Duration) -> F,
+        call: impl Fn(&PeerLink, Duration) -> F,
     ) -> Result<Option<T>, IngestError>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -83,16 +85,16 @@ impl RemoteIngest {
         let others = others.map(|link| (&*link.peer.id, Some(link)));
         let local = self.local.iter().map(|(peer, _)| (&*peer.id, None));
         let owners = rank(chat_id, others.chain(local).collect(), |(id, _)| id);
-        let before_us: Vec<Arc<Link>> = owners.into_iter().map_while(|(_, link)| link.cloned()).collect();
+        let before_us: Vec<Arc<PeerLink>> = owners.into_iter().map_while(|(_, link)| link.cloned()).collect();
         let (is_ours, tries) = if self.local.is_some() { (true, 1) } else { (false, 2) };
         if is_ours && before_us.is_empty() {
             return Ok(None);
         }
         match self.directory.ask(ProcessRole::Ingest, method, before_us, tries, call).await {
             Ok(reply) => Ok(Some(reply)),
-            Err(CallError::TooMany { .. }) => Err(IngestError::Busy),
-            // After that there is no time left.
-            Err(CallError::TooLate { .. }) => Err(unavailable()),
+            Err(PeerCallError::TooMany { .. }) => Err(IngestError::Busy),
+            // No time is left for another process.
+            Err(PeerCallError::TooLate { .. }) => Err(unavailable()),
             Err(error) if error.is_of_process() && is_ours => Ok(None),
             Err(error) if error.is_of_process() => Err(unavailable()),
             Err(error) => Err(unusable(&error)),
@@ -139,8 +141,9 @@ impl Ingest for RemoteIngest {
     }
 }
 
-/// Logs what the link has not: a request or an answer that the other side cannot use, which no other try cures.
-fn unusable(error: &CallError) -> IngestError {
-    error!(error = error as &dyn std::error::Error, "a call of the durability plane came to nothing");
+/// Logs the errors that the link does not log: a request or reply that the other side cannot parse. A retry would not
+/// help.
+fn unusable(error: &PeerCallError) -> IngestError {
+    error!(error = %error_chain(error), "ingest call failed; reporting it as unavailable");
     unavailable()
 }

@@ -2,26 +2,26 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::PresenceView;
-use ports::{Look, Presences, ProcessRole, StoreError};
+use ports::{Look, PresenceReader, ProcessRole, StoreError};
 
 use crate::directory::Directory;
-use crate::link::{CallError, timed};
+use crate::link::{PeerCallError, timed};
 use crate::wire;
 
-/// What users may see of one another, as any API process says.
+/// Looks up presence by calling any API process.
 pub struct RemotePresences {
     directory: Arc<Directory>,
 }
 
 impl RemotePresences {
-    /// The processes that `directory` knows.
+    /// Uses the processes in `directory`.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
     }
 }
 
 #[async_trait]
-impl Presences for RemotePresences {
+impl PresenceReader for RemotePresences {
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
         let mut views = Vec::with_capacity(looks.len());
         for (count, body) in wire::look_chunks(looks) {
@@ -31,7 +31,7 @@ impl Presences for RemotePresences {
                 async move { client.look(timed(timeout, body)).await }
             });
             let reply = wire::read_look_reply(count, reply.await.map_err(StoreError::unavailable)?);
-            views.extend(reply.map_err(|malformed| StoreError::unavailable(CallError::from(malformed)))??);
+            views.extend(reply.map_err(|malformed| StoreError::unavailable(PeerCallError::from(malformed)))??);
         }
         Ok(views)
     }

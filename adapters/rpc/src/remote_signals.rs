@@ -1,28 +1,27 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ports::{ProcessRole, Signal, Signals, StoreError};
+use ports::{ProcessRole, Signal, SignalSender, StoreError};
 
 use crate::directory::Directory;
-use crate::link::{CallError, timed};
+use crate::link::{PeerCallError, timed};
 use crate::rendezvous::rank;
 use crate::wire;
 
-/// The way of signals through a fleet: all of a chat through one fanout process, which gathers them. Best effort, so a
-/// signal is tried once.
+/// Routes all signals of a chat to one fanout process, which coalesces them. Best effort, so each signal is tried once.
 pub struct RemoteSignals {
     directory: Arc<Directory>,
 }
 
 impl RemoteSignals {
-    /// The processes that `directory` knows.
+    /// Uses the processes in `directory`.
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
     }
 }
 
 #[async_trait]
-impl Signals for RemoteSignals {
+impl SignalSender for RemoteSignals {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         let (Signal::Typing { chat_id, .. } | Signal::Receipt { chat_id, .. }) = signal;
         let links = rank(chat_id, self.directory.links(ProcessRole::Fanout).to_vec(), |link| &*link.peer.id);
@@ -31,6 +30,6 @@ impl Signals for RemoteSignals {
             async move { client.signal(timed(timeout, body)).await }
         });
         let reply = reply.await.map_err(StoreError::unavailable)?;
-        wire::read_signal_reply(reply).map_err(|error| StoreError::unavailable(CallError::from(error)))?
+        wire::read_signal_reply(reply).map_err(|error| StoreError::unavailable(PeerCallError::from(error)))?
     }
 }

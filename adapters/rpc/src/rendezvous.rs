@@ -3,17 +3,16 @@ use std::cmp::Reverse;
 use aws_lc_rs::digest;
 use domain::ChatId;
 
-/// Puts processes into the order in which they own a chat: the first is the owner, the next one is if the first is away.
+/// Ranks processes for a chat: the first is the owner, and the next takes over while the first is unavailable.
 ///
-/// Rendezvous hashing: every process has a weight for every chat, and the heaviest is first. So everybody who knows the
-/// same processes names the same owner without a word between them, and a process that comes or goes moves only the
-/// chats that are its own.
+/// Rendezvous hashing: every process has a weight for every chat, and the heaviest is first. So callers with the same
+/// list agree on the owner without coordination, and a process that joins or leaves moves only its own chats.
 pub(crate) fn rank<T>(chat_id: ChatId, mut processes: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
     processes.sort_by_cached_key(|process| Reverse(weight(chat_id, id(process))));
     processes
 }
 
-/// The same on every machine and in every version: processes of two versions share the chats while a fleet is updated.
+/// Must be the same on every machine and in every version: two versions share the chats during a rolling update.
 fn weight(chat_id: ChatId, id: &str) -> u64 {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(&chat_id.to_bytes());

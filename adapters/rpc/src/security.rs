@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use domain::Secret;
 use metrics::counter;
 use rustls::crypto::CryptoProvider;
 use tonic::metadata::{Binary, MetadataValue};
@@ -13,24 +14,24 @@ use tracing::error;
 
 use crate::config::DEADLINE;
 
-/// The metadata that a shared secret travels in.
+/// Metadata key of the shared secret.
 const SECRET_KEY: &str = "tidings-secret-bin";
-/// Bytes of a secret, at the least.
+/// Smallest length of a secret, in bytes.
 const SECRET_BYTES_MIN: usize = 16;
 
-/// How processes of a fleet know each other. `Debug` shows nothing of it but its kind.
+/// How processes of a fleet authenticate each other. `Debug` shows only the variant.
 #[derive(Clone)]
 pub enum Security {
-    /// By a secret that all of them have. Calls are not encrypted, so it is for a network that nobody else listens on.
-    Secret(Secret),
-    /// By certificates of one authority that vouches for nobody else. A certificate has to be good for the host under
-    /// which its process is announced, because those who call it check that too.
+    /// A shared secret. Calls are not encrypted, so this requires a private network.
+    Secret(FleetSecret),
+    /// Mutual TLS with certificates of a CA that issues only for this fleet. A certificate must be valid for the host
+    /// that its process registers, because callers verify the host name.
     MutualTls {
-        /// The authority, in PEM.
+        /// The CA certificate, in PEM.
         ca_pem: Vec<u8>,
         /// The certificate of this process, in PEM.
         cert_pem: Vec<u8>,
-        /// Its key, in PEM.
+        /// Its private key, in PEM.
         key_pem: Vec<u8>,
     },
 }
@@ -38,44 +39,38 @@ pub enum Security {
 impl fmt::Debug for Security {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Secret(_) => "Secret(…)",
-            Self::MutualTls { .. } => "MutualTls(…)",
+            Self::Secret(_) => "Secret(***)",
+            Self::MutualTls { .. } => "MutualTls(***)",
         })
     }
 }
 
-/// A secret that the processes of a fleet share. `Debug` masks it, and there is no `Display`.
-#[derive(Clone)]
-pub struct Secret(String);
+/// The shared secret of a fleet, of a sufficient length.
+#[derive(Clone, Debug)]
+pub struct FleetSecret(Secret);
 
-/// A secret that somebody could guess.
+/// The secret is too short.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the secret of the fleet has {bytes} bytes, at least {SECRET_BYTES_MIN} are needed")]
 pub struct ShortSecret {
     bytes: usize,
 }
 
-impl TryFrom<String> for Secret {
+impl TryFrom<String> for FleetSecret {
     type Error = ShortSecret;
 
     fn try_from(text: String) -> Result<Self, ShortSecret> {
-        if text.len() < SECRET_BYTES_MIN { Err(ShortSecret { bytes: text.len() }) } else { Ok(Self(text)) }
+        if text.len() < SECRET_BYTES_MIN { Err(ShortSecret { bytes: text.len() }) } else { Ok(Self(text.into())) }
     }
 }
 
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-/// Certificates or a key that cannot be used.
+/// The certificates or the key cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the certificates or the key of the fleet cannot be used")]
 pub struct SecurityError(#[from] tonic::transport::Error);
 
 impl Security {
-    /// TLS of the calling side, if there is any.
+    /// TLS of the calling side, if configured.
     pub(crate) fn client_tls(&self) -> Option<ClientTlsConfig> {
         let Self::MutualTls { ca_pem, cert_pem, key_pem } = self else { return None };
         choose_cryptography();
@@ -83,7 +78,7 @@ impl Security {
         Some(ClientTlsConfig::new().ca_certificate(ca).identity(identity))
     }
 
-    /// TLS of the answering side, if there is any.
+    /// TLS of the answering side, if configured.
     pub(crate) fn server_tls(&self) -> Option<ServerTlsConfig> {
         let Self::MutualTls { ca_pem, cert_pem, key_pem } = self else { return None };
         choose_cryptography();
@@ -91,15 +86,15 @@ impl Security {
         Some(ServerTlsConfig::new().client_ca_root(ca).identity(identity).timeout(DEADLINE))
     }
 
-    /// What a caller shows.
+    /// The credentials that a caller attaches.
     pub(crate) fn badge(&self) -> Badge {
         let Self::Secret(secret) = self else { return Badge(None) };
-        let mut value = MetadataValue::from_bytes(secret.0.as_bytes());
+        let mut value = MetadataValue::from_bytes(secret.0.expose().as_bytes());
         value.set_sensitive(true);
         Badge(Some(value))
     }
 
-    /// What lets in those who show it.
+    /// The check of incoming calls.
     pub(crate) fn door(&self) -> Door {
         let secret = match self {
             Self::Secret(secret) => Some(secret.clone()),
@@ -109,7 +104,7 @@ impl Security {
     }
 }
 
-/// Puts the secret on every call.
+/// Attaches the secret to every call.
 #[derive(Clone)]
 pub(crate) struct Badge(Option<MetadataValue<Binary>>);
 
@@ -122,10 +117,10 @@ impl Interceptor for Badge {
     }
 }
 
-/// Refuses calls without the secret. With TLS whoever gets here has shown a certificate.
+/// Refuses calls without the secret. With mutual TLS the handshake has already authenticated the caller.
 #[derive(Clone)]
 pub(crate) struct Door {
-    secret: Option<Secret>,
+    secret: Option<FleetSecret>,
     was_shut: Arc<AtomicBool>,
 }
 
@@ -133,23 +128,23 @@ impl Interceptor for Door {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let Some(secret) = &self.secret else { return Ok(request) };
         let shown = request.metadata().get_bin(SECRET_KEY).and_then(|value| value.to_bytes().ok());
-        if shown.is_some_and(|shown| verify_slices_are_equal(&shown, secret.0.as_bytes()).is_ok()) {
+        if shown.is_some_and(|shown| verify_slices_are_equal(&shown, secret.0.expose().as_bytes()).is_ok()) {
             return Ok(request);
         }
         counter!("tidings_rpc_strangers_total").increment(1);
-        // Once is enough: a process with a wrong secret knocks for as long as it lives.
+        // Logged once: a process with a wrong secret calls again for as long as it runs.
         if !self.was_shut.swap(true, Ordering::Relaxed) {
             let address = request.remote_addr().map(tracing::field::display);
-            error!(address, "a caller has not the secret of the fleet; give all processes the same one");
+            error!(address, "refused a caller with a wrong fleet secret; give all processes the same one");
         }
         Err(Status::unauthenticated("this is not the secret of the fleet; give all processes the same one"))
     }
 }
 
-/// Makes ours the cryptography of the process unless it has one.
+/// Installs the process-wide crypto provider unless there is one.
 fn choose_cryptography() {
     if CryptoProvider::get_default().is_none() {
-        // An error means that another thread has chosen meanwhile.
+        // An error means that another thread has installed one meanwhile.
         drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     }
 }
@@ -164,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_long_and_never_shown() {
-        assert_eq!(Secret::try_from("hunter2".to_owned()).unwrap_err(), ShortSecret { bytes: 7 });
+        assert_eq!(FleetSecret::try_from("hunter2".to_owned()).unwrap_err(), ShortSecret { bytes: 7 });
         let security = secret("correct horse battery");
         let mut badge = security.badge();
         let request = badge.call(Request::new(())).unwrap();

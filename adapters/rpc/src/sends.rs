@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use domain::{ChatId, TraceContext};
+use domain::{ChatId, IngestError, TraceContext};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ports::{Ingest, IngestError, Peer, ProcessRole, SendRequest, Sent, trace};
+use ports::{Ingest, PeerProcess, ProcessRole, SendRequest, Sent, lock, trace};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{self, Instant};
 use tracing::Span;
@@ -12,128 +12,128 @@ use tracing::field::display;
 
 use crate::config::RETRY_AFTER;
 use crate::directory::{Directory, Links};
-use crate::link::{CallError, call_span, record};
+use crate::link::{PeerCallError, call_span, record};
 use crate::rendezvous::rank;
 use crate::{proto, wire};
 
-/// All sends of this process that wait for an answer, and their order.
+/// All pending sends of this process, in order.
 ///
-/// A send gets its place in a *lane*, the queue of the stream to one process, before [`send`](Self::send) returns. All
-/// sends of a chat without an answer are in one lane: the chat is *pinned* to it. So when the owner of a chat changes, its
-/// sends go on to the old one until none is under way there, and none overtakes another.
+/// A send is placed in a *lane*, the queue of the stream to one process, before [`send`](Self::send) returns. All
+/// pending sends of a chat are in one lane: the chat is *pinned* to it. When the owner of a chat changes, its sends
+/// continue to the old owner until none is pending there, so none overtakes another.
 ///
-/// A lane's queue is passed on to other lanes, in order, if its process cannot be reached or is about to end: what is
-/// in the queue was not handed over. What was handed over stays, and fails if its stream breaks; then the rest of the
-/// queue fails with it, because a later send must not succeed in the place of an earlier one.
-pub(crate) struct Sends {
-    state: Mutex<State>,
+/// If the process of a lane is unreachable or shuts down, its queue moves to other lanes, in order, since queued sends
+/// were not transmitted. Transmitted sends stay, and fail if their stream breaks. The rest of the queue then fails too,
+/// because a later send must not succeed when an earlier one failed.
+pub(crate) struct SendRouter {
+    state: Mutex<SendLanes>,
     /// The processes that have a lane.
     routed: watch::Sender<Links>,
     directory: Arc<Directory>,
-    /// This process, if it commits itself.
-    local: Option<(Peer, Arc<dyn Ingest>)>,
+    /// This process, if it has the ingest role.
+    local: Option<(PeerProcess, Arc<dyn Ingest>)>,
 }
 
 #[derive(Default)]
-struct State {
-    lanes: HashMap<u64, Lane>,
+struct SendLanes {
+    lanes: HashMap<u64, SendLane>,
     pins: HashMap<ChatId, Pin>,
 }
 
-struct Lane {
-    phase: Phase,
-    /// The stream that sends are for. A stream that is not the latest gets none.
+struct SendLane {
+    phase: LanePhase,
+    /// Identifies the latest stream. Older streams get no sends.
     epoch: u64,
-    /// Tells the latest stream that there is something to do.
+    /// Wakes the latest stream.
     wake: Arc<Notify>,
-    queue: VecDeque<Waiting>,
-    handed_over: BTreeMap<u64, Waiting>,
+    queue: VecDeque<UnansweredSend>,
+    handed_over: BTreeMap<u64, UnansweredSend>,
     /// The number of the next send.
     number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// There will be a stream, or it turns out that there will not. Sends wait.
+enum LanePhase {
+    /// A stream is being opened. Sends are queued.
     Connecting,
-    /// There is a stream.
+    /// The stream is open.
     Open,
-    /// Nothing more is handed over; what was is being answered.
+    /// No further sends are transmitted; the transmitted ones are being answered.
     Draining,
-    /// The process cannot be reached.
+    /// The process is unreachable.
     Down,
 }
 
-/// Where the sends of a chat without an answer are.
+/// The place of a chat's pending sends.
 struct Pin {
-    place: Place,
+    place: SendTarget,
     count: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SendTarget {
     Lane(u64),
     Local,
 }
 
-/// A send without an answer.
-struct Waiting {
+/// A pending send.
+struct UnansweredSend {
     request: SendRequest,
     begun: Instant,
     deadline: Instant,
     reply: oneshot::Sender<Reply>,
-    /// Where its sender stands in a trace.
+    /// The sender's trace context.
     trace: Option<TraceContext>,
-    /// The call, if it is one and in a trace.
+    /// The span of the call, if the send goes to another process and is traced.
     span: Span,
 }
 
-type Outcome = Result<Sent, IngestError>;
+type SendResult = Result<Sent, IngestError>;
 
 enum Reply {
-    Settled(Outcome),
-    /// This process itself has the send now.
-    Local(BoxFuture<'static, Outcome>),
+    Settled(SendResult),
+    /// The send was handed to this process's own ingest.
+    Local(BoxFuture<'static, SendResult>),
 }
 
-/// A reply on its way. It is given when no lock is held, because whoever gets it may come back at once.
+/// A reply to deliver. It must be delivered without holding the lock, because its receiver may call back at once.
 #[must_use]
-pub(crate) struct Answer {
+pub(crate) struct PendingReply {
     reply: oneshot::Sender<Reply>,
     begun: Instant,
     content: Reply,
 }
 
-impl Answer {
+impl PendingReply {
     pub(crate) fn give(self) {
         if let Reply::Settled(outcome) = &self.content {
             record("send", self.begun, !matches!(outcome, Err(IngestError::Unavailable { .. })));
         }
-        // A sender whose connection is gone does not hear it; the retry will be told the same.
+        // The receiver is closed if the client has disconnected; its retry gets the same outcome.
         drop(self.reply.send(self.content));
     }
 }
 
-/// What a stream does next.
-pub(crate) enum Next {
+/// The next action of a stream.
+pub(crate) enum StreamAction {
     Send(Box<proto::SendRequest>),
     Wait,
-    /// Ends our half of the stream.
+    /// Closes our half of the stream.
     End,
 }
 
-impl Sends {
-    pub(crate) fn new(directory: Arc<Directory>, local: Option<(Peer, Arc<dyn Ingest>)>) -> Self {
+impl SendRouter {
+    pub(crate) fn new(directory: Arc<Directory>, local: Option<(PeerProcess, Arc<dyn Ingest>)>) -> Self {
         Self { state: Mutex::default(), routed: watch::Sender::new(Links::default()), directory, local }
     }
 
-    /// Gives a send its place. The future waits for the outcome, no longer than the deadline.
-    pub(crate) fn send(self: &Arc<Self>, request: SendRequest) -> BoxFuture<'static, Outcome> {
+    /// Places a send. The future resolves to its outcome, at the latest at the deadline.
+    pub(crate) fn send(self: &Arc<Self>, request: SendRequest) -> BoxFuture<'static, SendResult> {
         let begun = Instant::now();
         let deadline = begun + self.directory.config().deadline;
         let (reply, outcome) = oneshot::channel();
         let ranking = self.ranking(request.chat_id);
-        let waiting = Waiting { request, begun, deadline, reply, trace: trace::current(), span: Span::none() };
+        let waiting = UnansweredSend { request, begun, deadline, reply, trace: trace::current(), span: Span::none() };
         let answer = self.place(&mut self.state(), &ranking, waiting);
         if let Some(answer) = answer {
             answer.give();
@@ -142,24 +142,24 @@ impl Sends {
             match time::timeout_at(deadline, outcome).await {
                 Ok(Ok(Reply::Settled(outcome))) => outcome,
                 Ok(Ok(Reply::Local(outcome))) => outcome.await,
-                // A lane that ended without an answer, or one that takes too long: the outcome is unknown.
+                // The lane ended without a reply, or the deadline passed: the outcome is unknown.
                 Ok(Err(_)) | Err(_) => Err(unavailable()),
             }
         }
         .boxed()
     }
 
-    /// Makes a lane. It takes sends before it has a stream.
+    /// Adds a lane. It accepts sends before it has a stream.
     pub(crate) fn add(&self, lane: u64) {
-        self.state().lanes.insert(lane, Lane::new());
+        self.state().lanes.insert(lane, SendLane::new());
     }
 
-    /// Sends to these processes from now on, which have lanes, and to no others.
+    /// Routes sends to exactly these processes from now on. All of them have lanes.
     pub(crate) fn route(&self, links: Links) {
         self.routed.send_replace(links);
     }
 
-    /// Begins a stream, and returns what names it and what wakes it.
+    /// Begins a stream, and returns its epoch and its waker.
     pub(crate) fn begin(&self, lane: u64) -> (u64, Arc<Notify>) {
         let mut state = self.state();
         let lane = state.lane(lane);
@@ -168,53 +168,59 @@ impl Sends {
         (lane.epoch, lane.wake.clone())
     }
 
-    /// Has sends handed over to the latest stream.
+    /// Starts transmitting sends on the latest stream.
     pub(crate) fn open(&self, lane: u64) {
         let mut state = self.state();
         let lane = state.lane(lane);
-        lane.phase = Phase::Open;
+        lane.phase = LanePhase::Open;
         lane.wake.notify_one();
     }
 
-    /// Hands over nothing more.
+    /// Stops transmitting sends.
     pub(crate) fn drain(&self, lane: u64) {
         let mut state = self.state();
         let lane = state.lane(lane);
-        lane.phase = Phase::Draining;
+        lane.phase = LanePhase::Draining;
         lane.wake.notify_one();
     }
 
-    /// What a stream does next. A send is handed over by this, unless nobody waits for it any more.
-    pub(crate) fn next(&self, lane: u64, epoch: u64) -> Next {
+    /// The next action of a stream. Returning a send marks it as transmitted.
+    pub(crate) fn next(&self, lane: u64, epoch: u64) -> StreamAction {
         let now = Instant::now();
         let mut state = self.state();
-        let Some(lane) = state.lanes.get_mut(&lane).filter(|lane| lane.epoch == epoch) else { return Next::End };
+        let Some(lane) = state.lanes.get_mut(&lane).filter(|lane| lane.epoch == epoch) else {
+            return StreamAction::End;
+        };
         match lane.phase {
-            Phase::Connecting | Phase::Down => Next::Wait,
-            Phase::Draining => Next::End,
-            Phase::Open => {
-                // A commit of one that is late would be one that nobody expects. It is answered with the others.
+            LanePhase::Connecting | LanePhase::Down => StreamAction::Wait,
+            LanePhase::Draining => StreamAction::End,
+            LanePhase::Open => {
+                // Skip expired sends: their callers no longer wait, so a commit would be unexpected. `expire` answers
+                // them.
                 let on_time = lane.queue.iter().position(|waiting| waiting.deadline > now);
-                let Some(waiting) = on_time.and_then(|index| lane.queue.remove(index)) else { return Next::Wait };
+                let Some(waiting) = on_time.and_then(|index| lane.queue.remove(index)) else {
+                    return StreamAction::Wait;
+                };
                 let number = lane.number;
                 lane.number += 1;
                 let trace = trace::context(&waiting.span);
                 let send = wire::to_send(number, waiting.deadline - now, &waiting.request, trace);
                 lane.handed_over.insert(number, waiting);
-                Next::Send(Box::new(send))
+                StreamAction::Send(Box::new(send))
             }
         }
     }
 
-    /// Answers a send that was handed over. `None` if nobody waits for it.
-    pub(crate) fn settle(&self, lane: u64, number: u64, outcome: Outcome) -> Option<Answer> {
+    /// Answers a transmitted send. `None` if it is no longer pending.
+    pub(crate) fn settle(&self, lane: u64, number: u64, outcome: SendResult) -> Option<PendingReply> {
         let mut state = self.state();
         let waiting = state.lane(lane).handed_over.remove(&number)?;
         Some(state.settle(waiting, outcome))
     }
 
-    /// Answers those whose time is over. How many of them were handed over says something about the process.
-    pub(crate) fn expire(&self, lane: u64) -> (usize, Vec<Answer>) {
+    /// Answers expired sends. Also returns how many of them were transmitted, which indicates the health of the
+    /// process.
+    pub(crate) fn expire(&self, lane: u64) -> (usize, Vec<PendingReply>) {
         let now = Instant::now();
         let mut state = self.state();
         let lane = state.lane(lane);
@@ -228,37 +234,37 @@ impl Sends {
         (handed_over, answers)
     }
 
-    /// Whether a send was handed over and has no answer yet.
+    /// Whether a transmitted send is still unanswered.
     pub(crate) fn is_waiting(&self, lane: u64) -> bool {
         !self.state().lane(lane).handed_over.is_empty()
     }
 
-    /// Answers everything in a lane whose stream broke: what came of it is unknown. There will be another stream.
-    pub(crate) fn fail(&self, lane: u64) -> Vec<Answer> {
+    /// Fails all sends of a lane with a broken stream: their outcomes are unknown. The lane waits for a new stream.
+    pub(crate) fn fail(&self, lane: u64) -> Vec<PendingReply> {
         let mut state = self.state();
         let lane = state.lane(lane);
         lane.epoch += 1;
-        lane.phase = Phase::Connecting;
+        lane.phase = LanePhase::Connecting;
         let mut failed: Vec<_> = std::mem::take(&mut lane.handed_over).into_values().collect();
         failed.extend(std::mem::take(&mut lane.queue));
         failed.into_iter().map(|waiting| state.settle(waiting, Err(unavailable()))).collect()
     }
 
-    /// Passes on what waits for a process that cannot be reached.
-    pub(crate) fn pass_on(self: &Arc<Self>, lane: u64) -> Vec<Answer> {
+    /// Moves the queue of an unreachable process to other lanes.
+    pub(crate) fn pass_on(self: &Arc<Self>, lane: u64) -> Vec<PendingReply> {
         let mut state = self.state();
         let queue = {
             let lane = state.lane(lane);
-            assert!(lane.handed_over.is_empty(), "what was handed over is answered first");
-            lane.phase = Phase::Down;
+            assert!(lane.handed_over.is_empty(), "transmitted sends are answered first");
+            lane.phase = LanePhase::Down;
             std::mem::take(&mut lane.queue)
         };
-        // All of them first: a pin would bring the next send of a chat back to where this one came from.
+        // Unpin all chats first: a pin would route a chat's next send back to this lane.
         for waiting in &queue {
             state.unpin(waiting.request.chat_id);
         }
         let now = Instant::now();
-        let place = |waiting: Waiting| {
+        let place = |waiting: UnansweredSend| {
             if waiting.deadline <= now {
                 return Some(waiting.answer(Err(unavailable())));
             }
@@ -268,39 +274,44 @@ impl Sends {
         queue.into_iter().filter_map(place).collect()
     }
 
-    /// Forgets a lane from which everything was passed on.
+    /// Removes a lane after its queue was moved.
     pub(crate) fn remove(&self, lane: u64) {
         self.state().lanes.remove(&lane);
     }
 
-    /// Where the sends of a chat belong, the best place first.
-    fn ranking(&self, chat_id: ChatId) -> Vec<Place> {
+    /// The places for the sends of a chat, best first.
+    fn ranking(&self, chat_id: ChatId) -> Vec<SendTarget> {
         let links = self.routed.borrow().clone();
         let remote =
-            links.iter().filter(|link| link.is_usable()).map(|link| (&*link.peer.id, Place::Lane(link.serial)));
-        let local = self.local.iter().map(|(peer, _)| (&*peer.id, Place::Local));
+            links.iter().filter(|link| link.is_usable()).map(|link| (&*link.peer.id, SendTarget::Lane(link.serial)));
+        let local = self.local.iter().map(|(peer, _)| (&*peer.id, SendTarget::Local));
         let ranked = rank(chat_id, remote.chain(local).collect(), |(id, _)| id);
         ranked.into_iter().map(|(_, place)| place).collect()
     }
 
-    /// Puts a send where its chat is pinned, or at the first place that takes it. An answer means that it has none.
-    fn place(self: &Arc<Self>, state: &mut State, ranking: &[Place], mut waiting: Waiting) -> Option<Answer> {
+    /// Places a send where its chat is pinned, or at the first place that accepts it. Returns an answer if none does.
+    fn place(
+        self: &Arc<Self>,
+        state: &mut SendLanes,
+        ranking: &[SendTarget],
+        mut waiting: UnansweredSend,
+    ) -> Option<PendingReply> {
         let chat_id = waiting.request.chat_id;
         let pinned = state.pins.get(&chat_id).map(|pin| pin.place);
         let Some(place) = pinned.or_else(|| ranking.iter().copied().find(|place| state.takes_sends(*place))) else {
-            self.directory.note_absence(&CallError::NoProcess { role: ProcessRole::Ingest });
+            self.directory.note_absence(&PeerCallError::NoProcess { role: ProcessRole::Ingest });
             return Some(waiting.answer(Err(unavailable())));
         };
         let answer = match (place, &self.local) {
-            (Place::Local, Some((_, ingest))) => {
-                let Waiting { request, begun, reply, .. } = waiting;
+            (SendTarget::Local, Some((_, ingest))) => {
+                let UnansweredSend { request, begun, reply, .. } = waiting;
                 let pinned = Pinned { sends: self.clone(), chat_id };
-                // The order of this call is the order of the commits, so it is made under the lock. It does not block.
+                // The order of this call is the commit order, so it is made under the lock. It does not block.
                 let outcome = ingest.send(request).inspect(move |_| drop(pinned)).boxed();
-                Some(Answer { reply, begun, content: Reply::Local(outcome) })
+                Some(PendingReply { reply, begun, content: Reply::Local(outcome) })
             }
-            (Place::Local, None) => return Some(waiting.answer(Err(unavailable()))),
-            (Place::Lane(serial), _) => {
+            (SendTarget::Local, None) => return Some(waiting.answer(Err(unavailable()))),
+            (SendTarget::Lane(serial), _) => {
                 let lane = state.lane(serial);
                 if lane.queue.len() + lane.handed_over.len() >= self.directory.config().sends_max {
                     return Some(waiting.answer(Err(IngestError::Busy)));
@@ -315,27 +326,27 @@ impl Sends {
         answer
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing of ours that runs under this lock panics halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SendLanes> {
+        lock(&self.state)
     }
 }
 
-impl State {
-    fn lane(&mut self, serial: u64) -> &mut Lane {
-        self.lanes.get_mut(&serial).expect("a lane is there until everything was passed on from it")
+impl SendLanes {
+    fn lane(&mut self, serial: u64) -> &mut SendLane {
+        self.lanes.get_mut(&serial).expect("a lane exists until its queue was moved")
     }
 
-    fn takes_sends(&self, place: Place) -> bool {
+    fn takes_sends(&self, place: SendTarget) -> bool {
         match place {
-            Place::Lane(serial) => {
-                self.lanes.get(&serial).is_some_and(|lane| matches!(lane.phase, Phase::Connecting | Phase::Open))
-            }
-            Place::Local => true,
+            SendTarget::Lane(serial) => self
+                .lanes
+                .get(&serial)
+                .is_some_and(|lane| matches!(lane.phase, LanePhase::Connecting | LanePhase::Open)),
+            SendTarget::Local => true,
         }
     }
 
-    fn settle(&mut self, waiting: Waiting, outcome: Outcome) -> Answer {
+    fn settle(&mut self, waiting: UnansweredSend, outcome: SendResult) -> PendingReply {
         self.unpin(waiting.request.chat_id);
         waiting.answer(outcome)
     }
@@ -350,10 +361,10 @@ impl State {
     }
 }
 
-impl Lane {
+impl SendLane {
     fn new() -> Self {
         Self {
-            phase: Phase::Connecting,
+            phase: LanePhase::Connecting,
             epoch: 0,
             wake: Arc::default(),
             queue: VecDeque::new(),
@@ -363,18 +374,18 @@ impl Lane {
     }
 }
 
-impl Waiting {
-    fn answer(self, outcome: Outcome) -> Answer {
+impl UnansweredSend {
+    fn answer(self, outcome: SendResult) -> PendingReply {
         if let Err(failure @ (IngestError::Unavailable { .. } | IngestError::Busy)) = &outcome {
             self.span.record("error", display(failure));
         }
-        Answer { reply: self.reply, begun: self.begun, content: Reply::Settled(outcome) }
+        PendingReply { reply: self.reply, begun: self.begun, content: Reply::Settled(outcome) }
     }
 }
 
-/// Keeps a chat at this process until a send of it is answered, or nobody waits for the answer.
+/// Keeps a chat pinned to this process until its send is answered, or the future is dropped.
 struct Pinned {
-    sends: Arc<Sends>,
+    sends: Arc<SendRouter>,
     chat_id: ChatId,
 }
 
@@ -384,7 +395,7 @@ impl Drop for Pinned {
     }
 }
 
-/// What whoever waits for an outcome that is unknown is told.
+/// The error for an unknown outcome.
 pub(crate) fn unavailable() -> IngestError {
     IngestError::Unavailable { retry_after: RETRY_AFTER }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::TraceContext;
-use ports::{Delivery, GatewayId, Identity, Ingest, Presences, Signals, trace};
+use ports::{Delivery, GatewayId, Identity, Ingest, PresenceReader, SignalSender, trace};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::{select, time};
@@ -24,31 +24,31 @@ use crate::proto::presence_server::PresenceServer;
 use crate::proto::signals_server::SignalsServer;
 use crate::security::{Security, SecurityError};
 
-/// Calls of one connection under way, at the most; the next ones wait with the caller.
+/// Limit of concurrent calls per connection; further calls wait at the caller.
 const CALLS_MAX: u32 = 2048;
-/// Bytes of the headers of a call, at the most.
+/// Largest header of a call, in bytes.
 const HEADER_BYTES_MAX: u32 = 16 * 1024;
-/// How often a silent connection is asked whether it is alive, and how long it may think about it.
+/// Interval of keep-alive pings, and their timeout.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// How long a shutdown may take: whatever is under way has its answer by then.
+/// Limit of the shutdown time: every pending call is answered within its deadline.
 const DRAIN_MAX: Duration = Duration::from_secs(6);
 
-/// What a process offers to the others. What is absent does not exist for them.
+/// The services that a process offers. An absent service is unimplemented for callers.
 #[derive(Clone, Default)]
-pub struct Services {
+pub struct RpcServices {
     /// The durability plane.
     pub ingest: Option<Arc<dyn Ingest>>,
-    /// Who is behind a token.
+    /// Authentication of tokens.
     pub identity: Option<Arc<dyn Identity>>,
-    /// The way of signals.
-    pub signals: Option<Arc<dyn Signals>>,
-    /// What users may see of one another.
-    pub presences: Option<Arc<dyn Presences>>,
-    /// The connections of this gateway, under its own name.
+    /// Signals of chats.
+    pub signals: Option<Arc<dyn SignalSender>>,
+    /// Presence queries.
+    pub presences: Option<Arc<dyn PresenceReader>>,
+    /// The connections of this gateway, with its id.
     pub delivery: Option<(GatewayId, Arc<dyn Delivery>)>,
 }
 
-/// Why a process cannot be called.
+/// Why calls cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The certificates cannot be used.
@@ -59,14 +59,14 @@ pub enum ServeError {
     Serving(#[source] tonic::transport::Error),
 }
 
-/// Answers the calls of other processes until `shutdown` is ready, then answers what is under way, and tells those who
-/// send to go to another process. That takes 6 s at the most.
+/// Serves calls of other processes until `shutdown` resolves. It then answers the pending calls, and asks senders to
+/// use another process. The drain takes at most 6 s.
 ///
 /// # Errors
 /// If the certificates cannot be used.
 pub async fn serve(
     listener: TcpListener,
-    services: Services,
+    services: RpcServices,
     security: Security,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
@@ -103,20 +103,20 @@ pub async fn serve(
             leave.send_replace(true);
         });
     let too_long = async {
-        // The sender is in the other future, which is there as long as this one.
+        // The sender lives in the other future, as long as this one.
         drop(leaving.wait_for(|is_leaving| *is_leaving).await);
         time::sleep(DRAIN_MAX).await;
     };
     select! {
         outcome = served => outcome.map_err(ServeError::Serving),
         () = too_long => {
-            warn!("calls of other processes were still under way at the end of the shutdown");
+            warn!("shutdown deadline reached with calls of other processes pending; dropping them");
             Ok(())
         }
     }
 }
 
-/// The answer to a call that is part of a trace. A stream of sends is not: each send is.
+/// The server span of a traced call. Streams of sends have none, since each send has its own.
 fn span_of(call: &tonic::codegen::http::Request<()>) -> Span {
     let Some(context) = call.headers().get(TraceContext::HEADER).and_then(|header| header.to_str().ok()) else {
         return Span::none();

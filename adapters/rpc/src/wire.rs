@@ -1,6 +1,6 @@
-//! Between the types of the wire and ours, field by field.
+//! Converts between the wire types and the domain types, field by field.
 //!
-//! `to_*` writes values of ours. `read_*` takes what a peer has sent, and refuses what is none.
+//! `to_*` writes domain values. `read_*` parses and validates a peer's input.
 
 #[cfg(test)]
 mod fuzz;
@@ -11,11 +11,11 @@ mod routing;
 
 use std::error::Error;
 
-use ports::StoreError;
+use ports::{StoreError, error_chain};
 use tonic::Status;
 
 pub(crate) use self::identity::{
-    live_chunks, read_device, read_identity, read_live, read_sessions, to_identity_reply, to_live_reply,
+    live_chunks, read_device, read_holders, read_identity, read_live, to_identity_reply, to_live_reply,
 };
 pub(crate) use self::ingest::{
     read_advance, read_advance_reply, read_outcome, read_send, read_sync, read_sync_reply, to_advance,
@@ -23,14 +23,15 @@ pub(crate) use self::ingest::{
 };
 pub(crate) use self::presence::{look_chunks, read_look_reply, read_looks, to_look_reply};
 pub(crate) use self::routing::{
-    read_pushes, read_session, read_signal, read_signal_reply, to_deliveries, to_signal, to_signal_reply,
+    read_pushes, read_revocation, read_signal, read_signal_reply, to_deliveries, to_revocation, to_signal,
+    to_signal_reply,
 };
 use crate::proto;
 
-/// Bytes of the text of an error, at the most.
+/// Largest error text, in bytes.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// What a peer has sent and is no value of ours.
+/// A peer's input that is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("`{field}` has {bytes} bytes, an id has 16")]
@@ -55,12 +56,12 @@ impl From<Malformed> for Status {
     }
 }
 
-/// What a store said in another process.
+/// The text of a store error in another process.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct SaidElsewhere(String);
 
-/// With everything that is known of the cause, because the log of whoever asked is where it is looked for.
+/// Includes all causes, because operators look for them in the caller's log.
 pub(crate) fn to_store_error(error: &StoreError) -> proto::StoreError {
     use proto::store_error::Kind;
     let kind = match error {
@@ -74,25 +75,20 @@ pub(crate) fn read_store_error(error: proto::StoreError) -> StoreError {
     use proto::store_error::Kind;
     match error.kind {
         Some(Kind::Unavailable(text)) => StoreError::unavailable(SaidElsewhere(text)),
-        // The names of tables are our own, and those of another version may be others. The text has the right one.
+        // Table names are static strings of this version, and may differ in the peer's. The text has the right one.
         Some(Kind::Corrupt(text)) => StoreError::Corrupt { table: "remote", source: SaidElsewhere(text).into() },
         None => StoreError::unavailable(Malformed::Missing { field: "error.kind" }),
     }
 }
 
-/// Reads a reply that is nothing but a possible error.
+/// Reads a reply that has only an optional error.
 pub(crate) fn read_taken(error: Option<proto::StoreError>) -> Result<(), StoreError> {
     error.map_or(Ok(()), |error| Err(read_store_error(error)))
 }
 
 /// An error and its causes as one text.
 fn text_of(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
+    let mut text = error_chain(error).to_string();
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     text.truncate(end);
     text
@@ -110,7 +106,7 @@ fn read_optional_id<T>(
     bytes.map(|bytes| read_id(field, &bytes, from_bytes)).transpose()
 }
 
-/// Reads ids that were written one after the other.
+/// Reads concatenated ids.
 fn read_ids<T>(field: &'static str, bytes: &[u8], from_bytes: fn([u8; 16]) -> T) -> Result<Vec<T>, Malformed> {
     match bytes.as_chunks() {
         (ids, []) => Ok(ids.iter().copied().map(from_bytes).collect()),

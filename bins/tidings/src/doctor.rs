@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use server::doctor::{Verdict, examine};
+use server::doctor::{CheckResult, examine};
 
 use crate::serve::ConfigArgs;
 
@@ -22,13 +22,13 @@ pub(crate) async fn run(arguments: DoctorArgs) -> anyhow::Result<ExitCode> {
     } else {
         for finding in &findings {
             let mark = match finding.verdict {
-                Verdict::Good => "ok  ",
-                Verdict::Warning => "warn",
-                Verdict::Bad => "BAD ",
+                CheckResult::Good => "ok  ",
+                CheckResult::Warning => "warn",
+                CheckResult::Bad => "BAD ",
             };
             println!("{mark}  {:<14} {}", finding.check, finding.message);
         }
     }
-    let bad = findings.iter().any(|finding| finding.verdict == Verdict::Bad);
+    let bad = findings.iter().any(|finding| finding.verdict == CheckResult::Bad);
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use server::config::AdminSettings;
 
+use crate::admin;
 use crate::serve::ConfigArgs;
 
 #[derive(Args)]
 pub(crate) struct HealthcheckArgs {
-    /// The service, as http://127.0.0.1:8080 [default: where the settings say that it listens]
+    /// The service, such as http://127.0.0.1:8080 [default: the configured admin listener, which answers even while
+    /// clients overload the public one]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Asks whether it is ready, and not only alive.
+    /// Checks readiness instead of liveness.
     #[arg(long)]
     ready: bool,
-    /// How many seconds it may take to answer.
+    /// Seconds to wait for the response.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
     #[command(flatten)]
@@ -24,20 +27,23 @@ pub(crate) struct HealthcheckArgs {
 
 pub(crate) async fn run(arguments: HealthcheckArgs) -> anyhow::Result<ExitCode> {
     let HealthcheckArgs { url, ready, timeout, config } = arguments;
-    let base_url = match url {
-        Some(url) => url,
-        None => format!("http://{}", reachable(config.load()?.listen)),
+    let (base_url, http) = match url {
+        Some(url) => (url, reqwest::Client::new()),
+        None => {
+            let AdminSettings { listen, cert_file, .. } = config.load()?.admin;
+            admin::client(reachable(listen), &cert_file)?
+        }
     };
     let path = if ready { "readyz" } else { "healthz" };
     let url = format!("{}/{path}", base_url.trim_end_matches('/'));
-    let http = reqwest::Client::builder().timeout(Duration::from_secs(timeout)).build()?;
-    let answer = http.get(&url).send().await.with_context(|| format!("no service answers at {url}"))?;
+    let request = http.get(&url).timeout(Duration::from_secs(timeout));
+    let answer = request.send().await.with_context(|| format!("no service answers at {url}"))?;
     let is_well = answer.status().is_success();
     println!("{}", answer.text().await?);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where a process that listens everywhere is found from the same machine.
+/// The loopback address for a listener on all interfaces.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let loopback = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,4 +1,4 @@
-//! `tidings history`: whether what clients did and saw fits the promises.
+//! `tidings history`: checks recorded client histories against the delivery guarantees.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -14,18 +14,18 @@ use serde::Serialize;
 
 #[derive(Subcommand)]
 pub(crate) enum HistoryCommand {
-    /// Decides whether a history fits the promises: what clients sent, were acknowledged and were shown, in order.
+    /// Checks a history (sends, acknowledgements and deliveries, in order) against the delivery guarantees.
     ///
-    /// Exits 1 if something contradicts them, and 2 if the file is no history.
+    /// Exits 1 if an entry contradicts them, and 2 if the file is not a history.
     Check(CheckArgs),
 }
 
 #[derive(Args)]
 pub(crate) struct CheckArgs {
-    /// What `tidings load --history` has written: one JSON object a line.
+    /// The file written by `tidings load --history`: one JSON object per line.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// By how much the clocks of servers may differ from that of the clients, when it is judged what has expired.
+    /// Allowed clock skew between servers and clients, in milliseconds, for judging expiry.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     skew_ms: u64,
     /// Prints the findings as JSON.
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Serialize)]
 struct Checked {
     entries: u64,
@@ -63,7 +63,7 @@ pub(crate) fn run(command: HistoryCommand) -> anyhow::Result<ExitCode> {
 fn check(path: &Path, skew_ms: u64) -> anyhow::Result<(u64, Findings)> {
     let name = || format!("cannot check `{}`", path.display());
     let file = File::open(path).with_context(name)?;
-    // It draws itself on a terminal only.
+    // The progress bar draws on a terminal only.
     let bar = ProgressBar::new(file.metadata().with_context(name)?.len()).with_style(
         ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} ({elapsed}, {eta} left)")
             .expect("the template is valid"),

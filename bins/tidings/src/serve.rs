@@ -9,25 +9,28 @@ use server::config::{self, Config, Sources};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-/// Where settings come from; shared by every command that needs the configuration.
+/// The sources of settings, shared by every command that needs the configuration.
 #[derive(Args)]
 pub(crate) struct ConfigArgs {
     /// A TOML file; docs/tidings.example.toml shows every key.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Lets anybody sign in with the code 000000. Listens on loopback only.
+    /// Lets any user sign in with the code 000000. Listens on loopback only.
     #[arg(long)]
     dev: bool,
-    /// Where the store, the log and the signing keys are [default: tidings-data]
+    /// Starts with unsafe settings that `serve` otherwise refuses, such as a public listener without TLS.
+    #[arg(long)]
+    insecure: bool,
+    /// Directory of the store, the log and the signing keys [default: tidings-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where clients connect; port 0 takes a free one [default: 127.0.0.1:8080]
+    /// Address for clients; port 0 picks a free port [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Where operators look (/metrics) and what their commands ask [default: 127.0.0.1:9464]
+    /// Address of the admin listener: metrics and operator commands [default: 127.0.0.1:9464]
     #[arg(long, value_name = "ADDR")]
     admin_listen: Option<SocketAddr>,
-    /// Which parts of the service this process is [default: all]
+    /// Roles that this process runs [default: all]
     #[arg(long)]
     roles: Option<String>,
 }
@@ -39,9 +42,9 @@ pub(crate) struct ServeArgs {
 }
 
 impl ConfigArgs {
-    /// Settings for a command that only asks a running service.
+    /// Settings for a command that only calls a running service.
     pub(crate) fn of(config: Option<PathBuf>, data_dir: Option<PathBuf>, admin_listen: Option<SocketAddr>) -> Self {
-        Self { config, dev: false, data_dir, listen: None, admin_listen, roles: None }
+        Self { config, dev: false, insecure: false, data_dir, listen: None, admin_listen, roles: None }
     }
 
     pub(crate) fn load(self) -> anyhow::Result<Config> {
@@ -51,6 +54,7 @@ impl ConfigArgs {
     fn sources(self) -> Sources {
         let mut flags = Vec::new();
         flags.extend(self.dev.then(|| ("dev", "true".to_owned())));
+        flags.extend(self.insecure.then(|| ("insecure", "true".to_owned())));
         flags.extend(self.data_dir.map(|directory| ("data_dir", directory.to_string_lossy().into_owned())));
         flags.extend(self.listen.map(|address| ("listen", address.to_string())));
         flags.extend(self.admin_listen.map(|address| ("admin.listen", address.to_string())));
@@ -64,16 +68,17 @@ impl ConfigArgs {
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     let sources = arguments.config.sources();
     let config = config::load(&sources)?;
-    let telemetry = Telemetry::init(&config)?;
     crate::block_on(async {
+        let telemetry = Telemetry::init(&config)?;
+        sources.log_ignored();
         let stop = stop_signal()?;
-        // It is large, and lives as long as the process.
+        // The future is large and lives as long as the process.
         Box::pin(server::run(config, Box::new(move || config::load(&sources)), telemetry, stop)).await
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Ready at the first SIGTERM or SIGINT; the second one ends the process at once.
+/// Resolves at the first SIGTERM or SIGINT; the second signal ends the process at once.
 fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,5 +1,5 @@
-//! What the command line answers to what people type: every mistake gets one clear sentence and leaves the data alone.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! Responses of the command line to user errors: each mistake gets one clear sentence and leaves the data unchanged.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 #[path = "it/server.rs"]
 mod server;
@@ -21,7 +21,7 @@ use crate::server::{PATIENCE, TestServer};
 /// The command line in an environment of its own, with free ports.
 fn tidings(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    // What the environment of the test says to a server, or about a terminal, is not meant for this one.
+    // Settings in the environment of the test, for a server or a terminal, are not meant for this process.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"TIDINGS_") || name == "COLUMNS" {
             command.env_remove(name);
@@ -31,7 +31,7 @@ fn tidings(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command that must come to an end by itself.
+/// Runs a command that must end without a signal.
 fn output_of(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + PATIENCE;
@@ -49,7 +49,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Why a command refused to work: one sentence on standard error, shown here with each of its clauses on a line.
+/// The refusal of a command: one sentence on standard error, shown here with each of its clauses on a line.
 fn refusal(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");
@@ -58,13 +58,13 @@ fn refusal(output: &Output) -> String {
     sentence.trim_end().replace("; ", ";\n")
 }
 
-/// A directory with a few files, and what is in it afterwards.
-struct Case {
+/// A directory with a few files, and its contents before the command.
+struct CliCase {
     directory: TempDir,
     before: BTreeMap<PathBuf, Option<Vec<u8>>>,
 }
 
-impl Case {
+impl CliCase {
     fn new(files: &[(&str, &[u8])]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, content) in files {
@@ -76,7 +76,8 @@ impl Case {
         Self { directory, before }
     }
 
-    /// `serve` refuses to start: nothing on standard output, `expected` on standard error, every file as it was.
+    /// Asserts that `serve` refuses to start: nothing on standard output, `expected` on standard error, files
+    /// unchanged.
     fn serve_refused(&self, arguments: &[&str], environment: &[(&str, &str)], expected: Expect) {
         let mut command = tidings(&["serve"]);
         command.args(arguments).envs(environment.iter().copied()).current_dir(self.directory.path());
@@ -101,7 +102,7 @@ fn tree(directory: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// What is typed wrong is answered before anything is read: exit code 2, and the nearest right thing.
+/// Asserts that a typing error is reported before anything is read: exit code 2, and the nearest correct input.
 fn mistyped(arguments: &[&str], expected: Expect) {
     let output = output_of(&mut tidings(arguments));
     assert_eq!(output.status.code(), Some(2));
@@ -116,7 +117,7 @@ fn wrong_commands_flags_and_values_name_the_right_ones() {
         expect![[r#"
             error: unrecognized subcommand 'serv'
 
-              tip: some similar subcommands exist: 'user', 'serve'
+              tip: a similar subcommand exists: 'serve'
 
             Usage: tidings <COMMAND>
 
@@ -151,7 +152,7 @@ fn wrong_commands_flags_and_values_name_the_right_ones() {
 
 #[test]
 fn an_unreadable_configuration_file_is_named_with_the_cause() {
-    let case = Case::new(&[("directory/file", b""), ("binary.toml", b"\xff\xfe"), ("broken.toml", b"listen =\n")]);
+    let case = CliCase::new(&[("directory/file", b""), ("binary.toml", b"\xff\xfe"), ("broken.toml", b"listen =\n")]);
     case.serve_refused(
         &["--config", "missing.toml"],
         &[],
@@ -181,7 +182,7 @@ fn an_unreadable_configuration_file_is_named_with_the_cause() {
 
 #[test]
 fn an_unknown_key_names_the_nearest_right_one() {
-    let case = Case::new(&[("a.toml", b"lisen = \"127.0.0.1:0\"\n"), ("b.toml", b"[limits]\nsend_per_chats = 1\n")]);
+    let case = CliCase::new(&[("a.toml", b"lisen = \"127.0.0.1:0\"\n"), ("b.toml", b"[limits]\nsend_per_chats = 1\n")]);
     case.serve_refused(
         &["--config", "a.toml"],
         &[],
@@ -206,8 +207,8 @@ fn an_unknown_key_names_the_nearest_right_one() {
 }
 
 #[test]
-fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
-    let case = Case::new(&[("a.toml", b"[limits]\nsync = \"many\"\n")]);
+fn a_value_of_the_wrong_kind_names_the_accepted_values() {
+    let case = CliCase::new(&[("a.toml", b"[limits]\nsync = \"many\"\n")]);
     case.serve_refused(
         &["--config", "a.toml"],
         &[],
@@ -222,8 +223,8 @@ fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
         &[],
         &[("TIDINGS_LOG__LEVEL", "loud=very=much")],
         expect![[r#"
-            `log.level` is not usable: `loud=very=much` is no level;
-            say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"#]],
+            `log.level` is not usable: `loud=very=much` is not a level;
+            use off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"#]],
     );
     case.serve_refused(
         &[],
@@ -234,7 +235,7 @@ fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
 
 #[test]
 fn dev_refuses_to_be_reached_from_elsewhere() {
-    let case = Case::new(&[]);
+    let case = CliCase::new(&[]);
     case.serve_refused(
         &["--dev", "--listen", "0.0.0.0:0"],
         &[],
@@ -256,7 +257,7 @@ fn dev_refuses_to_be_reached_from_elsewhere() {
 
 #[test]
 fn a_data_directory_that_is_not_one_is_refused() {
-    let case = Case::new(&[("file", b"words"), ("foreign/thesis.txt", b"words")]);
+    let case = CliCase::new(&[("file", b"words"), ("foreign/thesis.txt", b"words")]);
     case.serve_refused(
         &["--data-dir", "file"],
         &[],
@@ -282,7 +283,8 @@ fn a_data_directory_that_is_not_one_is_refused() {
 
 #[test]
 fn a_data_directory_of_a_later_version_is_refused() {
-    let case = Case::new(&[("data/FORMAT", b"tidings embedded store, format 99\n"), ("data/db/0.jnl", b"of tomorrow")]);
+    let case =
+        CliCase::new(&[("data/FORMAT", b"tidings embedded store, format 99\n"), ("data/db/0.jnl", b"of tomorrow")]);
     case.serve_refused(
         &["--data-dir", "data"],
         &[],
@@ -317,13 +319,13 @@ async fn a_damaged_key_file_is_refused_with_the_way_out() {
     let refusal = refusal(&output).replace(data_dir.to_str().unwrap(), "DATA_DIR");
     expect![[r#"
         key file `DATA_DIR/keys.json` is damaged;
-        restore it from a backup, or move it away and start again with new keys (access tokens are then refreshed, waiting one-time codes are void): expected value at line 1 column 1"#]].assert_eq(&refusal);
+        restore it from a backup, or move it away and start again with new keys (access tokens are then refreshed, pending one-time codes are invalid): expected value at line 1 column 1"#]].assert_eq(&refusal);
     assert_eq!(fs::read_to_string(data_dir.join("keys.json")).unwrap(), "garbage");
 }
 
 #[test]
 fn an_address_in_use_is_refused_before_the_data_is_touched() {
-    let case = Case::new(&[]);
+    let case = CliCase::new(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (flag, expected) in [
@@ -331,13 +333,13 @@ fn an_address_in_use_is_refused_before_the_data_is_touched() {
             "--listen",
             expect![[r#"
                 cannot listen on ADDRESS (`listen`);
-                stop what uses it or choose another address: Address already in use (os error 98)"#]],
+                stop the process that uses it or choose another address: Address already in use (os error 98)"#]],
         ),
         (
             "--admin-listen",
             expect![[r#"
                 cannot listen on ADDRESS (`admin.listen`);
-                stop what uses it or choose another address: Address already in use (os error 98)"#]],
+                stop the process that uses it or choose another address: Address already in use (os error 98)"#]],
         ),
     ] {
         let mut command = tidings(&["serve", "--data-dir", "data", flag, &address]);
@@ -348,7 +350,7 @@ fn an_address_in_use_is_refused_before_the_data_is_touched() {
 }
 
 #[test]
-fn help_says_what_there_is() {
+fn help_lists_commands_and_options() {
     let help = |arguments: &[&str], expected: Expect| {
         let output = output_of(&mut tidings(arguments));
         assert_eq!(output.status.code(), Some(0));
@@ -359,44 +361,25 @@ fn help_says_what_there_is() {
         expect![[r#"
             A real-time messaging service in one binary.
 
-            `tidings serve --dev` runs a complete service on this machine that anybody on it can sign in to;
-            without --dev it is the same service for real users. Every setting of the configuration file is also
+            `tidings serve --dev` runs a complete service on this machine that any local user can sign in to;
+            without --dev it is the same service for production. Every setting of the configuration file is also
             an environment variable.
 
             Usage: tidings <COMMAND>
 
             Commands:
-              serve            Runs the service
-              doctor           Checks the configuration and everything the service stands on, in plain words
-              healthcheck      Asks a running service whether it is alive, or ready, for whoever restarts it
-              drain            Has a process take no more work, and waits until it is safe to remove it
-              resume           Has a process that was drained take work again
-              schema           Looks after the tables and topics of a fleet, from their one definition
-              events           Reads the event log, and sends consumers of it to another place
-              reconcile        Compares store and log, both ways, and publishes what is missing
-              recover-counter  Restores the counter of a chat whose sends are refused because it was lost
-              verify           Checks everything that is stored against what must be true of it
-              backup           Writes the store of one machine into a file, as it is at one moment
-              restore          Makes a data directory of a backup, and checks it as `verify` does
-              migrate          Brings the store of an earlier version into the format of this one
-              export           Writes everything that a stopped service holds to a file, for another to import
-              import           Fills an empty store from an export, so that users go on where they were
-              chat             Chats in the terminal, as a person does; with a subcommand, looks after a chat as
-                               an operator does
-              load             Puts a server under load and prints what it did, what it lost, and how fast it
-                               was
-              capacity         Says what so many people take, what it costs, and what ends first
-              history          Judges what clients did and saw
-              webhook          Looks after the webhook by which an application hears of every event
-              notifications    Looks after the notifications of people who are away
-              dead-letters     Shows what could not be delivered to others' servers, and delivers it again
-              user             Looks after users and their accounts
-              session          Shows where users are signed in, and signs them out
-              message          Answers "where is my message?"
-              routes           Shows who is connected now, and to which gateway
-              report           Shows what users have reported, and ends it
-              log-level        Shows or changes what a running service logs, without a restart
-              help             Print this message or the help of the given subcommand(s)
+              serve        Runs the service
+              chat         Opens the terminal chat client
+              doctor       Checks the configuration and every dependency of the service
+              healthcheck  Checks whether a running service is alive or ready, for container health checks
+              store        Checks, saves, moves and repairs stored data: verify, backup, restore, …
+              log          Reads and replays the event log, and shows the state of its deliveries: tail,
+                           webhook, dead-letters, …
+              admin        Administers a running service: user, session, chat, report, routes, drain, …
+              load         Runs a load test against a server and reports throughput, latency and lost messages
+              capacity     Estimates resources, monthly cost and the first bottleneck for N users
+              history      Checks recorded client histories against the delivery guarantees
+              help         Print this message or the help of the given subcommand(s)
 
             Options:
               -h, --help
@@ -404,6 +387,15 @@ fn help_says_what_there_is() {
 
               -V, --version
                       Print version
+
+            Examples:
+              tidings serve --dev                           run a service to try it out
+              tidings chat                                  chat in this terminal
+              tidings doctor --config tidings.toml          check a configuration before the first start
+              tidings store backup FILE --admin             back up the running service
+              tidings log dead-letters list                 list failed deliveries
+              tidings admin user find +14155550101          find a user
+              tidings help store verify                     explain one command
         "#]],
     );
     help(
@@ -415,27 +407,28 @@ fn help_says_what_there_is() {
 
             Options:
                   --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-                  --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
-                  --data-dir <DIR>       Where the store, the log and the signing keys are [default:
+                  --dev                  Lets any user sign in with the code 000000. Listens on loopback only
+                  --insecure             Starts with unsafe settings that `serve` otherwise refuses, such as a
+                                         public listener without TLS
+                  --data-dir <DIR>       Directory of the store, the log and the signing keys [default:
                                          tidings-data]
-                  --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
-                                         127.0.0.1:8080]
-                  --admin-listen <ADDR>  Where operators look (/metrics) and what their commands ask [default:
+                  --listen <ADDR>        Address for clients; port 0 picks a free port [default: 127.0.0.1:8080]
+                  --admin-listen <ADDR>  Address of the admin listener: metrics and operator commands [default:
                                          127.0.0.1:9464]
-                  --roles <ROLES>        Which parts of the service this process is [default: all]
+                  --roles <ROLES>        Roles that this process runs [default: all]
               -h, --help                 Print help
         "#]],
     );
     help(
-        &["routes", "--help"],
+        &["admin", "routes", "--help"],
         expect![[r#"
-        Shows who is connected now, and to which gateway
+        Shows which users are connected, and to which gateway
 
-        Usage: tidings routes <COMMAND>
+        Usage: tidings admin routes <COMMAND>
 
         Commands:
-          user      Lists the connections that a user has now
-          gateways  Lists the gateways that beat, and how many connections each has
+          user      Lists the current connections of a user
+          gateways  Lists the live gateways and their number of connections
           gateway   Lists connections of one gateway
           help      Print this message or the help of the given subcommand(s)
 
@@ -446,45 +439,121 @@ fn help_says_what_there_is() {
     help(
         &["doctor", "--help"],
         expect![[r#"
-            Checks the configuration and everything the service stands on, in plain words
+            Checks the configuration and every dependency of the service
 
             Usage: tidings doctor [OPTIONS]
 
             Options:
                   --config <FILE>        A TOML file; docs/tidings.example.toml shows every key
-                  --dev                  Lets anybody sign in with the code 000000. Listens on loopback only
-                  --data-dir <DIR>       Where the store, the log and the signing keys are [default:
+                  --dev                  Lets any user sign in with the code 000000. Listens on loopback only
+                  --insecure             Starts with unsafe settings that `serve` otherwise refuses, such as a
+                                         public listener without TLS
+                  --data-dir <DIR>       Directory of the store, the log and the signing keys [default:
                                          tidings-data]
-                  --listen <ADDR>        Where clients connect; port 0 takes a free one [default:
-                                         127.0.0.1:8080]
-                  --admin-listen <ADDR>  Where operators look (/metrics) and what their commands ask [default:
+                  --listen <ADDR>        Address for clients; port 0 picks a free port [default: 127.0.0.1:8080]
+                  --admin-listen <ADDR>  Address of the admin listener: metrics and operator commands [default:
                                          127.0.0.1:9464]
-                  --roles <ROLES>        Which parts of the service this process is [default: all]
+                  --roles <ROLES>        Roles that this process runs [default: all]
                   --json                 Prints the findings as JSON
               -h, --help                 Print help
         "#]],
     );
 }
 
-fn doctor(case: &Case, arguments: &[&str]) -> Output {
+/// Commands by their names of version 0.2, and by their current ones.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("verify", "store verify"),
+    ("backup", "store backup"),
+    ("restore", "store restore"),
+    ("repair", "store repair"),
+    ("migrate", "store migrate"),
+    ("export", "store export"),
+    ("import", "store import"),
+    ("schema apply", "store schema apply"),
+    ("schema diff", "store schema diff"),
+    ("schema show", "store schema show"),
+    ("recover-counter", "store recover-counter"),
+    ("events tail", "log tail"),
+    ("events replay", "log replay"),
+    ("reconcile", "log reconcile"),
+    ("webhook status", "log webhook status"),
+    ("webhook replay", "log webhook replay"),
+    ("notifications replay", "log notifications replay"),
+    ("dead-letters list", "log dead-letters list"),
+    ("dead-letters redeliver", "log dead-letters redeliver"),
+    ("dead-letters forget", "log dead-letters forget"),
+    ("user find", "admin user find"),
+    ("user show", "admin user show"),
+    ("user create", "admin user create"),
+    ("user rename", "admin user rename"),
+    ("user export", "admin user export"),
+    ("user delete", "admin user delete"),
+    ("session list", "admin session list"),
+    ("session revoke", "admin session revoke"),
+    ("chat show", "admin chat show"),
+    ("chat members", "admin chat members"),
+    ("chat timeline", "admin chat timeline"),
+    ("chat remove-member", "admin chat remove-member"),
+    ("chat set-owner", "admin chat set-owner"),
+    ("chat retention", "admin chat retention"),
+    ("message show", "admin message show"),
+    ("report list", "admin report list"),
+    ("report show", "admin report show"),
+    ("report resolve", "admin report resolve"),
+    ("routes user", "admin routes user"),
+    ("routes gateways", "admin routes gateways"),
+    ("routes gateway", "admin routes gateway"),
+    ("drain", "admin drain"),
+    ("resume", "admin resume"),
+    ("log-level", "admin log-level"),
+];
+
+#[test]
+fn every_command_still_has_its_old_name() {
+    for (old, current) in OLD_NAMES {
+        let help = |name: &str| {
+            let arguments: Vec<_> = name.split(' ').chain(["--help"]).collect();
+            text(&output_of(&mut tidings(&arguments)).stdout)
+        };
+        let shown = help(current);
+        assert!(shown.contains(&format!("Usage: tidings {current}")), "{current}: {shown}");
+        assert_eq!(help(old), shown, "{old}");
+    }
+}
+
+#[test]
+fn an_old_name_runs_its_command() {
+    let case = CliCase::new(&[]);
+    let run = |arguments: &[&str]| {
+        let output = output_of(tidings(arguments).current_dir(case.directory.path()));
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let current = run(&["store", "verify", "--data-dir", "nowhere"]);
+    assert_eq!(current.0, Some(2), "{current:?}");
+    assert_eq!(run(&["verify", "--data-dir", "nowhere"]), current);
+}
+
+fn doctor(case: &CliCase, arguments: &[&str]) -> Output {
     output_of(tidings(&["doctor"]).args(arguments).current_dir(case.directory.path()))
 }
 
 #[test]
 fn doctor_finds_a_good_place_good_and_leaves_nothing_there() {
-    let case = Case::new(&[]);
-    let output = doctor(&case, &["--data-dir", "data"]);
+    let case = CliCase::new(&[]);
+    let output = doctor(&case, &["--data-dir", "data", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let stdout = text(&output.stdout);
-    // How much space and how many files there are is the machine's, and may deserve a warning.
-    let checks: Vec<_> = stdout.lines().map(|line| line["warn  ".len()..].split("  ").next().unwrap()).collect();
-    assert_eq!(checks, ["listen", "admin.listen", "data_dir", "disk space", "fsync", "open files"]);
+    // Disk space and open files depend on the machine, and may result in a warning.
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let checks: Vec<_> = findings.iter().map(|finding| finding["check"].as_str().unwrap()).collect();
+    let expected =
+        ["listen", "admin.listen", "data_dir", "access", "disk space", "fsync", "open files", "auth.otp.sender"];
+    assert_eq!(checks, expected);
     assert!(tree(case.directory.path()).is_empty());
 }
 
 #[test]
-fn doctor_says_what_is_bad_and_what_to_do() {
-    let case = Case::new(&[("foreign/thesis.txt", b"words")]);
+fn doctor_reports_problems_with_their_remedy() {
+    let case = CliCase::new(&[("foreign/thesis.txt", b"words")]);
     let output = doctor(&case, &["--data-dir", "foreign"]);
     assert_eq!(output.status.code(), Some(1));
     let stdout = text(&output.stdout);
@@ -497,7 +566,7 @@ fn doctor_says_what_is_bad_and_what_to_do() {
 #[test]
 fn doctor_looks_at_the_secrets_of_webhooks() {
     let case =
-        Case::new(&[("tidings.toml", b"[webhook]\nurl = \"https://app.example/hook\"\nsecret_file = \"none\"\n")]);
+        CliCase::new(&[("tidings.toml", b"[webhook]\nurl = \"https://app.example/hook\"\nsecret_file = \"none\"\n")]);
     let output = doctor(&case, &["--config", "tidings.toml"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
@@ -509,8 +578,8 @@ fn doctor_looks_at_the_secrets_of_webhooks() {
 }
 
 #[test]
-fn doctor_tells_the_same_to_machines() {
-    let case = Case::new(&[("foreign/thesis.txt", b"words")]);
+fn doctor_reports_the_same_as_json() {
+    let case = CliCase::new(&[("foreign/thesis.txt", b"words")]);
     let output = doctor(&case, &["--data-dir", "foreign", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -525,7 +594,7 @@ fn doctor_tells_the_same_to_machines() {
 
 #[test]
 fn doctor_refuses_a_broken_configuration_like_serve() {
-    let case = Case::new(&[("a.toml", b"lisen = \"127.0.0.1:0\"\n")]);
+    let case = CliCase::new(&[("a.toml", b"lisen = \"127.0.0.1:0\"\n")]);
     let output = doctor(&case, &["--config", "a.toml"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");

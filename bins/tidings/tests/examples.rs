@@ -1,7 +1,7 @@
 //! The examples of the Rust SDK, against the real binary.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
-// The name that the SDK has for everybody else.
+// The published name of the SDK crate.
 extern crate client as tidings_client;
 
 #[allow(dead_code, reason = "an example has a `main` of its own")]

@@ -1,6 +1,6 @@
-//! A disk that fails under a running server: sends are refused, reads go on, nothing false is acknowledged, and the
-//! server recovers by itself when the disk does.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! A disk that fails under a running server: sends are refused, reads continue, no false acks, and the server recovers
+//! when the disk does.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 #[path = "it/runbook.rs"]
 mod runbook;
@@ -22,38 +22,38 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::runbook::{Moment, follow, names};
-use crate::server::{Answer, Device, PATIENCE, Socket, TestServer};
-use crate::shim::{Fault, Shim};
+use crate::runbook::{RunbookMoment, follow, names};
+use crate::server::{PATIENCE, RestResponse, TestDevice, TestServer, TestSocket};
+use crate::shim::{DiskFault, Shim};
 
-/// The length of an id that begins a content.
+/// Length of the id at the start of a content.
 const UUID_LEN: usize = 36;
 /// More long messages than a small disk holds.
 const LONG_SENDS_MAX: usize = 10_000;
-/// Space on the small disk that is free again after a failure.
+/// Space on the small disk that is freed after a failure.
 const RESERVED_BYTES: usize = 40 << 20;
 
 #[tokio::test]
 async fn a_disk_without_space_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::Enospc, "No space left on device", "disk-full.md").await;
+    fail_and_heal(DiskFault::Enospc, "No space left on device", "disk-full.md").await;
 }
 
 #[tokio::test]
 async fn a_failed_fsync_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::EioSync, "Input/output error", "sends-failing.md").await;
+    fail_and_heal(DiskFault::EioSync, "Input/output error", "sends-failing.md").await;
 }
 
 #[tokio::test]
 async fn a_torn_write_refuses_sends_and_recovers_by_itself() {
-    fail_and_heal(Fault::Torn, "Input/output error", "api-errors.md").await;
+    fail_and_heal(DiskFault::Torn, "Input/output error", "api-errors.md").await;
 }
 
 #[tokio::test]
 async fn g1_death_while_the_disk_fails_keeps_every_ack() {
-    for fault in [Fault::Enospc, Fault::EioSync, Fault::Torn] {
+    for fault in [DiskFault::Enospc, DiskFault::EioSync, DiskFault::Torn] {
         let shim = Shim::build();
         let mut server = shim.start().await;
-        let mut chat = Chat::new(&server).await;
+        let mut chat = FaultChat::new(&server).await;
         chat.send_some(5).await;
         shim.fail(fault, &server);
         chat.send_refused(3).await;
@@ -71,8 +71,10 @@ async fn g1_death_while_the_disk_fails_keeps_every_ack() {
 async fn a_disk_that_fails_again_and_again_never_makes_a_false_ack() {
     let shim = Shim::build();
     let mut server = shim.start().await;
-    let mut chat = Chat::new(&server).await;
-    for fault in [Fault::Torn, Fault::EioSync, Fault::Enospc, Fault::EioSync, Fault::Torn, Fault::Torn] {
+    let mut chat = FaultChat::new(&server).await;
+    for fault in
+        [DiskFault::Torn, DiskFault::EioSync, DiskFault::Enospc, DiskFault::EioSync, DiskFault::Torn, DiskFault::Torn]
+    {
         shim.fail(fault, &server);
         chat.send_refused(3).await;
         shim.heal();
@@ -86,11 +88,11 @@ async fn a_disk_that_fails_again_and_again_never_makes_a_false_ack() {
     chat.check().await;
 }
 
-/// An operator follows the runbook meanwhile.
-async fn fail_and_heal(fault: Fault, reason: &str, page: &str) {
+/// Injects a fault and heals it, following the runbook meanwhile.
+async fn fail_and_heal(fault: DiskFault, reason: &str, page: &str) {
     let shim = Shim::build();
     let mut server = shim.start().await;
-    let mut chat = Chat::new(&server).await;
+    let mut chat = FaultChat::new(&server).await;
     chat.send_some(5).await;
 
     shim.fail(fault, &server);
@@ -99,11 +101,11 @@ async fn fail_and_heal(fault: Fault, reason: &str, page: &str) {
     check_failing(&server, reason).await;
     chat.check().await;
     let names = || names(&server.base_url(), &server.admin_url(), &server.data_dir());
-    follow(page, Moment::Broken, names()).await;
+    follow(page, RunbookMoment::Broken, names()).await;
 
     shim.heal();
     until_ready(&server).await;
-    follow(page, Moment::Over, names()).await;
+    follow(page, RunbookMoment::Over, names()).await;
     chat.check_recovered(&mut server).await;
 }
 
@@ -120,9 +122,9 @@ async fn a_committer_that_is_stuck_asks_for_a_restart_and_takes_it_back_when_it_
         ("TIDINGS_HEALTH__STUCK_AFTER_MS", "1500"),
     ];
     let server = shim.start_with(&environment).await;
-    let mut chat = Chat::new(&server).await;
+    let mut chat = FaultChat::new(&server).await;
     chat.send_some(1).await;
-    shim.fail(Fault::StallSync, &server);
+    shim.fail(DiskFault::StallSync, &server);
     chat.send_refused(1).await;
     assert!(shim.hits() > 0, "the fault was met");
 
@@ -130,7 +132,7 @@ async fn a_committer_that_is_stuck_asks_for_a_restart_and_takes_it_back_when_it_
     server.until(async || alive().await.status == 503).await;
     let stuck = alive().await.body;
     assert_eq!((&stuck["status"], &stuck["what"]), (&json!("stuck"), &json!("the committer")));
-    // What was said before is still there to be heard.
+    // Drains earlier notifications.
     let said = RefCell::new(Vec::<String>::new());
     let heard = || {
         let mut bytes = [0; 512];
@@ -150,11 +152,11 @@ async fn a_committer_that_is_stuck_asks_for_a_restart_and_takes_it_back_when_it_
     chat.check().await;
 }
 
-/// The same with a file system that the store has really filled, in its journal, its tables or wherever it wrote last.
+/// The same with a real full file system, in the journal, in the tables or wherever the store wrote last.
 #[tokio::test]
 async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
     let mut server = TestServer::start().await;
-    // An empty file system over the data directory: the server begins anew on it.
+    // Mounts an empty file system over the data directory: the server starts with a new store.
     server.stop().await;
     let Some(small) = SmallDisk::mount(&server.data_dir()) else {
         eprintln!("a file system cannot be mounted here; a disk without space is tried with injected faults only");
@@ -162,7 +164,7 @@ async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
     };
     server.restart().await;
     small.reserve();
-    let mut chat = Chat::new(&server).await;
+    let mut chat = FaultChat::new(&server).await;
     chat.send_until_refused().await;
     check_failing(&server, "No space left on device").await;
     chat.check().await;
@@ -172,10 +174,11 @@ async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
     chat.check_recovered(&mut server).await;
 }
 
-/// The server is alive, and says soon that it is not ready, and why.
+/// Checks that the server is alive, and soon reports that it is not ready, with the reason.
 async fn check_failing(server: &TestServer, reason: &str) {
-    let says =
-        |ready: &Answer| ready.body["dependencies"]["store"]["reason"].as_str().is_some_and(|r| r.contains(reason));
+    let says = |ready: &RestResponse| {
+        ready.body["dependencies"]["store"]["reason"].as_str().is_some_and(|r| r.contains(reason))
+    };
     let ready = readiness(server, says).await;
     assert_eq!(ready.status, 503, "{ready:?}");
     assert_eq!(ready.body["status"], "unready");
@@ -189,8 +192,8 @@ async fn until_ready(server: &TestServer) {
     readiness(server, |ready| ready.status == 200).await;
 }
 
-/// What `/readyz` answers, once it answers what is expected.
-async fn readiness(server: &TestServer, expected: impl Fn(&Answer) -> bool) -> Answer {
+/// Polls `/readyz` until it returns the expected response.
+async fn readiness(server: &TestServer, expected: impl Fn(&RestResponse) -> bool) -> RestResponse {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let ready = server.call(Method::GET, "/readyz", None).await;
@@ -202,18 +205,18 @@ async fn readiness(server: &TestServer, expected: impl Fn(&Answer) -> bool) -> A
     }
 }
 
-/// A chat of two, and what is known of it.
-struct Chat {
-    ann: Device,
-    bob: Device,
-    socket: Socket,
+/// A direct chat with its expected contents.
+struct FaultChat {
+    ann: TestDevice,
+    bob: TestDevice,
+    socket: TestSocket,
     chat_id: String,
     /// Every acknowledged send by its sequence: content and message id.
     acked: BTreeMap<u64, (Uuid, String)>,
     refused: Vec<Uuid>,
 }
 
-impl Chat {
+impl FaultChat {
     async fn new(server: &TestServer) -> Self {
         let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
         let chat_id = ann.direct_chat(&bob).await;
@@ -230,7 +233,7 @@ impl Chat {
         self.socket.ask("send_message", payload).await
     }
 
-    /// Sends that are acknowledged.
+    /// Sends messages that must be acknowledged.
     async fn send_some(&mut self, count: usize) {
         for _ in 0..count {
             let id = Uuid::new_v4();
@@ -240,7 +243,7 @@ impl Chat {
         }
     }
 
-    /// Sends that are refused for now, over both ways in.
+    /// Sends messages that must be temporarily refused, over WebSocket and REST.
     async fn send_refused(&mut self, count: usize) {
         for _ in 0..count {
             let id = Uuid::new_v4();
@@ -255,13 +258,13 @@ impl Chat {
         self.refused.push(id);
     }
 
-    /// Sends long messages, many at a time, until the disk takes no more.
+    /// Sends long messages, many at a time, until the disk is full.
     async fn send_until_refused(&mut self) {
         while self.refused.is_empty() {
             assert!(self.acked.len() < LONG_SENDS_MAX, "{LONG_SENDS_MAX} long messages fit on a small disk");
             let ids: Vec<Uuid> = (0..100).map(|_| Uuid::new_v4()).collect();
             let frames = ids.iter().map(|id| {
-                // Random to its end, so that the store cannot make it small.
+                // Random throughout, so that the store cannot compress it.
                 let rest: String = (1..CONTENT_BYTES_MAX / UUID_LEN).map(|_| Uuid::new_v4().to_string()).collect();
                 let content = format!("{id}{rest}");
                 let payload = json!({ "client_message_id": id, "chat_id": self.chat_id, "content": content });
@@ -280,7 +283,7 @@ impl Chat {
         }
     }
 
-    /// What was refused is sent again. It may have been stored after all, and is one message either way.
+    /// Sends refused messages again. They may have been stored, and must be one message either way.
     async fn retry_refused(&mut self) {
         for id in std::mem::take(&mut self.refused) {
             let first = self.send(id).await;
@@ -297,8 +300,8 @@ impl Chat {
         assert_eq!(self.acked.insert(sequence, (id, message_id)), None, "a sequence is given once");
     }
 
-    /// Every way to read works, for both, and says the same: every ack is there at its sequence, every sequence up to
-    /// the head is there once, and every send is there once. Only a send that was refused may be there without an ack.
+    /// Checks that all read paths work and agree, for both users: every ack is at its sequence, every sequence up to
+    /// the head and every send exists exactly once. Only a refused send may exist without an ack.
     async fn check(&mut self) {
         let (found, head) = self.history().await;
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), (1..=head).collect::<Vec<_>>());
@@ -321,7 +324,7 @@ impl Chat {
         assert_eq!(inbox["chats"][0]["last_message"]["sequence"], head, "{inbox}");
     }
 
-    /// All of the chat as REST tells it, and its head.
+    /// The whole chat over REST, and its head.
     async fn history(&self) -> (BTreeMap<u64, (Uuid, String)>, u64) {
         let mut found = BTreeMap::new();
         loop {
@@ -336,7 +339,7 @@ impl Chat {
         }
     }
 
-    /// Refused sends become messages, sending goes on, and the next death takes nothing away.
+    /// Checks that refused sends succeed, that new sends succeed, and that a crash loses nothing.
     async fn check_recovered(&mut self, server: &mut TestServer) {
         self.retry_refused().await;
         self.send_some(5).await;
@@ -348,7 +351,7 @@ impl Chat {
     }
 }
 
-/// Sequence, the send that the content names, and message id.
+/// Sequence, send id in the content, and message id.
 fn row(message: &Value) -> (u64, (Uuid, String)) {
     let (sequence, message_id) = place(message);
     (sequence, (message["content"].as_str().unwrap()[..UUID_LEN].parse().unwrap(), message_id))
@@ -364,7 +367,7 @@ fn check_unavailable(error: &Value) {
     assert!(error["details"]["retry_after_seconds"].as_u64().unwrap() >= 1, "{error}");
 }
 
-/// A file system of its own over a directory, small enough to be filled.
+/// A separate file system over a directory, small enough to fill.
 struct SmallDisk {
     path: PathBuf,
 }
@@ -372,11 +375,12 @@ struct SmallDisk {
 impl SmallDisk {
     /// `None` if this process may not mount.
     fn mount(path: &Path) -> Option<Self> {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=80m", "tidings-test"]).arg(path).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=80m,mode=0700", "tidings-test"]).arg(path).output();
         mounted.is_ok_and(|output| output.status.success()).then(|| Self { path: path.to_owned() })
     }
 
-    /// Takes space that [`make_room`](Self::make_room) gives back.
+    /// Reserves space that [`make_room`](Self::make_room) frees.
     fn reserve(&self) {
         fs::write(self.filler(), vec![1; RESERVED_BYTES]).unwrap();
     }
@@ -392,7 +396,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: the server still has its files open, and takes them along when it ends.
+        // Lazily: the server still has files open, and releases them when it ends.
         let unmounted = Command::new("umount").arg("--lazy").arg(&self.path).status();
         assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking(), "it was mounted");
     }

@@ -1,12 +1,10 @@
-//! `tidings load` against a server that it starts itself: every workload runs to its end and finds nothing wrong. And
-//! against one that is there already, with a Redis that is asked what it was given to do.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! `tidings load` against a server that it starts itself: every workload completes without a violation. Also against a
+//! running server, with a Redis that reports its command counts.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 #[path = "it/server.rs"]
 mod server;
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
@@ -37,7 +35,7 @@ fn figure(report: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn each_workload_measures_what_it_is_for() {
+fn each_workload_reports_its_figures() {
     let cases: [(&[&str], &str); 11] = [
         (&["-w", "pairs", "-n", "4"], "messages delivered"),
         (&["-w", "pairs-deep", "-n", "4"], "messages delivered per server core-second"),
@@ -74,7 +72,7 @@ fn commits_of_the_server_that_a_load_starts_are_timed() {
 }
 
 #[test]
-fn growth_measures_each_step_on_what_the_steps_before_it_stored() {
+fn each_growth_step_runs_on_the_store_of_earlier_steps() {
     let report = load(&["-w", "growth", "-n", "4", "--messages", "3000"]);
     for step in ["0 messages in 100 chats", "3,000 messages in 100 chats"] {
         for name in ["time to ready", "messages delivered", "server CPU per message", "server memory", "on disk"] {
@@ -101,12 +99,12 @@ fn connections_that_stay_are_weighed_without_a_redis() {
     );
 }
 
-/// A server that wants to hear of its clients all the time.
+/// A server with a short heartbeat interval.
 async fn attentive_server() -> TestServer {
     TestServer::start_with(&[("TIDINGS_GATEWAY__HEARTBEAT_INTERVAL_MS", "100")]).await
 }
 
-/// Six connections, to two gateways that are the same one.
+/// Six connections to two gateway URLs of the same server.
 fn six_connections(server: &TestServer, redis: &Redis, seconds: &str) -> Command {
     let (url, redis) = (server.base_url(), redis.url());
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
@@ -125,7 +123,7 @@ async fn report(mut command: Command) -> Value {
 }
 
 #[tokio::test]
-async fn redis_counts_what_others_ask_of_it_and_not_the_questions_of_the_load() {
+async fn redis_counts_commands_of_others_and_not_those_of_the_load() {
     let (server, redis) = tokio::join!(attentive_server(), Redis::start());
     let quiet = report(six_connections(&server, &redis, "1")).await;
     for name in ["before connecting", "to connect one", "while holding", "per connection and beat"] {
@@ -135,16 +133,11 @@ async fn redis_counts_what_others_ask_of_it_and_not_the_questions_of_the_load() 
     assert_eq!(figure(&quiet, "ADR-010: beats x 5"), 300.0);
     assert!(figure(&quiet, "beats answered") > 0.0);
 
-    let port = redis.port();
+    let mut client = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let asking = thread::spawn(move || {
-        let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap());
-        let mut line = String::new();
         while stopped.try_recv().is_err() {
-            stream.get_mut().write_all(b"SET key value\r\n").unwrap();
-            line.clear();
-            stream.read_line(&mut line).unwrap();
-            assert_eq!(line, "+OK\r\n");
+            redis::cmd("SET").arg("key").arg("value").exec(&mut client).unwrap();
         }
     });
     let busy = report(six_connections(&server, &redis, "1")).await;
@@ -156,7 +149,7 @@ async fn redis_counts_what_others_ask_of_it_and_not_the_questions_of_the_load() 
 }
 
 #[tokio::test]
-async fn a_load_whose_connections_do_not_stay_fails() {
+async fn a_load_fails_if_connections_are_lost() {
     let (mut server, redis) = tokio::join!(attentive_server(), Redis::start());
     let load = six_connections(&server, &redis, "5").spawn().unwrap();
     server.until(async || server.metrics().await.contains("tidings_gateway_connections 6\n")).await;
@@ -164,7 +157,7 @@ async fn a_load_whose_connections_do_not_stay_fails() {
     let output = tokio::task::spawn_blocking(move || load.wait_with_output().unwrap()).await.unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(1), vec![]));
     let said = String::from_utf8(output.stderr).unwrap();
-    // The last of them may not even have been greeted by then.
+    // The last of them may not have received its first frame by then.
     assert!(said.contains("a connection ended"), "{said}");
 }
 

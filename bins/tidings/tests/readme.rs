@@ -20,7 +20,7 @@ fn the_tour_works_when_pasted_and_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let output = Command::new("bash")
-        // Whatever happens, no server is left behind.
+        // The trap leaves no server running, even on a failure.
         .args(["-uc", &format!("trap 'kill -9 $server 2> /dev/null' EXIT\n{}", tour(port))])
         .current_dir(directory.path())
         .env("TIDINGS_LISTEN", format!("127.0.0.1:{port}"))

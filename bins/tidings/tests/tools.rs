@@ -1,5 +1,5 @@
-//! The tools of operators: the real binary on real engines, each command once where all is well and once where not.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! The operator tools: the real binary on real engines, each command with and without problems to find.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 use std::fs;
 use std::process::Stdio;
@@ -10,17 +10,17 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ChatId, ContentType, Event, Message, Sequence, UserId};
+use domain::{Body, ChatId, ContentType, Event, Message, Sequence, UserId};
 use dynamodb::DynamoStore;
 use dynamodb::schema::Table;
 use engines::{Dynamo, Kafka, Redis};
 use ports::{
-    Appended, ChatWriter, Clock, EventConsumer, EventLog, EventProducer, Ids, MessageWriter, NewGroup, NewMessage,
+    AppendOutcome, ChatWriter, Clock, EventConsumer, EventLog, EventProducer, Ids, MessageWriter, NewGroup, NewMessage,
     Outbox, RandomIds, SystemClock,
 };
 use serde_json::Value;
 use tempfile::TempDir;
-use tidings_kafka::topics::{self, Size, Topic};
+use tidings_kafka::topics::{self, Topic, TopicSize};
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -36,15 +36,15 @@ mod server;
 #[path = "tools/verify.rs"]
 mod verify;
 
-use crate::runbook::{Moment, follow};
+use crate::runbook::{RunbookMoment, follow};
 
 /// How long a command may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(50);
-/// The server takes any credentials; its clients do not go without.
+/// Local DynamoDB accepts any credentials, but its clients require some.
 const KEY: &str = "local";
-const SIZE: Size = Size { partitions: 2, replication: 1 };
+const SIZE: TopicSize = TopicSize { partitions: 2, replication: 1 };
 
-/// Engines with nothing in them, and the settings of a process that uses them.
+/// Empty engines, and the settings of a process that uses them.
 struct World {
     dynamo: Dynamo,
     kafka: Kafka,
@@ -52,14 +52,14 @@ struct World {
     directory: TempDir,
 }
 
-/// What a command has printed, and how it ended.
-struct Answer {
+/// The output and exit code of a command.
+struct CommandOutput {
     code: i32,
     stdout: String,
     stderr: String,
 }
 
-impl Answer {
+impl CommandOutput {
     #[track_caller]
     fn ended(&self, code: i32) -> &Self {
         assert_eq!(self.code, code, "stdout:\n{}stderr:\n{}", self.stdout, self.stderr);
@@ -128,8 +128,8 @@ impl World {
         command
     }
 
-    /// Runs a command that must come to an end by itself.
-    async fn run(&self, arguments: &[&str]) -> Answer {
+    /// Runs a command that must end without a signal.
+    async fn run(&self, arguments: &[&str]) -> CommandOutput {
         answer(self.command(arguments)).await
     }
 
@@ -164,7 +164,7 @@ impl World {
         self.producer().publish(events).await.unwrap();
     }
 
-    /// A chat with so many messages of two minutes ago, which the store believes to be published, and their events.
+    /// A chat with messages from two minutes ago that the store has marked as published, and their events.
     async fn chat(&self, count: usize) -> (ChatId, Vec<Arc<Event>>) {
         let store = self.store();
         let (chat_id, sender_id) = new_group(&store).await;
@@ -173,7 +173,7 @@ impl World {
         (chat_id, events)
     }
 
-    /// Loses the counter row of a chat.
+    /// Deletes the counter row of a chat.
     async fn lose_counter(&self, chat_id: ChatId) {
         let (table, key) = (table(Table::ChatCounters), AttributeValue::S(chat_id.to_string()));
         self.client().delete_item().table_name(table).key("chat_id", key).send().await.unwrap();
@@ -187,10 +187,10 @@ impl World {
     }
 }
 
-async fn answer(mut command: Command) -> Answer {
+async fn answer(mut command: Command) -> CommandOutput {
     let output = timeout(PATIENCE, command.output()).await.expect("it comes to an end").unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Answer { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    CommandOutput { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 fn table(table: Table) -> String {
@@ -198,11 +198,11 @@ fn table(table: Table) -> String {
 }
 
 fn dynamodb_config() -> dynamodb::Config {
-    // Local servers cannot.
+    // Local DynamoDB does not support it.
     dynamodb::Config { point_in_time_recovery: false, ..dynamodb::Config::default() }
 }
 
-/// A group of one, and that one.
+/// A group with one member.
 async fn new_group(store: &impl ChatWriter) -> (ChatId, UserId) {
     let (chat_id, created_by) = (RandomIds.ulid().into(), RandomIds.ulid().into());
     let name = "group".to_owned().try_into().unwrap();
@@ -211,11 +211,11 @@ async fn new_group(store: &impl ChatWriter) -> (ChatId, UserId) {
     (chat_id, created_by)
 }
 
-/// Commits sends that nobody has tried before, and returns their events.
+/// Commits new sends, and returns their events.
 async fn append(store: &impl MessageWriter, sends: Vec<NewMessage>) -> Vec<Arc<Event>> {
     let outcomes = store.append(sends.clone()).await.unwrap();
-    let event = |(send, outcome): (NewMessage, Appended)| {
-        let Appended::New(receipt) = outcome else { panic!("{outcome:?}") };
+    let event = |(send, outcome): (NewMessage, AppendOutcome)| {
+        let AppendOutcome::New(receipt) = outcome else { panic!("{outcome:?}") };
         Arc::new(Event::message_persisted(send.at(receipt.sequence, None), None))
     };
     sends.into_iter().zip(outcomes).map(event).collect()
@@ -228,8 +228,7 @@ fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         sender_id,
         client_message_id: Uuid::new_v4().into(),
         message_id: RandomIds.ulid().into(),
-        content: "a secret of theirs".to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new("a secret of theirs".to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         created_at: SystemClock.now().minus(Duration::from_secs(120)),
         origin_connection_id: None,
@@ -237,31 +236,31 @@ fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
 }
 
 #[tokio::test]
-async fn schema_makes_what_is_missing_and_finds_what_is_another() {
+async fn schema_creates_missing_objects_and_reports_differences() {
     let world = World::start().await;
-    let missing = world.run(&["schema", "diff", "--json"]).await;
+    let missing = world.run(&["store", "schema", "diff", "--json"]).await;
     let drifts = missing.ended(1).json();
     assert_eq!(drifts["drift"].as_array().unwrap().len(), Table::ALL.len() + Topic::ALL.len());
     assert_eq!(drifts["drift"][0], "table `tidings_users` is missing");
 
-    let applied = world.run(&["schema", "apply", "--json"]).await;
-    let changes = applied.ended(0).says("making topics").json();
+    let applied = world.run(&["store", "schema", "apply", "--json"]).await;
+    let changes = applied.ended(0).says("creating topics").json();
     assert_eq!((&changes["changed"], &changes["left"]), (&drifts["drift"], &serde_json::json!([])));
-    world.run(&["schema", "apply"]).await.ended(0).says("nothing was changed");
-    world.run(&["schema", "diff"]).await.ended(0).says("everything is as defined");
+    world.run(&["store", "schema", "apply"]).await.ended(0).says("nothing was changed");
+    world.run(&["store", "schema", "diff"]).await.ended(0).says("everything is as defined");
 
-    let mut other = world.command(&["schema", "diff"]);
+    let mut other = world.command(&["store", "schema", "diff"]);
     other.env("TIDINGS_KAFKA__PARTITIONS", "3");
     answer(other).await.ended(1).says("topic `messages.persisted` has 2 partitions");
     world.client().delete_table().table_name(table(Table::Outbox)).send().await.unwrap();
-    world.run(&["schema", "diff"]).await.ended(1).says("table `tidings_outbox` is missing");
+    world.run(&["store", "schema", "diff"]).await.ended(1).says("table `tidings_outbox` is missing");
 }
 
 #[tokio::test]
 async fn schema_shows_its_definition_in_the_words_of_each_engine() {
     let world = World::start().await;
     let show = async |format: &str| {
-        let answer = world.run(&["schema", "show", "--format", format]).await;
+        let answer = world.run(&["store", "schema", "show", "--format", format]).await;
         answer.ended(0);
         answer.stdout
     };
@@ -271,27 +270,27 @@ async fn schema_shows_its_definition_in_the_words_of_each_engine() {
     assert_eq!(template["AWSTemplateFormatVersion"], "2010-09-09");
     assert!(show("iam").await.contains("# gateway needs no policy"));
 
-    let fanout = world.run(&["schema", "show", "--format", "iam", "--role", "fanout", "--json"]).await;
+    let fanout = world.run(&["store", "schema", "show", "--format", "iam", "--role", "fanout", "--json"]).await;
     let policies = fanout.ended(0).json();
     assert_eq!(policies["fanout"]["Version"], "2012-10-17");
     assert!(!policies.to_string().contains("PutItem"), "{policies}");
-    world.run(&["schema", "show", "--role", "fanout"]).await.ended(1).says("--role goes with --format iam");
+    world.run(&["store", "schema", "show", "--role", "fanout"]).await.ended(1).says("--role goes with --format iam");
     world
-        .run(&["schema", "show", "--format", "iam", "--role", "sales"])
+        .run(&["store", "schema", "show", "--format", "iam", "--role", "sales"])
         .await
         .ended(1)
         .says("`sales` is none of the roles");
 }
 
 #[tokio::test]
-async fn a_tail_shows_the_events_of_a_chat_and_hides_what_was_written() {
+async fn a_tail_shows_the_events_of_a_chat_without_contents() {
     let world = World::with_schema().await;
     let (chat_id, events) = world.chat(2).await;
     let (_, others) = world.chat(1).await;
     world.publish(&[events, others].concat()).await;
     let chat = chat_id.to_string();
     let lines = async |arguments: &[&str]| {
-        let usual = ["events", "tail", "--from", "oldest", "--chat", &chat];
+        let usual = ["log", "tail", "--from", "oldest", "--chat", &chat];
         let mut tail = world.command(&[&usual, arguments].concat()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(tail.stdout.take().unwrap()).lines();
         let mut next = async || timeout(PATIENCE, lines.next_line()).await.expect("it shows it").unwrap().unwrap();
@@ -312,7 +311,7 @@ async fn a_tail_shows_the_events_of_a_chat_and_hides_what_was_written() {
     let shown = lines(&["--contents"]).await;
     assert!(shown[0].contains("MessagePersisted") && shown[0].contains("content=\"a secret of theirs\""), "{shown:?}");
 
-    world.run(&["events", "tail", "--group", "fanout"]).await.ended(1).says("choose another --group");
+    world.run(&["log", "tail", "--group", "fanout"]).await.ended(1).says("choose another --group");
 }
 
 #[tokio::test]
@@ -321,7 +320,7 @@ async fn a_replay_prepares_a_fresh_group_and_no_other() {
     let (chat_id, events) = world.chat(3).await;
     world.publish(&events).await;
     let replay = async |group: &str, more: &[&str]| {
-        world.run(&[&["events", "replay", "--from", "oldest", "--group", group], more].concat()).await
+        world.run(&[&["log", "replay", "--from", "oldest", "--group", group], more].concat()).await
     };
     assert_eq!(
         replay("search", &["--json"]).await.ended(0).json(),
@@ -339,8 +338,8 @@ async fn a_replay_prepares_a_fresh_group_and_no_other() {
     replay("search", &["--force"]).await.ended(0).says("begins 3 events before the end");
     assert_eq!(log.lag("search").await.unwrap(), 3);
 
-    replay("notifications", &[]).await.ended(1).says("stop all processes with the role `api`, say --force");
-    world.run(&["events", "replay", "--group", "a", "--from", "never"]).await.ended(2).says("`never` is no place");
+    replay("notifications", &[]).await.ended(1).says("stop all processes with the role `api`, pass --force");
+    world.run(&["log", "replay", "--group", "a", "--from", "never"]).await.ended(2).says("`never` is not a position");
 }
 
 /// Reads so many messages of a chat.
@@ -363,12 +362,12 @@ async fn a_missing_event_is_found_and_republished() {
     let world = World::with_schema().await;
     let (whole, events) = world.chat(3).await;
     world.publish(&events).await;
-    world.run(&["reconcile"]).await.ended(0).says("store and log agree");
+    world.run(&["log", "reconcile"]).await.ended(0).says("store and log agree");
 
     let (chat_id, events) = world.chat(4).await;
     world.publish(&events[..1]).await;
     world.publish(&events[2..3]).await;
-    let found = world.run(&["reconcile", "--json"]).await.ended(1).json();
+    let found = world.run(&["log", "reconcile", "--json"]).await.ended(1).json();
     let missing = |report: &Value| -> Vec<(Value, Value)> {
         let missing = report["missing"].as_array().unwrap().iter();
         missing.map(|finding| (finding["chat_id"].clone(), finding["sequence"].clone())).collect()
@@ -376,18 +375,18 @@ async fn a_missing_event_is_found_and_republished() {
     let expected = [2, 4].map(|sequence: u64| (chat_id.to_string().into(), sequence.into()));
     assert_eq!(missing(&found), expected);
     assert_eq!((&found["chats"], &found["events"], &found["messages"]), (&2.into(), &5.into(), &7.into()));
-    world.run(&["reconcile", "--chat", &whole.to_string()]).await.ended(0).says("store and log agree");
+    world.run(&["log", "reconcile", "--chat", &whole.to_string()]).await.ended(0).says("store and log agree");
 
-    let repaired = world.run(&["reconcile", "--republish", "--json"]).await.ended(0).json();
+    let repaired = world.run(&["log", "reconcile", "--republish", "--json"]).await.ended(0).json();
     assert_eq!((&repaired["republished"], missing(&repaired)), (&2.into(), vec![]));
     let mut consumer = world.log().consumer("reader").await.unwrap();
     assert_eq!(read(&mut *consumer, chat_id, 4).await, [1, 3, 2, 4]);
 
-    let late = world.run(&["reconcile", "--json"]).await.ended(1).json();
+    let late = world.run(&["log", "reconcile", "--json"]).await.ended(1).json();
     assert_eq!((missing(&late), &late["late"][0]["sequence"]), (vec![], &2.into()));
 }
 
-/// A log that others write to has no end. It is compared up to where it ended in the beginning, and a little further.
+/// A growing log has no end. It is compared up to its end at the start, and a little further.
 #[tokio::test]
 async fn a_log_that_grows_meanwhile_is_compared_all_the_same() {
     let world = World::with_schema().await;
@@ -404,7 +403,7 @@ async fn a_log_that_grows_meanwhile_is_compared_all_the_same() {
     };
     let report = tokio::select! {
         never = growing => never,
-        report = world.run(&["reconcile", "--json"]) => report.ended(0).json(),
+        report = world.run(&["log", "reconcile", "--json"]) => report.ended(0).json(),
     };
     assert!(report["events"].as_u64().unwrap() >= 50, "{report}");
 }
@@ -413,8 +412,8 @@ async fn a_log_that_grows_meanwhile_is_compared_all_the_same() {
 async fn a_chat_that_lost_all_its_events_is_found_by_its_name() {
     let world = World::with_schema().await;
     let (chat_id, _) = world.chat(2).await;
-    world.run(&["reconcile"]).await.ended(0);
-    let found = world.run(&["reconcile", "--json", "--chat", &chat_id.to_string()]).await.ended(1).json();
+    world.run(&["log", "reconcile"]).await.ended(0);
+    let found = world.run(&["log", "reconcile", "--json", "--chat", &chat_id.to_string()]).await.ended(1).json();
     assert_eq!(found["missing"].as_array().unwrap().len(), 2);
 }
 
@@ -426,7 +425,7 @@ async fn an_event_without_a_message_is_reported_and_left() {
     let orphan: Message = message(chat_id, sender_id).at(Sequence(2), None);
     world.publish(&[events, vec![Arc::new(Event::message_persisted(orphan.clone(), None))]].concat()).await;
     for _ in 0..2 {
-        let report = world.run(&["reconcile", "--republish", "--json"]).await.ended(1).json();
+        let report = world.run(&["log", "reconcile", "--republish", "--json"]).await.ended(1).json();
         let orphaned = report["orphaned"].as_array().unwrap();
         assert_eq!((orphaned.len(), &orphaned[0]["message_id"]), (1, &orphan.message_id.to_string().into()));
         assert_eq!((&report["republished"], &report["missing"]), (&0.into(), &serde_json::json!([])));
@@ -438,41 +437,45 @@ async fn a_lost_counter_is_recovered_and_a_good_one_is_left() {
     let world = World::with_schema().await;
     let (chat_id, _) = world.chat(3).await;
     let chat = chat_id.to_string();
-    world.run(&["recover-counter", &chat]).await.ended(1).says("says 3 and is well; there is nothing to recover");
+    world
+        .run(&["store", "recover-counter", &chat])
+        .await
+        .ended(1)
+        .says("says 3 and is well; there is nothing to recover");
 
     world.lose_counter(chat_id).await;
-    let look = world.run(&["recover-counter", &chat]).await;
+    let look = world.run(&["store", "recover-counter", &chat]).await;
     look.ended(0)
         .says("is missing")
         .says("highest sequence of messages and watermarks is 3")
         .says("nothing was changed");
     assert_eq!(world.counter(chat_id, "sequence_counter").await, None);
-    world.run(&["recover-counter", &chat, "--yes"]).await.ended(2).says("--reason");
+    world.run(&["store", "recover-counter", &chat, "--yes"]).await.ended(2).says("--reason");
 
-    let done = world.run(&["recover-counter", &chat, "--yes", "--reason", "incident 7", "--json"]).await;
+    let done = world.run(&["store", "recover-counter", &chat, "--yes", "--reason", "incident 7", "--json"]).await;
     assert_eq!(done.ended(0).json()["sequence"], 3);
     let text = |text: &str| Some(AttributeValue::S(text.to_owned()));
     assert_eq!(world.counter(chat_id, "sequence_counter").await, Some(AttributeValue::N("3".to_owned())));
     assert_eq!(world.counter(chat_id, "recovered_by").await, text("ada"));
     assert_eq!(world.counter(chat_id, "recovery_reason").await, text("incident 7"));
-    let again = world.run(&["recover-counter", &chat, "--yes", "--reason", "incident 7"]).await;
+    let again = world.run(&["store", "recover-counter", &chat, "--yes", "--reason", "incident 7"]).await;
     again.ended(1).says("there is nothing to recover");
 
-    // The same as the runbook says it.
+    // The same command as in the runbook.
     world.lose_counter(chat_id).await;
     let set = world.command(&[]);
     let set = set.as_std().get_envs().filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)));
     let names: Vec<_> = set.chain([("CHAT", &*chat)]).map(|(name, value)| (name.into(), value.into())).collect();
-    follow("counter-missing.md", Moment::Broken, names.clone()).await;
-    follow("counter-missing.md", Moment::Over, names).await;
+    follow("counter-missing.md", RunbookMoment::Broken, names.clone()).await;
+    follow("counter-missing.md", RunbookMoment::Over, names).await;
     assert_eq!(world.counter(chat_id, "sequence_counter").await, Some(AttributeValue::N("3".to_owned())));
 
     let nobody: ChatId = RandomIds.ulid().into();
-    world.run(&["recover-counter", &nobody.to_string()]).await.ended(1).says("there is no chat `");
+    world.run(&["store", "recover-counter", &nobody.to_string()]).await.ended(1).says("there is no chat `");
 }
 
 #[tokio::test]
-async fn the_doctor_finds_what_a_fleet_lacks() {
+async fn the_doctor_reports_missing_dependencies_of_a_fleet() {
     let mut world = World::with_schema().await;
     let well = world.run(&["doctor", "--json"]).await.ended(0).json();
     let verdict = |findings: &Value, check: &str| {
@@ -488,7 +491,7 @@ async fn the_doctor_finds_what_a_fleet_lacks() {
     world.redis.stop().await;
     let ill = world.run(&["doctor"]).await;
     ill.ended(1)
-        .says("table `tidings_users` is missing; run `tidings schema apply`")
+        .says("table `tidings_users` is missing; run `tidings store schema apply`")
         .says("cannot read `rpc.secret_file`")
         .says("look at `redis.url`")
         .says("ok    kafka");
@@ -503,7 +506,7 @@ async fn on_one_machine_the_log_is_read_while_the_service_is_stopped() {
         command.args(arguments).arg("--data-dir").arg(&data).stdin(Stdio::null());
         answer(command).await
     };
-    run(&["events", "tail"]).await.ended(1).says("there is no data directory").says("--data-dir");
+    run(&["log", "tail"]).await.ended(1).says("there is no data directory").says("--data-dir");
     let open = || {
         let (clock, ids) = (Arc::new(SystemClock), Arc::new(RandomIds));
         embedded::EmbeddedStore::open(&data, embedded::Config::default(), clock, ids).unwrap()
@@ -511,15 +514,15 @@ async fn on_one_machine_the_log_is_read_while_the_service_is_stopped() {
     let store = open();
     let (chat_id, sender_id) = new_group(&store).await;
     append(&store, vec![message(chat_id, sender_id)]).await;
-    run(&["events", "tail", "--from", "oldest"]).await.ended(1).says("in use by another process");
+    run(&["log", "tail", "--from", "oldest"]).await.ended(1).says("in use by another process");
     store.close().await;
 
-    let tail = run(&["events", "tail", "--from", "oldest", "--kind", "message", "--json"]).await;
+    let tail = run(&["log", "tail", "--from", "oldest", "--kind", "message", "--json"]).await;
     assert_eq!(tail.ended(0).says("the log ends here").json()["payload"]["sequence"], 1);
-    run(&["reconcile"]).await.ended(0).says("store and log agree");
-    run(&["reconcile", "--republish"]).await.ended(1).says("there is nothing to republish");
-    run(&["recover-counter", &chat_id.to_string()]).await.ended(1).says("`store.engine` = \"dynamodb\"");
-    let replayed = run(&["events", "replay", "--group", "search", "--from", "oldest", "--json"]).await.ended(0).json();
+    run(&["log", "reconcile"]).await.ended(0).says("store and log agree");
+    run(&["log", "reconcile", "--republish"]).await.ended(1).says("there is nothing to republish");
+    run(&["store", "recover-counter", &chat_id.to_string()]).await.ended(1).says("`store.engine` = \"dynamodb\"");
+    let replayed = run(&["log", "replay", "--group", "search", "--from", "oldest", "--json"]).await.ended(0).json();
     let store = open();
     assert_eq!(store.lag("search").await.unwrap(), replayed["events"].as_u64().unwrap());
     store.close().await;

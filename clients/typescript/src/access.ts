@@ -3,31 +3,31 @@ import type { Http } from "./http.js";
 import type { KeptDevice, KeptTokens, Storage } from "./storage/storage.js";
 import type { Tokens } from "./wire.js";
 
-/** How long before its end an access token is renewed. */
+/** How long before its expiry an access token is renewed. */
 const EARLY_MS = 5 * 60_000;
 
-/** Where the access token of a device comes from. */
+/** The sources of a device's access token. */
 export interface AccessOptions {
-  /** The device's id; one that is kept, or a new one, unless given. */
+  /** The device's id; by default the stored one, or a new one. */
   deviceId?: string | undefined;
-  /** Tokens of an earlier run, for a storage that has none. */
+  /** Tokens of an earlier run, used if the storage has none. */
   tokens?: Tokens | undefined;
   /** Another system's tokens, instead of those of the service. */
   external?: (() => Promise<string>) | undefined;
-  /** Called before anything of the user is forgotten, which waits for it. */
+  /** Called and awaited before data of the user is deleted. */
   onForget: () => Promise<void>;
 }
 
 /**
- * What a device shows to act for its user. Tokens are renewed five minutes before they expire.
+ * The identity and tokens of a device. Tokens are renewed five minutes before they expire.
  *
- * One renewal is under way at a time, in this tab and in all others: a refresh token is good once, and two renewals
- * with the same one would revoke the session.
+ * At most one renewal is in flight, over all tabs: a refresh token is valid once, and two renewals with the same one
+ * would revoke the session.
  */
 export class Access {
   #opened: Promise<KeptDevice> | undefined;
   #renewal: Promise<string> | undefined;
-  /** When the tokens are to be renewed, in milliseconds of the Unix epoch; unknown without tokens of the service. */
+  /** When the tokens are due for renewal, in milliseconds of the Unix epoch; unknown for external tokens. */
   renewAt: number | undefined;
   readonly #http: Http;
   readonly #storage: Storage;
@@ -39,17 +39,17 @@ export class Access {
     this.#options = options;
   }
 
-  /** The device that this is. */
+  /** The id of this device. */
   async deviceId(): Promise<string> {
     return (await this.#device()).deviceId;
   }
 
-  /** Whether there is a token to be had. The server may still refuse it. */
+  /** Whether a token is available. The server may still refuse it. */
   async isSignedIn(): Promise<boolean> {
     return this.#options.external !== undefined || (await this.#device()).tokens !== undefined;
   }
 
-  /** An access token that is good for a while yet. */
+  /** An access token, renewed first if it expires soon. */
   async token(): Promise<string> {
     if (this.#options.external !== undefined) {
       return this.#options.external();
@@ -58,7 +58,7 @@ export class Access {
     return Date.now() < tokens.renewAt ? tokens.accessToken : this.renew(tokens.accessToken);
   }
 
-  /** Replaces the access token `stale`, unless somebody else has meanwhile. */
+  /** Replaces the access token `stale`, unless another caller already has. */
   renew(stale: string): Promise<string> {
     if (this.#options.external !== undefined) {
       return this.#options.external();
@@ -67,7 +67,7 @@ export class Access {
     return this.#renewal;
   }
 
-  /** Takes the tokens of a user who has signed in. What was kept for another user is forgotten. */
+  /** Stores the tokens after a sign-in. The stored data of another user is deleted. */
   async signedIn(userId: string, tokens: Tokens): Promise<void> {
     const device = await this.#device();
     if (device.userId !== undefined && device.userId !== userId) {
@@ -77,7 +77,7 @@ export class Access {
     await this.#keep({ deviceId: device.deviceId, userId, tokens: kept(tokens) });
   }
 
-  /** Forgets the user and everything of theirs. The device keeps its id. */
+  /** Deletes all data of the user. The device keeps its id. */
   async forget(): Promise<void> {
     await this.#options.onForget();
     await this.#keep({ deviceId: await this.deviceId() });
@@ -86,7 +86,7 @@ export class Access {
 
   #device(): Promise<KeptDevice> {
     this.#opened ??= this.#open().catch((error: unknown) => {
-      // The next call asks the storage again.
+      // The next call reads the storage again.
       this.#opened = undefined;
       throw error;
     });
@@ -136,7 +136,7 @@ export class Access {
     }
   }
 
-  /** Acts while no other tab of this device does the same, where tabs can know of each other. */
+  /** Runs `act` under a lock that all tabs of this device share, where the browser has locks. */
   async #alone<T>(act: () => Promise<T>): Promise<T> {
     const locks = typeof navigator === "undefined" ? undefined : navigator.locks;
     return locks === undefined ? act() : locks.request(`tidings:tokens:${await this.deviceId()}`, act);
@@ -150,7 +150,7 @@ function signedIn(tokens: KeptTokens | undefined): KeptTokens {
   return tokens;
 }
 
-/** Tokens that were received now. Those with a life shorter than the margin are renewed half way through it. */
+/** Tokens that were received now. Tokens with a lifetime shorter than the margin are renewed half way through it. */
 function kept(tokens: Tokens): KeptTokens {
   const life = tokens.expires_in * 1000;
   const goodFor = life > EARLY_MS ? life - EARLY_MS : life / 2;

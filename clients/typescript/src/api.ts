@@ -4,7 +4,7 @@ import type { paths } from "./generated/rest.js";
 import type { Answer, Http, Method, Request, Route } from "./http.js";
 import type { Schemas } from "./wire.js";
 
-/** A page of a list: its rows in `data`, and in `pagination` the cursor of the next one. */
+/** A page of a list: its rows in `data`, and the cursor of the next page in `pagination`. */
 export interface Page<Rows> {
   data: Rows;
   pagination: Schemas["Pagination"];
@@ -12,15 +12,15 @@ export interface Page<Rows> {
 
 type DataOf<P extends keyof paths, M extends Method> = Answer<P, M> extends { data: infer D } ? D : never;
 
-/** Where to go on in a list. */
+/** Length and start of a page. */
 export interface PageOptions {
   limit?: number;
   cursor?: string;
 }
 
 /**
- * The REST API, as one device of one user calls it: a method for each route. Tokens are renewed before they expire and
- * when they are refused. Every failure is an `ApiError`.
+ * The REST API for one device of one user: a method for each route. Tokens are renewed before they expire and after a
+ * refusal. Every failure is an `ApiError`.
  */
 export class Api {
   readonly #http: Http;
@@ -31,23 +31,23 @@ export class Api {
     this.#access = access;
   }
 
-  /** What this service is and what it takes. */
+  /** Name, versions and limits of this service. */
   async service(): Promise<Schemas["Service"]> {
     return (await this.#http.call("get", "/api/v1", {})).data;
   }
 
-  /** The public keys of the service's tokens, for servers that want to read them. */
+  /** The public keys of the service's tokens, for servers that verify them. */
   jwks(): Promise<unknown> {
     return this.#http.call("get", "/.well-known/jwks.json", {});
   }
 
-  /** Asks for a one-time code. */
+  /** Requests a one-time code. */
   async requestOtp(phoneNumber: string): Promise<Schemas["OtpRequested"]> {
     const body = { phone_number: phoneNumber };
     return (await this.#http.call("post", "/api/v1/auth/request-otp", { body })).data;
   }
 
-  /** Signs in with a one-time code. `displayName` is for a new user; a known one keeps theirs. */
+  /** Signs in with a one-time code. `displayName` is for a new user; an existing user keeps theirs. */
   async verifyOtp(phoneNumber: string, otp: string, displayName?: string): Promise<Schemas["SignedIn"]> {
     const body = {
       phone_number: phoneNumber,
@@ -60,7 +60,7 @@ export class Api {
     return data;
   }
 
-  /** Ends the session at the server. `client.signOut()` also forgets it here. */
+  /** Ends the session on the server. `client.signOut()` also deletes it here. */
   logout(): Promise<undefined> {
     return this.#call("post", "/api/v1/auth/logout", {});
   }
@@ -70,12 +70,12 @@ export class Api {
     return this.#data("post", "/api/v1/auth/ws-ticket", {});
   }
 
-  /** The user who is signed in. */
+  /** The signed-in user. */
   me(): Promise<Schemas["Me"]> {
     return this.#data("get", "/api/v1/users/me", {});
   }
 
-  /** Changes the user's own name or visibility. */
+  /** Changes the user's own name or presence visibility. */
   updateMe(body: Schemas["UpdateMe"]): Promise<Schemas["Me"]> {
     return this.#data("patch", "/api/v1/users/me", { body });
   }
@@ -85,13 +85,13 @@ export class Api {
     return this.#data("get", "/api/v1/users/{user_id}", { path: { user_id: userId } });
   }
 
-  /** Who has these phone numbers, in their order; `null` where nobody does. */
+  /** The users with these phone numbers, in the order of the request; `null` for an unknown number. */
   async lookUpUsers(phoneNumbers: string[]): Promise<(Schemas["User"] | null)[]> {
     const body = { phone_numbers: phoneNumbers };
     return (await this.#data("post", "/api/v1/users/lookup", { body })).results;
   }
 
-  /** The devices that the user is signed in on. */
+  /** The sessions of the user. */
   async sessions(): Promise<Schemas["Session"][]> {
     return (await this.#data("get", "/api/v1/sessions", {})).sessions;
   }
@@ -101,51 +101,51 @@ export class Api {
     return this.#call("delete", "/api/v1/sessions/{session_id}", { path: { session_id: sessionId } });
   }
 
-  /** Ends all of the user's sessions but this one, or this one too. Returns how many. */
+  /** Ends all of the user's sessions except this one, or including it. Returns their number. */
   async revokeSessions(options: { includeCurrent?: boolean } = {}): Promise<number> {
     const query = { include_current: options.includeCurrent ?? false };
     return (await this.#data("delete", "/api/v1/sessions", { query })).revoked_count;
   }
 
-  /** Has a device of the user told of messages while the user has no connection. */
+  /** Registers a device of the user for push notifications, which are sent while the user has no connection. */
   registerPush(deviceId: string, body: Schemas["PushRegistration"]): Promise<undefined> {
     return this.#call("put", "/api/v1/devices/{device_id}/push", { path: { device_id: deviceId }, body });
   }
 
-  /** Has a device told no more. */
+  /** Ends the push notifications of a device. */
   unregisterPush(deviceId: string): Promise<undefined> {
     return this.#call("delete", "/api/v1/devices/{device_id}/push", { path: { device_id: deviceId } });
   }
 
-  /** A page of the user's contacts, by id. */
+  /** A page of the user's contacts, ordered by id. */
   contacts(query: PageOptions = {}): Promise<Page<Schemas["Contacts"]>> {
     return this.#call("get", "/api/v1/contacts", { query });
   }
 
-  /** Lists somebody as a contact. Two who have listed each other are mutual contacts. */
+  /** Adds a contact. Two users who have added each other are mutual contacts. */
   addContact(userId: string): Promise<Schemas["User"]> {
     return this.#data("put", "/api/v1/contacts/{user_id}", { path: { user_id: userId } });
   }
 
-  /** Takes somebody off the user's contacts, listed or not. */
+  /** Removes a contact. Succeeds if there is none. */
   removeContact(userId: string): Promise<undefined> {
     return this.#call("delete", "/api/v1/contacts/{user_id}", { path: { user_id: userId } });
   }
 
-  /** A page of the users whom the user has blocked, by id. */
+  /** A page of the blocked users, ordered by id. */
   blocks(query: PageOptions = {}): Promise<Page<Schemas["Blocks"]>> {
     return this.#call("get", "/api/v1/blocks", { query });
   }
 
   /**
-   * Blocks somebody: neither can write to the other in their direct chat until the block is taken back, and they see
-   * nothing of the user's presence. They are not told.
+   * Blocks a user. Until the block is removed, neither can write to the other in their direct chat, and the blocked
+   * user sees nothing of this user's presence. The blocked user is not notified.
    */
   block(userId: string): Promise<undefined> {
     return this.#call("put", "/api/v1/blocks/{user_id}", { path: { user_id: userId } });
   }
 
-  /** Takes the block of somebody back, blocked or not. */
+  /** Removes a block. Succeeds if there is none. */
   unblock(userId: string): Promise<undefined> {
     return this.#call("delete", "/api/v1/blocks/{user_id}", { path: { user_id: userId } });
   }
@@ -155,17 +155,17 @@ export class Api {
     return this.#data("post", "/api/v1/reports", { body, idempotencyKey });
   }
 
-  /** What the user sees of somebody's presence now. */
+  /** The current presence of a user, as far as it is visible to the caller. */
   presence(userId: string): Promise<Schemas["Presence"]> {
     return this.#data("get", "/api/v1/users/{user_id}/presence", { path: { user_id: userId } });
   }
 
-  /** What the user sees of the presence of up to 100 others now, in their order. */
+  /** The current presence of up to 100 users, in the order of the request, as far as it is visible to the caller. */
   async queryPresence(userIds: string[]): Promise<Schemas["Presence"][]> {
     return (await this.#data("post", "/api/v1/presence/query", { body: { user_ids: userIds } })).presences;
   }
 
-  /** Makes a chat; a direct chat that exists already is returned instead. */
+  /** Creates a chat; an existing direct chat is returned instead. */
   createChat(body: Schemas["CreateChat"], idempotencyKey?: string): Promise<Schemas["ChatDetails"]> {
     return this.#data("post", "/api/v1/chats", { body, idempotencyKey });
   }
@@ -180,7 +180,7 @@ export class Api {
     return this.#data("get", "/api/v1/chats/{chat_id}", { path: { chat_id: chatId } });
   }
 
-  /** Renames a group, or changes how long the messages of a chat live from now on. */
+  /** Renames a group, or changes the lifetime of later messages of a chat. */
   updateChat(chatId: string, body: Schemas["UpdateChat"]): Promise<Schemas["ChatDetails"]> {
     return this.#data("patch", "/api/v1/chats/{chat_id}", { path: { chat_id: chatId }, body });
   }
@@ -191,7 +191,7 @@ export class Api {
     return this.#data("post", "/api/v1/chats/{chat_id}/members", request);
   }
 
-  /** Changes a member's role; `owner` hands the group over. */
+  /** Changes a member's role; `owner` transfers the ownership of the group. */
   changeRole(chatId: string, userId: string, role: Schemas["Member"]["role"]): Promise<Schemas["Member"]> {
     const request = { path: { chat_id: chatId, user_id: userId }, body: { role } };
     return this.#data("patch", "/api/v1/chats/{chat_id}/members/{user_id}", request);
@@ -208,7 +208,7 @@ export class Api {
     return this.#call("post", "/api/v1/chats/{chat_id}/leave", { path: { chat_id: chatId } });
   }
 
-  /** Mutes a chat for this user, for ever unless `durationSeconds` is given. */
+  /** Mutes a chat for this user, permanently if `durationSeconds` is absent. */
   mute(chatId: string, durationSeconds?: number): Promise<Schemas["Muted"]> {
     const body = durationSeconds === undefined ? {} : { duration_seconds: durationSeconds };
     return this.#data("post", "/api/v1/chats/{chat_id}/mute", { path: { chat_id: chatId }, body });
@@ -219,7 +219,7 @@ export class Api {
     return this.#data("post", "/api/v1/chats/{chat_id}/unmute", { path: { chat_id: chatId } });
   }
 
-  /** Sends a message over HTTP. The same `client_message_id` on every try makes one message. */
+  /** Sends a message over HTTP. Retries with the same `client_message_id` create one message. */
   sendMessage(chatId: string, body: Schemas["SendMessage"]): Promise<Schemas["SendMessageAck"]> {
     return this.#data("post", "/api/v1/chats/{chat_id}/messages", { path: { chat_id: chatId }, body });
   }
@@ -232,7 +232,7 @@ export class Api {
     return this.#call("get", "/api/v1/chats/{chat_id}/messages", { path: { chat_id: chatId }, query });
   }
 
-  /** The messages around one, oldest first. */
+  /** The messages around a given one, oldest first. */
   around(chatId: string, sequence: number, limit?: number): Promise<Schemas["Around"]> {
     const request = { path: { chat_id: chatId, sequence }, query: limit === undefined ? {} : { limit } };
     return this.#data("get", "/api/v1/chats/{chat_id}/messages/around/{sequence}", request);
@@ -243,19 +243,19 @@ export class Api {
     return this.#data("get", "/api/v1/messages/{message_id}", { path: { message_id: messageId } });
   }
 
-  /** Says that everything up to `sequence` has been read. */
+  /** Marks all messages up to `sequence` as read. */
   markRead(chatId: string, sequence: number): Promise<Schemas["MarkedRead"]> {
     const request = { path: { chat_id: chatId }, body: { last_read_sequence: sequence } };
     return this.#data("post", "/api/v1/chats/{chat_id}/read", request);
   }
 
-  /** How many have got and read a message; the last one unless `sequence` is given. */
+  /** The number of members that have received and read a message; the last message by default. */
   receipts(chatId: string, sequence?: number): Promise<Schemas["Receipts"]> {
     const request = { path: { chat_id: chatId }, query: sequence === undefined ? {} : { sequence } };
     return this.#data("get", "/api/v1/chats/{chat_id}/receipts", request);
   }
 
-  /** Makes a call and returns the heart of its answer. */
+  /** Makes a call and returns the `data` of the response. */
   async #data<M extends Method, P extends Route<M>>(
     method: M,
     route: P,
@@ -265,7 +265,7 @@ export class Api {
     return (answer as unknown as { data: DataOf<P, M> }).data;
   }
 
-  /** Makes a call, and a second time with a new token if the first was refused for its token. */
+  /** Makes a call, and repeats it once with a new token if the server refused the first one. */
   async #call<M extends Method, P extends Route<M>>(
     method: M,
     route: P,

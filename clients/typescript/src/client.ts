@@ -8,40 +8,44 @@ import { memoryStorage } from "./storage/memory.js";
 import type { QueuedSend, Storage } from "./storage/storage.js";
 import type { ContentType, SendMessageAck, Tokens } from "./wire.js";
 
-/** What a client is made of. */
+/** The options of a client. */
 export interface ClientOptions {
-  /** Where the server is: `https://chat.example`. */
+  /** The base URL of the server: `https://chat.example`. */
   baseUrl: string;
-  /** The device's own id. Another one is another device. Unless given it is made once and kept in the storage. */
+  /** The id of this device; another id is another device. Generated once and stored by default. */
   deviceId?: string;
-  /** Where the device keeps its id, tokens, queue of sends and positions; in memory unless given. */
+  /** Stores the device id, tokens, queue of sends and positions; in memory by default. */
   storage?: Storage;
-  /** The tokens of an earlier run, instead of signing in. Those in the storage, if any, are newer. */
+  /**
+   * The tokens of an earlier run, instead of a sign-in. Tokens in the storage take precedence, because they are newer.
+   */
   tokens?: Tokens;
-  /** Your own JWTs (`[auth.external]`): called whenever a token is needed, again when one was refused. */
+  /** Returns your own JWTs (`[auth.external]`): called for every token, and again after a refusal. */
   token?: () => Promise<string>;
   /** The `WebSocket` to use where there is no global one, as in Node before 22. */
   webSocket?: typeof WebSocket;
   /** The `fetch` to use instead of the global one. */
   fetch?: typeof fetch;
   /**
-   * The first pause before a reconnect, 1000 unless given; it doubles with every failure, to 30 s. Something shorter is
-   * for a client that is alone with its server: a thousand that lost the same server would all come back at once.
+   * Initial reconnect delay, 1000 by default; it doubles with every failure up to 30 s. Use a shorter one only for a
+   * client that does not share its server: many clients of a failed server would reconnect at once.
    */
   reconnectPauseMs?: number;
 }
 
-/** What a send may say beside its content. */
+/** The options of a send. */
 export interface SendOptions {
-  /** `text/plain` unless given. */
+  /** Defaults to `text/plain`. */
   contentType?: ContentType;
-  /** How long the message lives; unless given as long as its chat says. */
+  /** A JSON object of your application, of at most 1024 bytes as compact JSON. Every member reads it with the message. */
+  metadata?: Record<string, unknown>;
+  /** Lifetime of the message; defaults to that of its chat. */
   ttlSeconds?: number;
-  /** The sender's name for the send, a UUID. Sends with the same one make one message. */
+  /** The sender's id for the send, a UUID. Sends with the same id create one message. */
   clientMessageId?: string;
 }
 
-/** A send on its way. */
+/** A queued send. */
 export interface Outgoing {
   clientMessageId: string;
   /** Resolves when the message is durable; rejects with a `SendError` if it is refused or the client closes first. */
@@ -50,7 +54,7 @@ export interface Outgoing {
 
 /** One device of one user. */
 export class Client {
-  /** The REST calls: signing in among them. */
+  /** The REST calls, including sign-in. */
   readonly api: Api;
   readonly #access: Access;
   readonly #events = new Emitter();
@@ -78,33 +82,33 @@ export class Client {
     });
   }
 
-  /** The device that this is. */
+  /** The id of this device. */
   deviceId(): Promise<string> {
     return this.#access.deviceId();
   }
 
-  /** Whether somebody is signed in here, as far as this device knows. */
+  /** Whether this device is signed in, as far as it knows. */
   isSignedIn(): Promise<boolean> {
     return this.#access.isSignedIn();
   }
 
   /**
-   * Connects, and stays so until `close` is called or the user is signed out. It returns at once; `connected` comes as
-   * an event. Every chat of the user is followed: from where this device was, or else from the place up to which the
-   * user has received it on any device.
+   * Connects, and reconnects until `close` is called or the user is signed out. It returns at once; `connected` arrives
+   * as an event. The session tracks every chat of the user: from this device's position, or else from the user's
+   * delivered watermark over all devices.
    */
   connect(): void {
     this.#driver.connect();
   }
 
-  /** Acknowledges what the listeners have taken, and ends the connection. Sends that are queued stay in the storage. */
+  /** Acknowledges the processed messages, and closes the connection. Queued sends stay in the storage. */
   close(): Promise<void> {
     return this.#driver.close();
   }
 
   /**
-   * Queues a message. It is kept in the storage before the first try, and sent until the server has taken it or refused
-   * it for good. Messages into one chat keep the order of these calls.
+   * Queues a message. It is stored before the first attempt, and sent until the server has accepted it or refused it
+   * permanently. Messages in one chat keep the order of these calls.
    */
   send(chatId: string, content: string, options: SendOptions = {}): Outgoing {
     return this.#driver.send(chatId, content, options);
@@ -115,37 +119,38 @@ export class Client {
     return this.#driver.queued();
   }
 
-  /** Says that everything up to `sequence` has been read, now or with the next connection. */
+  /** Marks all messages up to `sequence` as read, now or on the next connection. */
   markRead(chatId: string, sequence: number): void {
     this.#driver.act((session, now) => session.markRead(now, chatId, sequence));
   }
 
-  /** Says that the user types, or no longer does. Without a connection nobody needs to know. */
+  /** Announces that the user is typing, or has stopped. Dropped while there is no connection. */
   typing(chatId: string, isTyping: boolean): void {
     this.#driver.act((session, now) => session.typing(now, chatId, isTyping));
   }
 
-  /** Asks for the presence of users and for its changes, on this connection and all that follow: 1000 at the most. */
+  /** Subscribes to the presence of users, on this connection and all later ones: at most 1000. */
   watch(userIds: string[]): void {
     this.#driver.act((session, now) => session.watch(now, userIds));
   }
 
-  /** Ends that. */
+  /** Ends presence subscriptions. */
   unwatch(userIds: string[]): void {
     this.#driver.act((session, now) => session.unwatch(now, userIds));
   }
 
   /**
    * Calls `listener` with every event of this name, one event at a time. A listener may return a promise: the next
-   * event waits for it, and a message is acknowledged to the server only then. Returns a function that ends it.
+   * event waits for it, and only then is a message acknowledged to the server. Returns a function that removes the
+   * listener.
    */
   on<Name extends keyof ClientEvents>(name: Name, listener: Listener<Name>): () => void {
     return this.#events.on(name, listener);
   }
 
   /**
-   * Ends the session and forgets everything of the user on this device. If the server cannot be told, everything is
-   * forgotten all the same, and the error is thrown: the session then lives until it expires or is revoked elsewhere.
+   * Ends the session and deletes all data of the user on this device. If the server cannot be reached, the data is
+   * deleted all the same, and the error is thrown: the session then lasts until it expires or is revoked elsewhere.
    */
   async signOut(): Promise<void> {
     await this.close();
@@ -155,7 +160,7 @@ export class Client {
       if (!(error instanceof ApiError && error.isFinal)) {
         throw error;
       }
-      // Whoever is not signed in any more has nothing to end.
+      // The session is already revoked, so there is nothing to end.
     } finally {
       await this.#access.forget();
     }

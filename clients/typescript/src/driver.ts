@@ -12,29 +12,29 @@ import { Socket } from "./socket.js";
 import type { QueuedSend, Storage } from "./storage/storage.js";
 import { atMost, sleep } from "./timing.js";
 
-/** Between two early renewals of tokens, the second of which is only needed if the first fails. */
+/** Delay between two early renewals of tokens; the second one is needed only if the first fails. */
 const RENEWAL_PAUSE_MS = 30_000;
-/** How long a close waits for a listener, and then for the server. */
+/** Timeout of a close: for the running listener, and then for the server. */
 const CLOSE_TIMEOUT_MS = 1000;
-/** Before a storage that could not be read is tried again. */
+/** Delay before a retry after the storage could not be read. */
 const STORAGE_PAUSE_MS = 5000;
 
-/** What a driver works with. */
+/** The dependencies of a driver. */
 export interface DriverParts {
   baseUrl: string;
   api: Api;
   access: Access;
   storage: Storage;
   events: Emitter;
-  /** Absent, whatever its type says, in Node before 22. */
+  /** Absent in Node before 22, despite its type. */
   webSocket: typeof WebSocket;
   reconnectPauseMs: number | undefined;
 }
 
 /**
- * Does what a `Session` says, with sockets, timers and REST calls.
+ * Executes the outputs of a `Session` with sockets, timers and REST calls.
  *
- * Each `connect` begins a new session from what the storage has: the positions, and the sends that have no ack.
+ * Each `connect` begins a new session from the storage: the positions, and the sends without an ack.
  */
 export class Driver {
   #session: Session;
@@ -42,7 +42,7 @@ export class Driver {
   #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #queue: EventQueue;
   readonly #outbox: Outbox;
-  /** Grows with every session. What was begun for an earlier one is of no use. */
+  /** Incremented for every session. Results of earlier generations are discarded. */
   #generation = 0;
   #isStarting = false;
   #closing: Promise<void> | undefined;
@@ -83,7 +83,7 @@ export class Driver {
     return this.#closing;
   }
 
-  /** Ends everything that belongs to a user who is signed in no longer. */
+  /** Drops all state of a user who is no longer signed in. */
   async forget(): Promise<void> {
     await this.close();
     this.#outbox.forget();
@@ -104,7 +104,7 @@ export class Driver {
     return this.#outbox.queued();
   }
 
-  /** Tells the session something, and does what it says to it. */
+  /** Passes an input to the session, and executes its outputs. */
   act(tell: (session: Session, now: number) => void): void {
     tell(this.#session, performance.now());
     for (let output = this.#session.pollOutput(); output !== undefined; output = this.#session.pollOutput()) {
@@ -118,7 +118,8 @@ export class Driver {
   }
 
   async #close(): Promise<void> {
-    // What a listener is about to take can still be acknowledged. One that waits for this very close is not waited for.
+    // Messages of the running listener can still be acknowledged. The timeout covers a listener that itself awaits this
+    // close.
     await atMost(CLOSE_TIMEOUT_MS, this.#queue.stop());
     this.#queue.resume();
     this.#generation += 1;
@@ -131,7 +132,7 @@ export class Driver {
 
   async #start(generation: number): Promise<void> {
     const { storage } = this.#parts;
-    // What is still told of the session before may move a position.
+    // Queued events of the previous session may still change a position.
     await this.#queue.idle();
     try {
       const positions = await storage.positions();
@@ -182,7 +183,7 @@ export class Driver {
     }
   }
 
-  /** Outcomes of sends go to whoever sent them at once; the event waits for its turn. */
+  /** Settles the promises of sends at once; the event waits in the queue. */
   #tell(event: ClientEvent): void {
     switch (event.name) {
       case "sent":
@@ -197,7 +198,7 @@ export class Driver {
         this.#queue.push(event);
     }
     if (this.#queue.isFull && this.#socket !== undefined) {
-      // An application that is too slow is a slow reader to the server, and heals like one: it syncs when it is ready.
+      // To the server, a slow application is a slow consumer, and recovers as one: it syncs after reconnecting.
       this.#socket.close();
       this.#handleEnded(this.#socket, { kind: "lost" });
     }
@@ -214,7 +215,7 @@ export class Driver {
     this.#socket = socket;
   }
 
-  /** The address of a connection, with a ticket that is good for this one. */
+  /** The URL of a connection, with a single-use ticket. */
   async #handshake(): Promise<string> {
     const { baseUrl, api, access } = this.#parts;
     await this.#queue.room();
@@ -241,7 +242,9 @@ export class Driver {
     }
   }
 
-  /** A list of chats is good for the connection it was asked for on, and for later ones it is made anew. */
+  /**
+   * Requests the chat list. A list is valid only for the connection on which it was requested; a later one repeats it.
+   */
   #list(): void {
     if (this.#listing === "idle") {
       this.#listing = "underWay";
@@ -251,7 +254,7 @@ export class Driver {
     }
   }
 
-  /** Tries until it succeeds: without the list, chats that are new since the last connection stay unknown. */
+  /** Retries until it succeeds: without the list, chats that are new since the last connection stay unknown. */
   async #listNow(generation: number): Promise<void> {
     for (let failures = 0; generation === this.#generation;) {
       try {
@@ -267,7 +270,7 @@ export class Driver {
         this.#listing = "underWay";
       } catch (error) {
         if (isFinal(error)) {
-          // Nobody is listed for a session that is over, which the next handshake shows.
+          // The session is revoked; the next handshake reports it.
           this.#listing = "idle";
           return;
         }
@@ -291,7 +294,7 @@ export class Driver {
     }
   }
 
-  /** Sets the timer for whatever is due next: something of the session, or the renewal of the tokens. */
+  /** Sets the timer for the next deadline: of the session, or of the token renewal. */
   #arm(): void {
     clearTimeout(this.#timer);
     if (this.#session.isStopped) {
@@ -305,7 +308,7 @@ export class Driver {
   #handleTimer(): void {
     if (Date.now() >= Math.max(this.#parts.access.renewAt ?? Infinity, this.#renewalPausedUntil)) {
       this.#renewalPausedUntil = Date.now() + RENEWAL_PAUSE_MS;
-      // A failure shows in the next call that needs a token.
+      // The next call that needs a token reports a failure.
       this.#parts.access.token().then(
         () => this.#arm(),
         () => undefined,
@@ -318,7 +321,7 @@ export class Driver {
     this.act((session, now) => (event.type === "online" ? session.handleOnline(now) : session.handleOffline(now)));
   };
 
-  /** Waits for a change of the storage, tells if it failed, and returns whether it is kept. */
+  /** Waits for a change of the storage, emits `storageFailed` if it fails, and returns whether it is stored. */
   async #kept(change: Promise<void>): Promise<boolean> {
     try {
       await change;
@@ -330,10 +333,10 @@ export class Driver {
   }
 }
 
-/** A timer for longer would ring at once. */
+/** Longest delay of `setTimeout`; a longer one would fire at once. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-/** Browsers say when the network comes and goes. */
+/** Adds or removes listeners for the network state, which browsers report. */
 function network(change: "addEventListener" | "removeEventListener", listener: (event: Event) => void): void {
   if (typeof window !== "undefined") {
     window[change]("online", listener);

@@ -2,7 +2,7 @@ import type { Api } from "./api.js";
 import { ApiError } from "./errors.js";
 import type { ListedChat } from "./session/outputs.js";
 
-/** Chats on a page of the list. */
+/** Chats per page of the list. */
 const LIST_PAGE = 100;
 
 /** Reads every chat of the user, page by page. */
@@ -19,7 +19,7 @@ export async function listChats(api: Api): Promise<ListedChat[]> {
   return chats;
 }
 
-/** Whether asking again would bring the same failure. */
+/** Whether a retry would fail in the same way. */
 export function isFinal(error: unknown): boolean {
   return error instanceof ApiError && error.isFinal;
 }

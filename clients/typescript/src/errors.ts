@@ -1,24 +1,24 @@
 import type { ErrorBody, ErrorCode } from "./wire.js";
 
 /**
- * What a failed call is about: a code of the contract, or one of the three that only a client can say. `UNREACHABLE` is
- * a server that did not answer, `UNREADABLE` an answer that is not one of this API, `NOT_SIGNED_IN` a call that needs a
- * token on a device that has none.
+ * The code of a failed call: one of the contract, or one of three that only a client has. `UNREACHABLE` is a server
+ * that did not respond, `UNREADABLE` a response that is not one of this API, `NOT_SIGNED_IN` a call that needs a token
+ * on a device that has none.
  */
 export type ApiErrorCode = ErrorCode | "UNREACHABLE" | "UNREADABLE" | "NOT_SIGNED_IN";
 
-/** A REST call that has not brought what it asks for. */
+/** A failed REST call. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
-  /** What went wrong; the place to branch on. */
+  /** The error code; branch on this. */
   readonly code: ApiErrorCode;
-  /** The HTTP status, or 0 if there was no answer. */
+  /** The HTTP status, or 0 if there was no response. */
   readonly status: number;
-  /** What a program may want to know, by code: `field_errors`, `limit`, `head_sequence`. */
+  /** Details for programs, by code: `field_errors`, `limit`, `head_sequence`. */
   readonly details: Record<string, unknown>;
-  /** The pause that the server asks for before the next try. */
+  /** The delay that the server requests before a retry. */
   readonly retryAfterSeconds: number | undefined;
-  /** The server's name for the call, for a report to its operator. */
+  /** The request id of the server, for a report to its operator. */
   readonly requestId: string | undefined;
 
   constructor(
@@ -40,25 +40,25 @@ export class ApiError extends Error {
     this.requestId = about.requestId;
   }
 
-  /** Whether asking again would bring the same. */
+  /** Whether a retry would fail in the same way. */
   get isFinal(): boolean {
     return this.code === "NOT_SIGNED_IN" || (this.status >= 400 && this.status < 500 && this.status !== 429);
   }
 }
 
 /**
- * Why a send did not become a message: the server's code, or one of ours. `CLOSED` is a send that is kept and goes out
- * with the next `connect`; `QUEUE_FULL` and `NOT_KEPT` are sends that were not taken, because too many wait or because
- * the storage has no room.
+ * The code of a failed send: the server's, or one of the SDK's. `CLOSED` is a send that stays stored and is sent after
+ * the next `connect`; `QUEUE_FULL` and `NOT_KEPT` are sends that were not accepted, because the queue is full or the
+ * storage failed.
  */
 export type SendErrorCode = ErrorCode | "CLOSED" | "QUEUE_FULL" | "NOT_KEPT";
 
-/** A send that did not become a message. */
+/** A failed send. */
 export class SendError extends Error {
   override readonly name = "SendError";
-  /** Why; the place to branch on. */
+  /** The error code; branch on this. */
   readonly code: SendErrorCode;
-  /** What the server says beside the code. */
+  /** The details of the server's error. */
   readonly details: Record<string, unknown>;
 
   constructor(message: string, code: SendErrorCode, details: Record<string, unknown> = {}, cause?: unknown) {
@@ -73,7 +73,7 @@ export function refusedSend(error: ErrorBody): SendError {
   return new SendError(`${error.code}: ${error.message}`, error.code, detailsOf(error));
 }
 
-/** The details of an error, whatever the server put there. */
+/** The details of an error; empty unless they are an object. */
 export function detailsOf(error: { details?: unknown }): Record<string, unknown> {
   const { details } = error;
   return typeof details === "object" && details !== null && !Array.isArray(details)

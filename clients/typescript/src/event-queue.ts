@@ -3,30 +3,30 @@ import { pause, type Random } from "./session/backoff.js";
 import { sleep } from "./timing.js";
 import type { Message } from "./wire.js";
 
-/** Events that may wait for the application. Beyond, the driver leaves the server until there is room again. */
+/** Most queued events. At this bound the driver disconnects until there is room again. */
 const LENGTH_MAX = 1024;
 
 interface Waiting {
   event: ClientEvent;
-  /** What has to be done first. */
+  /** The event is emitted only after this promise. */
   ready: Promise<unknown> | undefined;
 }
 
 /**
- * Brings events to the application one at a time, in order. A message whose listener fails is told again after a pause,
- * so nothing overtakes it and nothing is acknowledged that was not taken.
+ * Delivers events to the application one at a time and in order. If a listener fails on a message, the message is
+ * delivered again after a delay. So no event overtakes it, and only processed messages are acknowledged.
  */
 export class EventQueue {
   #waiting: Waiting[] = [];
   #isStopped = false;
-  /** The delivery under way. */
+  /** The running delivery. */
   #running: Promise<void> | undefined;
   #onRoom: (() => void)[] = [];
   readonly #emitter: Emitter;
   readonly #random: Random;
   readonly #onTaken: (message: Message) => Promise<void>;
 
-  /** `onTaken` is called with each message that the application has taken; the next event waits for it. */
+  /** `onTaken` is called with each message that the application has processed; the next event waits for it. */
   constructor(emitter: Emitter, random: Random, onTaken: (message: Message) => Promise<void>) {
     this.#emitter = emitter;
     this.#random = random;
@@ -37,7 +37,7 @@ export class EventQueue {
     return this.#waiting.length >= LENGTH_MAX;
   }
 
-  /** Tells an event when those before it are told and `ready` is there. */
+  /** Queues an event; it is delivered after the earlier ones and after `ready`. */
   push(event: ClientEvent, ready?: Promise<unknown>): void {
     if (this.#isStopped) {
       return;
@@ -46,14 +46,14 @@ export class EventQueue {
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
   }
 
-  /** Resolves when so many are told that it is worth while to get more. */
+  /** Resolves when the queue is at most half full. */
   async room(): Promise<void> {
     if (this.#waiting.length > LENGTH_MAX / 2) {
       await new Promise<void>((resolve) => this.#onRoom.push(resolve));
     }
   }
 
-  /** Forgets what is not told yet and whatever is pushed from now on. Resolves when no listener is at work any more. */
+  /** Drops the queued events and all later ones. Resolves when no listener is running. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#waiting = [];
@@ -61,12 +61,12 @@ export class EventQueue {
     await this.#running;
   }
 
-  /** Resolves when everything is told. */
+  /** Resolves when all queued events are delivered. */
   async idle(): Promise<void> {
     await this.#running;
   }
 
-  /** Tells events again. */
+  /** Delivers events again after `stop`. */
   resume(): void {
     this.#isStopped = false;
   }
@@ -79,7 +79,7 @@ export class EventQueue {
       } else if (this.#waiting[0] === next) {
         await this.#tell(next.event);
       }
-      // What was cleared meanwhile is not there to be taken away.
+      // The queue may have been cleared meanwhile.
       if (this.#waiting[0] === next) {
         this.#waiting.shift();
       }
@@ -100,14 +100,14 @@ export class EventQueue {
     }
   }
 
-  /** Tells an event, and whether every listener has taken it. */
+  /** Delivers an event, and returns whether every listener succeeded. */
   async #tell(event: ClientEvent, retryInMs?: number): Promise<boolean> {
     try {
       await this.#emitter.emit(event);
       return true;
     } catch (error) {
       const detail = { event: event.name, error, ...(retryInMs === undefined ? {} : { retryInMs }) };
-      // Whoever fails to listen to failures is not told of that.
+      // A failure of a `listenerFailed` listener is ignored.
       await this.#emitter.emit({ name: "listenerFailed", detail }).catch(() => undefined);
       return false;
     }

@@ -12,7 +12,7 @@ export type Route<M extends Method> = {
 type Operation<P extends keyof paths, M extends Method> = NonNullable<paths[P][M]>;
 type Json<T> = T extends { content: { "application/json": infer B } } ? B : undefined;
 
-/** The body of a successful answer, as the contract describes it. */
+/** The body of a successful response, as the contract describes it. */
 export type Answer<P extends keyof paths, M extends Method> =
   Operation<P, M> extends { responses: infer R }
     ? R extends { 200: infer A }
@@ -22,7 +22,7 @@ export type Answer<P extends keyof paths, M extends Method> =
         : undefined
     : never;
 
-/** What a call needs beside its route. */
+/** The parameters and body of a call. */
 export type Request<P extends keyof paths, M extends Method> = {
   [Part in "path" | "query"]?: Operation<P, M> extends { parameters: Record<Part, infer V> }
     ? V
@@ -34,10 +34,10 @@ export type Request<P extends keyof paths, M extends Method> = {
   idempotencyKey?: string | undefined;
 };
 
-/** How long a call may take. */
+/** Timeout of a call. */
 const TIMEOUT_MS = 10_000;
 
-/** Makes one call and reads its answer. Every way it can fail is an `ApiError`. */
+/** Makes one call and parses the response. Every failure is an `ApiError`. */
 export class Http {
   readonly #baseUrl: string;
   readonly #fetch: typeof globalThis.fetch;

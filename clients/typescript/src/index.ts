@@ -1,8 +1,9 @@
 /**
  * The SDK of Tidings for browsers and Node.
  *
- * `Client` is one device of one user: `client.api` makes REST calls with tokens that renew themselves, `connect` keeps
- * a connection that hands out every message once and in order, `send` queues until the server has taken it.
+ * `Client` is one device of one user: `client.api` makes REST calls and renews tokens automatically, `connect`
+ * maintains a connection that hands out every message exactly once and in order, `send` queues a message until the
+ * server has accepted it.
  */
 export { Api, type Page, type PageOptions } from "./api.js";
 export { Client, type ClientOptions, type Outgoing, type SendOptions } from "./client.js";

@@ -3,9 +3,9 @@ import { SendError } from "./errors.js";
 import type { QueuedSend, Storage } from "./storage/storage.js";
 import type { SendMessageAck } from "./wire.js";
 
-/** Sends that may wait, at the most. */
+/** Most queued sends. */
 const LENGTH_MAX = 1000;
-/** Bytes of a message, at the most. */
+/** Most bytes of a message. */
 const CONTENT_BYTES_MAX = 4096;
 
 const HALF_CHARACTER = /[\uD800-\uDFFF]/u;
@@ -17,16 +17,16 @@ interface Outcome {
 }
 
 /**
- * The sends that are kept until they are acknowledged, and who waits for them.
+ * The stored sends without an acknowledgement, and the promises of their callers.
  *
- * Every change of the storage waits for the one before it, so sends are kept in the order of the calls, and a send is
- * kept before anybody tries to send it.
+ * Changes of the storage run one after another, so sends are stored in the order of the calls, and each is stored
+ * before its first attempt.
  */
 export class Outbox {
-  /** In the order of the calls: whoever repeats a send waits behind the first. */
+  /** In the order of the calls: a repeated send is settled after the first one. */
   #outcomes: Outcome[] = [];
   #last: Promise<unknown> = Promise.resolve();
-  /** The ids of what is kept, once they are known. */
+  /** The ids of the stored sends, once they are loaded. */
   #kept: Set<string> | undefined;
   readonly #storage: Storage;
 
@@ -34,7 +34,7 @@ export class Outbox {
     this.#storage = storage;
   }
 
-  /** Keeps a send, then calls `onKept`; or calls `onFailed` if it cannot be kept. */
+  /** Stores a send, then calls `onKept`; or calls `onFailed` if it cannot be stored. */
   add(
     chatId: string,
     content: string,
@@ -53,7 +53,7 @@ export class Outbox {
         reject(error);
       };
     });
-    // Whoever does not wait for the outcome hears of a failure as an event.
+    // Prevents an unhandled rejection: callers that ignore the promise get a `failed` event.
     acked.catch(() => undefined);
     void this.#inOrder(async () => {
       try {
@@ -69,12 +69,12 @@ export class Outbox {
     return { clientMessageId, acked };
   }
 
-  /** Everything that is kept, oldest first, when the calls before this one are done. */
+  /** All stored sends, oldest first, after the earlier calls are done. */
   queued(): Promise<QueuedSend[]> {
     return this.#inOrder(() => this.#storage.sends());
   }
 
-  /** Takes every send that is kept, in order and before any that is added from now on. */
+  /** Loads every stored send, in order and before later additions. */
   async load(onKept: (send: QueuedSend) => void): Promise<void> {
     await this.#inOrder(async () => {
       const sends = await this.#storage.sends();
@@ -83,26 +83,26 @@ export class Outbox {
     });
   }
 
-  /** A send is durable. Resolves when it is kept here no longer. */
+  /** Settles a durable send. Resolves once it is removed from the storage. */
   async acked(ack: SendMessageAck): Promise<void> {
     this.#take(ack.client_message_id)?.resolve(ack);
     await this.#remove(ack.client_message_id);
   }
 
-  /** A send was refused for good. Resolves when it is kept no longer. */
+  /** Settles a permanently refused send. Resolves once it is removed from the storage. */
   async refused({ clientMessageId, error }: { clientMessageId: string; error: SendError }): Promise<void> {
     this.#take(clientMessageId)?.reject(error);
     await this.#remove(clientMessageId);
   }
 
-  /** Nobody sends any more. What is kept stays so. */
+  /** Rejects all pending promises. Stored sends stay in the storage. */
   close(): void {
     for (const { reject } of this.#outcomes.splice(0)) {
       reject(new SendError("the client was closed first; the message is kept for the next connect", "CLOSED"));
     }
   }
 
-  /** The storage was cleared. */
+  /** Resets the outbox after the storage was cleared. */
   forget(): void {
     this.close();
     this.#kept = undefined;
@@ -142,8 +142,8 @@ function notKept(cause: unknown): SendError {
 }
 
 /**
- * Refuses what the server would refuse without naming the send, or with the end of the connection: repeated for ever,
- * it would block everything behind it.
+ * Refuses content that the server would refuse without naming the send, or by closing the connection: such a send would
+ * be retried without end and block all later ones.
  */
 function checkContent(content: string): void {
   const bytes = new TextEncoder().encode(content).length;

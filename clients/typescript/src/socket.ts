@@ -1,20 +1,20 @@
 import { ApiError } from "./errors.js";
 import type { Ended } from "./session/outputs.js";
 
-/** What a socket needs, and whom it tells. */
+/** The dependencies and callbacks of a socket. */
 export interface SocketParts {
-  /** Finds out where to connect. */
+  /** Returns the URL to connect to. */
   handshake: () => Promise<string>;
   webSocket: typeof WebSocket;
   onOpen: () => void;
   onText: (text: string) => void;
-  /** Told once, unless the socket was closed from this side. */
+  /** Called once, unless this side closed the socket. */
   onEnd: (ended: Ended) => void;
 }
 
-/** One try at a connection, from the handshake to its end. Once closed it tells nothing any more. */
+/** One connection attempt, from the handshake to its end. After `close` it calls nothing. */
 export class Socket {
-  /** Resolves when what was to be written is, and the other side knows of the end. */
+  /** Resolves when the pending frames are written and the closing handshake is done. */
   readonly closed: Promise<void>;
   #webSocket: WebSocket | undefined;
   #isOver = false;
@@ -71,7 +71,7 @@ export class Socket {
 }
 
 const OPEN = 1;
-/** Codes that stand for a close frame without a code, or for none. */
+/** Codes that browsers report for a close frame without a code, and for no close frame. */
 const NO_CLOSE_FRAME = new Set([1005, 1006]);
 
 /** Why a handshake failed before there was a socket. */

@@ -11,29 +11,29 @@ export type ClientFrame = Frames["ClientFrame"];
 /** A frame that a server sends. */
 export type ServerFrame = Frames["ServerFrame"];
 
-/** What can be wrong with a request. */
+/** The error codes of the contract. */
 export type ErrorCode = Frames["ErrorCode"];
-/** An error in the server's words. */
+/** An error of the server. */
 export type ErrorBody = Frames["ErrorBody"];
-/** What content may be. */
+/** The format of the content of a message. */
 export type ContentType = Frames["ContentType"];
-/** A message as everybody sees it. */
+/** A message as every member sees it. */
 export type Message = Frames["Message"];
-/** A message as a page of its history shows it: with `status` on one's own. */
+/** A message in a page of history: with `status` on the user's own. */
 export type MessageWithStatus = Schemas["Message"];
-/** The server's word that a message is durable. */
+/** The confirmation of the server that a message is durable. */
 export type SendMessageAck = Frames["SendMessageAck"];
 /** A member's watermarks. */
 export type Receipt = Frames["Receipt"];
-/** What has changed about a chat. */
+/** A change of a chat or its members. */
 export type ChatUpdated = Frames["ChatUpdated"];
-/** Whether a member types. */
+/** Whether a member is typing. */
 export type TypingIndicator = Frames["TypingIndicator"];
-/** Whether a user is there. */
+/** The presence of a user. */
 export type Presence = Frames["Presence"];
-/** What a device shows to act for its user. */
+/** The tokens with which a device acts for its user. */
 export type Tokens = Schemas["Tokens"];
-/** A user as everybody sees them. */
+/** A user as other users see them. */
 export type User = Schemas["User"];
 /** A user as they see themselves. */
 export type Me = Schemas["Me"];

@@ -1,4 +1,4 @@
-// Prints what the SDK adds to a page, minified and compressed, and fails if that is too much: `npm run size`.
+// Prints the size of the SDK in a page, minified and compressed, and fails above the limit: `npm run size`.
 
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";

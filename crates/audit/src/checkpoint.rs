@@ -1,19 +1,19 @@
-use ports::Bookmark;
+use ports::PageBookmark;
 use serde::{Deserialize, Serialize};
 
 use crate::report::UnknownInvariant;
 use crate::{Findings, Report, Stage};
 
-/// A place from which an audit can go on, with what it has found so far.
+/// Position at which an audit can resume, with its findings so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// What it is at.
+    /// The current stage.
     pub stage: Stage,
-    /// Behind which page of it.
-    pub after: Option<Bookmark>,
-    /// Rows and records that were read.
+    /// The last completed page of the stage.
+    pub after: Option<PageBookmark>,
+    /// Rows and records read so far.
     pub read: u64,
-    /// What was found.
+    /// Findings so far.
     pub findings: Findings,
 }
 
@@ -23,25 +23,25 @@ impl Default for Checkpoint {
     }
 }
 
-/// The version of the text.
+/// Version of the text format.
 const VERSION: u32 = 1;
 
-/// Why a text is no checkpoint.
+/// Reason that a text is not a valid checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It is not JSON of ours.
+    /// It is not JSON of the expected form.
     #[error("it is not a checkpoint")]
     Json(#[from] serde_json::Error),
-    /// It is of another version of this program.
+    /// It has another format version.
     #[error("it is of version {0}, and this is version {VERSION}")]
     Version(u32),
-    /// It names something that is not known.
+    /// It contains an unknown name.
     #[error("it names `{0}`, which is not known")]
     Unknown(String),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Text {
+struct CheckpointText {
     version: u32,
     stage: String,
     after: Option<String>,
@@ -50,9 +50,9 @@ struct Text {
 }
 
 impl Checkpoint {
-    /// Its text, for a file.
+    /// Encodes the checkpoint as text, for a file.
     pub fn encode(&self) -> String {
-        let text = Text {
+        let text = CheckpointText {
             version: VERSION,
             stage: self.stage.name().to_owned(),
             after: self.after.as_ref().map(|after| after.0.clone()),
@@ -62,16 +62,16 @@ impl Checkpoint {
         serde_json::to_string(&text).expect("plain data always encodes")
     }
 
-    /// The checkpoint of a text.
+    /// Parses the text of a checkpoint.
     pub fn parse(text: &str) -> Result<Self, CheckpointError> {
-        let Text { version, stage, after, read, findings } = serde_json::from_str(text)?;
+        let CheckpointText { version, stage, after, read, findings } = serde_json::from_str(text)?;
         if version != VERSION {
             return Err(CheckpointError::Version(version));
         }
         let known = Stage::ALL.into_iter().find(|known| known.name() == stage);
         let stage = known.ok_or(CheckpointError::Unknown(stage))?;
         let findings = findings.try_into().map_err(|UnknownInvariant(name)| CheckpointError::Unknown(name))?;
-        Ok(Self { stage, after: after.map(Bookmark), read, findings })
+        Ok(Self { stage, after: after.map(PageBookmark), read, findings })
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
             findings.check(Invariant::NoZeroSequence, n % 2 == 0, || format!("row {n}"));
         }
         findings.checked(Invariant::OwnerAlwaysExists, 7);
-        let after = Some(Bookmark("a \"place\"".to_owned()));
+        let after = Some(PageBookmark("a \"place\"".to_owned()));
         let checkpoint = Checkpoint { stage: Stage::SendKeys, after, read: 12, findings };
         assert_eq!(Checkpoint::parse(&checkpoint.encode()).unwrap(), checkpoint);
     }

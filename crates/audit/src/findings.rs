@@ -2,37 +2,37 @@ use std::collections::BTreeMap;
 
 use domain::Invariant;
 
-/// Violations of one invariant that are kept in full; the others are counted.
+/// Violations of one invariant that are kept with details. Further ones are only counted.
 const EXAMPLES_MAX: usize = 10;
 
-/// What was looked at, and what was wrong with it, by invariant.
+/// Number of checks and violations, by invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    tallies: BTreeMap<Invariant, Tally>,
+    tallies: BTreeMap<Invariant, InvariantTally>,
 }
 
-/// How it stands with one invariant.
+/// Checks and violations of one invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How often there was something to check. An invariant that was never exercised is not known to hold.
+pub struct InvariantTally {
+    /// Number of checks. An invariant without checks is not known to hold.
     pub checked: u64,
-    /// How often it did not hold.
+    /// Number of violations.
     pub violated: u64,
     /// The first violations.
     pub examples: Vec<Violation>,
 }
 
-/// One thing that must not be.
+/// One violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What it breaks.
+    /// The violated invariant.
     pub invariant: Invariant,
-    /// What is wrong: names the chat, message, user or row, and the values that do not go together. Never a content.
+    /// Description: the chat, message, user or row, and the inconsistent values. Never message content.
     pub detail: String,
 }
 
 impl Findings {
-    /// Notes one check, and what is wrong if it does not hold.
+    /// Counts one check, and records a violation if it does not hold.
     pub fn check(&mut self, invariant: Invariant, holds: bool, detail: impl FnOnce() -> String) {
         self.checked(invariant, 1);
         if !holds {
@@ -40,12 +40,12 @@ impl Findings {
         }
     }
 
-    /// Notes checks that held, or whose violations are noted one by one.
+    /// Counts checks that held, or that have their violations recorded separately.
     pub fn checked(&mut self, invariant: Invariant, times: u64) {
         self.tallies.entry(invariant).or_default().checked += times;
     }
 
-    /// Notes a violation.
+    /// Records a violation.
     pub fn violate(&mut self, invariant: Invariant, detail: String) {
         let tally = self.tallies.entry(invariant).or_default();
         tally.violated += 1;
@@ -54,7 +54,7 @@ impl Findings {
         }
     }
 
-    /// Adds what another check has found.
+    /// Adds the findings of another check.
     pub fn merge(&mut self, other: Self) {
         for (invariant, other) in other.tallies {
             let tally = self.tallies.entry(invariant).or_default();
@@ -65,29 +65,29 @@ impl Findings {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no violations.
     pub fn is_clean(&self) -> bool {
         self.tallies.values().all(|tally| tally.violated == 0)
     }
 
-    /// How it stands with an invariant; all zero if nobody looked.
-    pub fn tally(&self, invariant: Invariant) -> Tally {
+    /// The tally of an invariant; all zero if it was not checked.
+    pub fn tally(&self, invariant: Invariant) -> InvariantTally {
         self.tallies.get(&invariant).cloned().unwrap_or_default()
     }
 
-    /// The invariants that were looked at.
-    pub fn iter(&self) -> impl Iterator<Item = (Invariant, &Tally)> {
+    /// The tallies of all checked invariants.
+    pub fn iter(&self) -> impl Iterator<Item = (Invariant, &InvariantTally)> {
         self.tallies.iter().map(|(invariant, tally)| (*invariant, tally))
     }
 
-    /// The violations that were kept in full.
+    /// The violations that were kept with details.
     pub fn violations(&self) -> impl Iterator<Item = &Violation> {
         self.tallies.values().flat_map(|tally| &tally.examples)
     }
 }
 
-impl FromIterator<(Invariant, Tally)> for Findings {
-    fn from_iter<I: IntoIterator<Item = (Invariant, Tally)>>(tallies: I) -> Self {
+impl FromIterator<(Invariant, InvariantTally)> for Findings {
+    fn from_iter<I: IntoIterator<Item = (Invariant, InvariantTally)>>(tallies: I) -> Self {
         Self { tallies: tallies.into_iter().collect() }
     }
 }

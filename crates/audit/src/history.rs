@@ -1,18 +1,21 @@
-//! What clients did and saw, and whether it fits the promises.
+//! Histories of client operations, checked against the guarantees of the service.
 //!
-//! Clients note every operation as an [`Entry`], in the order in which things happened: a call before it is made, an answer
-//! after it has come. A [`Checker`] takes the entries one by one and decides. It looks for a contradiction that no order of
-//! commits explains: what it calls a violation is one, whatever was under way or has failed; what is only unlikely passes.
+//! Clients record every operation as an [`Entry`], in real-time order: a call before it is made, a response after it has
+//! arrived. A [`Checker`] reads the entries one by one. It reports a violation only if no order of commits can explain the
+//! history, including operations in progress and failed ones. Unlikely but possible histories pass.
 //!
-//! What the order of entries says is sound, because a call is noted before it leaves and an answer once it is there. If an
-//! acknowledgement stands before the beginning of another send, it happened before. Where two things overlap, nothing is
-//! concluded from their order.
+//! The order of entries is sound, because a call is recorded before it is sent and a response after it arrived. If an
+//! acknowledgement is recorded before another send begins, it happened before. The checker draws no conclusion from the
+//! order of overlapping operations.
 //!
-//! A history is whole: every send into its chats is in it, and so are all changes of members of a chat, or none.
+//! A history must be complete: it contains every send to its chats. It contains either all membership changes of a chat or
+//! none.
 //!
-//! In reading order: `entry` is what a history consists of, `file` how it is written down, `checker` what becomes of each
-//! entry. Behind it `chat` keeps what is known of a chat's log and its `sends`, `members` who was in it when, `gaps` what
-//! somebody did not get, `readers` how far each client has come.
+//! Modules in reading order:
+//!
+//! - `entry` defines the entries, `file` their file format, and `checker` the entry point of the checks.
+//! - `chat` holds the known log of a chat, and `sends` its sends.
+//! - `members` tracks memberships, `gaps` the sequences that a client did not receive, and `readers` each client's position.
 
 mod chat;
 mod checker;
@@ -26,5 +29,5 @@ mod sends;
 mod tests;
 
 pub use checker::{CHECKED, Checker};
-pub use entry::{Client, Entry, Op, Page, Seen, fingerprint};
-pub use file::{LINE_BYTES_MAX, ReadError, Reader, Recorder};
+pub use entry::{Client, Entry, HistoryOp, Page, Seen, fingerprint};
+pub use file::{HistoryReadError, LINE_BYTES_MAX, Reader, Recorder};

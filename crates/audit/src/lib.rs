@@ -1,10 +1,10 @@
-//! Decides whether what is stored, and what clients have seen, keeps the promises.
+//! Checks stored data and client histories against the invariants of the service.
 //!
-//! Nothing here writes, and nothing here knows an adapter: rows and histories come in, [`Findings`] come out. The simulator,
-//! `tidings verify` and the tests that kill real processes ask the same checks, so an invariant means the same everywhere.
+//! Nothing here writes or depends on an adapter: rows and histories are the input, [`Findings`] the output. The simulator,
+//! `tidings store verify` and the crash tests share these checks, so an invariant means the same everywhere.
 //!
-//! In reading order: `findings` is what a check reports; `rows` are the rules of what is stored, `audit` goes through a
-//! whole store with them, and `pace` is who has it done; `history` decides about what clients did and saw.
+//! In reading order: `findings` holds the results of checks. `rows` has the rules for stored rows, `audit` applies them to a
+//! whole store, and `pace` controls its speed. `history` checks the histories of clients.
 
 mod audit;
 mod checkpoint;
@@ -15,10 +15,10 @@ mod report;
 mod routes;
 mod rows;
 
-pub use audit::{Options, audit};
+pub use audit::{AuditOptions, audit};
 pub use checkpoint::{Checkpoint, CheckpointError};
-pub use findings::{Findings, Tally, Violation};
-pub use pace::{AtOnce, Pace, Progress, Stage};
+pub use findings::{Findings, InvariantTally, Violation};
+pub use pace::{AtOnce, AuditPacer, AuditProgress, Stage};
 pub use report::{Line, Report, UnknownInvariant};
 pub use routes::{ROUTES_CHECKED, audit_routes};
 pub use rows::CHECKED;

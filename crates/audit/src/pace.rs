@@ -2,52 +2,52 @@ use async_trait::async_trait;
 
 use crate::Checkpoint;
 
-/// Whoever has an audit done: it sets the pace, hears how far it is, and may keep where it could go on.
+/// The caller of an audit: it limits the speed, receives the progress, and may store checkpoints.
 #[async_trait]
-pub trait Pace: Send + Sync {
-    /// Hears what was read so far, and returns when more may be.
-    async fn read(&self, progress: Progress);
+pub trait AuditPacer: Send + Sync {
+    /// Receives the progress. Returns when the audit may read more.
+    async fn read(&self, progress: AuditProgress);
 
-    /// Waits for a moment: what others are writing just now is done by then.
+    /// Waits briefly, so that writes in progress can complete.
     async fn moment(&self);
 
-    /// Hears of a place from which the audit could go on.
+    /// Receives a position at which the audit could resume.
     async fn reached(&self, checkpoint: &Checkpoint);
 }
 
-/// How far an audit is.
+/// Progress of an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// What it is at: the name of a [`Stage`], or `routes`.
+pub struct AuditProgress {
+    /// The name of the current [`Stage`], or `routes`.
     pub stage: &'static str,
-    /// Rows and records that were read.
+    /// Rows and records read so far.
     pub read: u64,
-    /// Rows that there were in the beginning, roughly.
+    /// Approximate number of rows at the start.
     pub all: u64,
 }
 
-/// The parts of an audit of a store, in their order.
+/// The stages of an audit of a store, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// The log, from its oldest record on.
     Log,
     /// Chats with their members and messages.
     Chats,
-    /// The rows by which users find their chats.
+    /// The rows that list the chats of each user.
     Listings,
     /// The pairs of direct chats.
     Pairs,
-    /// The keys of sends.
+    /// The deduplication keys of sends.
     SendKeys,
     /// All other rows.
     Others,
 }
 
 impl Stage {
-    /// All of them, in their order.
+    /// All stages, in order.
     pub const ALL: [Self; 6] = [Self::Log, Self::Chats, Self::Listings, Self::Pairs, Self::SendKeys, Self::Others];
 
-    /// Its name, in reports and checkpoints.
+    /// The name in reports and checkpoints.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -60,12 +60,12 @@ impl Stage {
     }
 }
 
-/// No waiting and no keeping: for a store that is small, or that nobody else uses.
+/// No delays and no checkpoints: for a store that is small or not in use.
 pub struct AtOnce;
 
 #[async_trait]
-impl Pace for AtOnce {
-    async fn read(&self, _: Progress) {}
+impl AuditPacer for AtOnce {
+    async fn read(&self, _: AuditProgress) {}
 
     async fn moment(&self) {}
 

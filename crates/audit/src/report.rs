@@ -1,36 +1,36 @@
 use domain::Invariant;
 use serde::{Deserialize, Serialize};
 
-use crate::{Findings, Tally, Violation};
+use crate::{Findings, InvariantTally, Violation};
 
-/// Findings as they are printed as JSON, sent between processes and kept in files.
+/// Findings in the form for JSON output, transfer between processes, and files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// One for each invariant that was looked at, in the order of [`Invariant::ALL`].
+    /// One line for each checked invariant, in the order of [`Invariant::ALL`].
     pub invariants: Vec<Line>,
 }
 
-/// How it stands with one invariant.
+/// Checks and violations of one invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// Its name.
+    /// The name of the invariant.
     pub name: String,
-    /// How often there was something to check.
+    /// Number of checks.
     pub checked: u64,
-    /// How often it did not hold.
+    /// Number of violations.
     pub violated: u64,
-    /// What is wrong, for the first.
+    /// Details of the first violations.
     pub examples: Vec<String>,
 }
 
-/// A report that names what is no invariant of ours.
+/// A report with an unknown invariant.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is no invariant")]
 pub struct UnknownInvariant(pub(crate) String);
 
 impl From<&Findings> for Report {
     fn from(findings: &Findings) -> Self {
-        let line = |(invariant, tally): (Invariant, &Tally)| Line {
+        let line = |(invariant, tally): (Invariant, &InvariantTally)| Line {
             name: invariant.name().to_owned(),
             checked: tally.checked,
             violated: tally.violated,
@@ -48,7 +48,7 @@ impl TryFrom<Report> for Findings {
             let invariant = Invariant::ALL.iter().find(|invariant| invariant.name() == name);
             let invariant = *invariant.ok_or(UnknownInvariant(name))?;
             let examples = examples.into_iter().map(|detail| Violation { invariant, detail }).collect();
-            Ok((invariant, Tally { checked, violated, examples }))
+            Ok((invariant, InvariantTally { checked, violated, examples }))
         };
         report.invariants.into_iter().map(tally).collect()
     }

@@ -1,7 +1,7 @@
-//! The rules of what is stored, over rows as a source shows them. Pure: rows in, what does not go together out.
+//! Rules for stored rows. Pure functions from rows to suspected violations.
 //!
-//! Nothing is reported here. A look has suspects, and the audit believes those that are there again when it looks a
-//! second time: rows of a store that is being written to may not go together for a moment.
+//! Nothing is reported here. Rows of a store in use may be inconsistent for a moment, so the audit re-checks suspected
+//! violations and reports those that persist.
 
 mod chat;
 mod links;
@@ -11,17 +11,17 @@ mod ranges;
 use std::collections::BTreeMap;
 
 use domain::Invariant;
-use ports::{Audited, End};
+use ports::{AuditedRow, End};
 
 pub(crate) use chat::{Context, chat, messages};
 pub(crate) use links::{listing, pair, send_key};
-pub(crate) use log::{LogState, Open, Place, Reflected, consumers, reflect, spoken_of};
+pub(crate) use log::{ChatSequence, LogState, Reflected, UnexplainedRange, consumers, reflect, spoken_of};
 
 use crate::Findings;
 
-/// What an audit of a store and its log checks.
+/// The invariants that an audit of a store and its log checks.
 pub const CHECKED: &[Invariant] = &[
-    Invariant::DynamodbIsAuthoritative,
+    Invariant::StoreIsAuthoritative,
     Invariant::CounterMustExist,
     Invariant::SequenceUniqueness,
     Invariant::SequenceContiguous,
@@ -37,7 +37,7 @@ pub const CHECKED: &[Invariant] = &[
     Invariant::GroupSizeBounded,
     Invariant::TtlBoundedTables,
     Invariant::ItemSizeBounded,
-    Invariant::KafkaReflectsDynamodb,
+    Invariant::LogReflectsStore,
     Invariant::PublishedEventually,
     Invariant::OrderingPreserved,
     Invariant::CommitAfterProcess,
@@ -45,24 +45,24 @@ pub const CHECKED: &[Invariant] = &[
     Invariant::OnlyMembersReceive,
 ];
 
-/// What a look at some rows has shown.
+/// Result of checking some rows.
 #[derive(Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct RowChecks {
     checked: BTreeMap<Invariant, u64>,
     pub(crate) suspects: Vec<Suspect>,
 }
 
-/// Something that does not hold as it was read.
+/// A suspected violation.
 #[derive(Debug)]
 pub(crate) struct Suspect {
     invariant: Invariant,
-    /// What it is about. Two looks mean the same thing if they name the same subject.
+    /// The subject. Suspects of two checks are the same if their subjects are equal.
     subject: String,
     detail: String,
 }
 
-impl Look {
-    /// Notes a check. `wrong` says what it is about, and what is wrong with it.
+impl RowChecks {
+    /// Counts a check. `wrong` returns the subject and the details of a violation.
     pub(crate) fn check(&mut self, invariant: Invariant, holds: bool, wrong: impl FnOnce() -> (String, String)) {
         *self.checked.entry(invariant).or_default() += 1;
         if !holds {
@@ -71,31 +71,31 @@ impl Look {
         }
     }
 
-    /// Looks at what all rows have in common, and returns what the row says if it says anything.
-    pub(crate) fn sound<'a, T>(&mut self, audited: &'a Audited<T>, bytes_max: usize) -> Option<&'a T> {
-        let Audited { table, key, bytes, end, row } = audited;
+    /// Checks the properties common to all rows. Returns the row if it is readable.
+    pub(crate) fn sound<'a, T>(&mut self, audited: &'a AuditedRow<T>, bytes_max: usize) -> Option<&'a T> {
+        let AuditedRow { table, key, bytes, end, row } = audited;
         let subject = || format!("`{key}` of `{table}`");
-        self.check(Invariant::DynamodbIsAuthoritative, row.is_ok(), || {
+        self.check(Invariant::StoreIsAuthoritative, row.is_ok(), || {
             let reason = row.as_ref().err().map_or("", String::as_str);
             (subject(), format!("it cannot be read: {reason}"))
         });
         self.check(Invariant::ItemSizeBounded, *bytes <= bytes_max, || {
-            (subject(), format!("it takes {bytes} bytes, and {bytes_max} is the most"))
+            (subject(), format!("it takes {bytes} bytes, limit is {bytes_max}"))
         });
         if *end != End::Lasting {
             self.check(Invariant::TtlBoundedTables, *end == End::Timed, || {
-                (subject(), "it is kept for a time, and nothing says when it goes".to_owned())
+                (subject(), "its table requires an expiry, but it has none".to_owned())
             });
         }
         row.as_ref().ok()
     }
 
-    /// Keeps the suspects that another look at the same rows has too.
+    /// Keeps only the suspected violations that another check of the same rows has, too.
     pub(crate) fn confirm(&mut self, again: &Self) {
         self.suspects.retain(|suspect| again.suspects.iter().any(|other| other.is(suspect)));
     }
 
-    /// Reports what was checked, and the suspects that are left.
+    /// Reports the checks and the remaining suspected violations.
     pub(crate) fn report(self, findings: &mut Findings) {
         for (invariant, times) in self.checked {
             findings.checked(invariant, times);

@@ -1,68 +1,84 @@
 use std::sync::Arc;
 
-use domain::{Decision, DeviceId, Quota, Session, SessionId, Timestamp, UserId};
+use domain::{AccessRefusal, DeviceId, Quota, RateDecision, Restrictions, Session, SessionId, Timestamp, UserId};
 use jsonwebtoken::decode_header;
 use ports::{
-    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, SessionStore, TicketStore, UserWriter,
+    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, RestrictionStore, SessionStore,
+    TicketStore, UserReader, UserWriter,
 };
 
-use crate::external::External;
-use crate::tokens::{Claims, invalid};
+use crate::external::ExternalProvider;
+use crate::restrictions::{RestrictionAge, token_id};
+use crate::tokens::{AccessClaims, invalid};
 use crate::{AuthError, Config, KeyRing};
 
-/// Signs people in and says who is asking. Clones share everything.
+/// Signs users in and authenticates requests. Clones share their state.
 #[derive(Clone)]
-pub struct Auth(Arc<Parts>);
+pub struct Auth(Arc<AuthState>);
 
-/// What [`Auth`] needs from the world.
+/// The ports that [`Auth`] uses.
 pub struct Ports {
-    /// Makes users at their first sign-in.
+    /// Creates users at their first sign-in.
     pub users: Arc<dyn UserWriter>,
-    /// Keeps logins.
+    /// Finds the owner of a phone.
+    pub user_reader: Arc<dyn UserReader>,
+    /// Keeps sessions.
     pub sessions: Arc<dyn SessionStore>,
+    /// Keeps the restrictions of users.
+    pub restrictions: Arc<dyn RestrictionStore>,
     /// Keeps one-time codes.
     pub codes: Arc<dyn CodeStore>,
     /// Keeps tickets.
     pub tickets: Arc<dyn TicketStore>,
-    /// Counts requests.
+    /// Enforces rate limits.
     pub limits: Arc<dyn RateLimiter>,
     /// Sends codes to phones.
     pub otp: Arc<dyn OtpSender>,
-    /// Closes the sockets of sessions that have ended.
+    /// Closes the sockets of ended sessions.
     pub delivery: Arc<dyn Delivery>,
-    /// Tells the time.
+    /// Reads the time.
     pub clock: Arc<dyn Clock>,
-    /// Makes ids.
+    /// Generates ids.
     pub ids: Arc<dyn Ids>,
 }
 
-struct Parts {
+struct AuthState {
     ports: Ports,
     keys: Arc<KeyRing>,
     config: Config,
-    external: Option<External>,
+    external: Option<ExternalProvider>,
 }
 
 impl Auth {
-    /// Signs in over these ports. Fails if this machine can make no HTTP client for the keys of another system.
+    /// Creates an instance over these ports. Fails if the HTTP client for the keys of the external provider cannot be
+    /// created.
     pub fn new(ports: Ports, keys: Arc<KeyRing>, config: Config) -> Result<Self, reqwest::Error> {
-        let external = config.external.clone().map(External::new).transpose()?;
-        Ok(Self(Arc::new(Parts { ports, keys, config, external })))
+        let external = config.external.clone().map(ExternalProvider::new).transpose()?;
+        Ok(Self(Arc::new(AuthState { ports, keys, config, external })))
     }
 
-    /// A mark on `text` that nobody else can make, for texts that go out and come back. `text` has no NUL.
+    /// A MAC over `text`, for texts that clients return unchanged. `text` must not contain NUL.
     pub fn seal(&self, purpose: &str, text: &str) -> [u8; 32] {
         self.keys().code_key().seal(purpose, text)
     }
 
-    /// Who an access token, ours or another system's, speaks for.
+    /// The principal of an access token, issued by this server or by the external provider.
+    ///
+    /// A restriction of the user may be a second old before it applies, as the port allows.
     pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
+        self.authenticate_by(token, RestrictionAge::Cached).await
+    }
+
+    async fn authenticate_by(&self, token: &str, lookup: RestrictionAge) -> Result<Principal, AuthError> {
         let header = decode_header(token).map_err(invalid)?;
         let kid = header.kid.as_deref().ok_or(AuthError::InvalidToken("it names no key"))?;
         let now = self.now();
         if let Some(key) = self.keys().verifying_key(kid) {
-            let claims = Claims::verify(token, &key, now)?;
-            let session = self.live_session(claims.sid, now).await?;
+            let claims = AccessClaims::verify(token, &key, now)?;
+            // Independent lookups. The session names the user again, so a claim alone decides nothing.
+            let (session, restrictions) =
+                tokio::try_join!(self.live_session(claims.sid, now), self.restrictions(claims.sub, lookup))?;
+            restrictions.check(session.created_at, Some(&token_id(&claims.jti)))?;
             return Ok(Principal {
                 user_id: session.user_id,
                 session_id: Some(session.session_id),
@@ -73,39 +89,65 @@ impl Auth {
         let external = self.0.external.as_ref().ok_or(AuthError::InvalidToken("its key is unknown"))?;
         let identity = external.verify(token, &header, kid, now).await?;
         let user_id = external.user_id(&identity, self.ports(), now).await?;
+        let token_id = identity.token_id.as_deref().map(token_id);
+        let checked = self.restrictions(user_id, lookup).await?.check(identity.issued_at, token_id.as_ref());
+        if checked == Err(AccessRefusal::Suspended) {
+            // Perhaps the account was deleted, and its subject has a new one by now.
+            external.forget(user_id);
+        }
+        checked?;
         Ok(Principal { user_id, session_id: None, device_id: None, token_expires_at: identity.expires_at })
     }
 
-    /// The same for one device: a session's token is good on its own device only.
+    /// Like [`authenticate`](Self::authenticate), for one device: the token of a session is valid on its own device
+    /// only. Restrictions apply at once: a connection outlives the check of its token by far.
     pub async fn authenticate_device(&self, token: &str, device: DeviceId) -> Result<Principal, AuthError> {
-        on_device(self.authenticate(token).await?, device)
+        on_device(self.authenticate_by(token, RestrictionAge::Current).await?, device)
     }
 
-    /// Forgets what is remembered of a user whose account is deleted: the next token of another system that names them is
-    /// a new user's.
+    /// Drops a user with a deleted account from the cache. The next token of the external provider for the same subject
+    /// creates a new user.
     pub fn forget(&self, user_id: UserId) {
         if let Some(external) = &self.0.external {
             external.forget(user_id);
         }
     }
 
-    /// The public keys that verify our access tokens, as a JWK set (RFC 7517).
+    /// Whether the name of a user comes from the external provider, so that the user cannot change it here.
+    pub fn is_name_from_issuer(&self, principal: &Principal) -> bool {
+        // Users of an external provider have no session here, and only they have none.
+        principal.session_id.is_none() && self.0.external.as_ref().is_some_and(ExternalProvider::sets_names)
+    }
+
+    /// The public keys that verify access tokens of this server, as a JWK set (RFC 7517).
     pub fn jwks(&self) -> serde_json::Value {
         serde_json::to_value(self.keys().jwks()).expect("a JWK set is JSON")
     }
 
-    /// A session that is there and not expired. A token of any other is void: that is how revoking works.
+    pub(crate) async fn restrictions(
+        &self,
+        user_id: UserId,
+        lookup: RestrictionAge,
+    ) -> Result<Restrictions, AuthError> {
+        let store = &self.ports().restrictions;
+        Ok(match lookup {
+            RestrictionAge::Cached => store.restrictions(user_id).await?,
+            RestrictionAge::Current => store.current_restrictions(user_id).await?,
+        })
+    }
+
+    /// A session that exists and has not expired. Tokens of any other session are invalid; revocation relies on this.
     pub(crate) async fn live_session(&self, session_id: SessionId, now: Timestamp) -> Result<Session, AuthError> {
         self.ports().sessions.session(session_id, now).await?.ok_or(AuthError::TokenRevoked)
     }
 
-    /// Takes one from a bucket, unless its limit is off.
+    /// Takes one request from a bucket, unless the limit is off.
     pub(crate) async fn take(
         &self,
         limit: &'static str,
         key: LimitKey,
         quota: Option<Quota>,
-    ) -> Result<Option<Decision>, AuthError> {
+    ) -> Result<Option<RateDecision>, AuthError> {
         let Some(quota) = quota else { return Ok(None) };
         let decision = self.ports().limits.take(key, quota).await?;
         if decision.allowed { Ok(Some(decision)) } else { Err(AuthError::RateLimited { limit, decision }) }
@@ -128,7 +170,8 @@ impl Auth {
     }
 }
 
-/// Tokens and tickets are good on the device they were given to. Users of another system may use any.
+/// Tokens and tickets are valid on the device that they were issued to. Users of an external provider may use any
+/// device.
 pub(crate) fn on_device(principal: Principal, device: DeviceId) -> Result<Principal, AuthError> {
     match principal.device_id {
         Some(own) if own != device => Err(AuthError::InvalidToken("it belongs to another device")),

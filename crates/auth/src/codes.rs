@@ -1,13 +1,11 @@
 use aws_lc_rs::hmac;
-use domain::{CodeDigest, PhoneNumber};
+use domain::{CodeDigest, PhoneNumber, Secret};
 use ports::PhoneKey;
 
-use crate::Secret;
-
-/// The key under which phones, codes and whatever else is ours alone to make are digested.
+/// The HMAC key for phone numbers, codes and seals.
 ///
-/// Six digits are guessed in no time from a plain hash, and so are phone numbers. Without the key, which is not in the
-/// store, a stolen table of codes says nothing.
+/// Six digits and phone numbers are easily guessed from a plain hash. The key is not in the store, so a stolen table of
+/// codes reveals nothing.
 pub(crate) struct CodeKey(hmac::Key);
 
 impl CodeKey {
@@ -15,22 +13,22 @@ impl CodeKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The key under which a phone's code is kept.
+    /// The store key of a phone's code.
     pub(crate) fn phone_key(&self, phone_number: &PhoneNumber) -> PhoneKey {
         self.digest(&["phone", phone_number.as_str()])
     }
 
-    /// What is kept of a phone's code.
+    /// The stored digest of a phone's code.
     pub(crate) fn code_digest(&self, phone_number: &PhoneNumber, code: &str) -> CodeDigest {
         self.digest(&["code", phone_number.as_str(), code])
     }
 
-    /// A mark that only this installation can make.
+    /// A MAC that only this installation can create.
     pub(crate) fn seal(&self, purpose: &str, text: &str) -> [u8; 32] {
         self.digest(&["seal", purpose, text])
     }
 
-    /// Each part ends in a NUL, which none of them has, so no two lists of parts read the same.
+    /// Each part ends with a NUL, which no part contains, so different lists of parts never have the same input.
     fn digest(&self, parts: &[&str]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         for part in parts {
@@ -41,7 +39,7 @@ impl CodeKey {
     }
 }
 
-/// Six random digits, all equally likely, from a cryptographic generator.
+/// Six uniformly random digits from a cryptographic generator.
 pub(crate) fn random_code() -> Secret {
     format!("{:06}", rand::random_range(0..1_000_000_u32)).into()
 }

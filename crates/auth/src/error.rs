@@ -1,41 +1,50 @@
 use std::time::Duration;
 
-use domain::{Decision, PhoneNumberError};
+use domain::{AccessRefusal, PhoneNumberError, RateDecision};
 use ports::StoreError;
 
-/// Why somebody is not let in.
+/// Why authentication or sign-in failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// The token, or ticket, is not one to act on. The reason may be shown to whoever sent it.
+    /// The token or ticket is invalid. The reason may be shown to the client.
     #[error("the token is not valid: {0}")]
     InvalidToken(&'static str),
-    /// The token was good and its session is not any more.
+    /// The token is valid, but its session was revoked or has expired.
     #[error("the session of this token has ended")]
     TokenRevoked,
-    /// A wrong code, an expired one, or none was asked for: the answer is the same.
+    /// The user of the token or phone is suspended.
+    #[error("this account is suspended")]
+    Suspended,
+    /// The code is wrong or expired, or none is pending; the answer is deliberately the same.
     #[error("the code is wrong or has expired")]
     WrongCode,
     /// Too many wrong codes for this phone.
     #[error("too many wrong codes, try again in {} s", retry_after.as_secs())]
     Locked {
-        /// How long no code of this phone is looked at.
+        /// The remaining time of the lockout.
         retry_after: Duration,
     },
-    /// A limit of the contract is reached.
+    /// A rate limit is reached.
     #[error("limit `{limit}` of {} is reached", decision.limit)]
     RateLimited {
-        /// The limit's name in `[limits]`.
+        /// The name of the limit in `[limits]`.
         limit: &'static str,
-        /// What the limiter said.
-        decision: Decision,
+        /// The decision of the rate limiter.
+        decision: RateDecision,
     },
-    /// Not a phone number that can exist.
+    /// Users cannot sign in with a phone here.
+    #[error("sign-in with a phone number is off on this server; sign in with your identity provider")]
+    PhoneSignInOff,
+    /// The number is not valid, or no such number can exist.
     #[error("the phone number is not a valid E.164 number")]
     InvalidPhoneNumber,
-    /// The code was made and did not leave the house.
+    /// The operator sends no codes to numbers of this kind.
+    #[error("no codes are sent to this number; use a mobile or landline number of a supported country")]
+    PhoneNumberRefused,
+    /// The code was created but could not be sent.
     #[error("the one-time code could not be sent")]
     NotDelivered,
-    /// Something that has to be asked did not answer.
+    /// A system that sign-in depends on is unavailable.
     #[error("sign-in is unavailable")]
     Unavailable(#[from] StoreError),
 }
@@ -43,5 +52,14 @@ pub enum AuthError {
 impl From<PhoneNumberError> for AuthError {
     fn from(_: PhoneNumberError) -> Self {
         Self::InvalidPhoneNumber
+    }
+}
+
+impl From<AccessRefusal> for AuthError {
+    fn from(refusal: AccessRefusal) -> Self {
+        match refusal {
+            AccessRefusal::Suspended => Self::Suspended,
+            AccessRefusal::Revoked => Self::TokenRevoked,
+        }
     }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use domain::{DisplayName, Timestamp, UserId, limits};
 use jsonwebtoken::{Header, Validation, decode};
-use ports::UserKey;
+use ports::{NewUser, UserKey};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,27 +13,40 @@ use crate::sign_in::new_user;
 use crate::tokens::invalid;
 use crate::{AuthError, ExternalConfig};
 
-/// How far the other system's clock may be from ours.
+/// Maximum difference between the external provider's clock and the local clock.
 const LEEWAY: Duration = Duration::from_secs(60);
-/// The longest subject, as `UserKey::External` has it.
+/// Maximum bytes of a subject, as `UserKey::External` requires.
 const SUBJECT_BYTES_MAX: usize = 255;
-/// Users whose ids are remembered between requests.
+/// Maximum number of cached user ids.
 const USERS_CACHED_MAX: usize = 10_000;
-/// How long: in other processes a deleted account of another system's user is there for so long.
+/// Lifetime of a cached user id. After an account deletion, other processes accept the old user id for at most this
+/// time.
 const USER_CACHED_FOR: Duration = Duration::from_secs(60);
 
-/// Another system whose JWTs are accepted.
-pub(crate) struct External {
+/// An external identity provider with accepted JWTs.
+pub(crate) struct ExternalProvider {
     config: ExternalConfig,
     keys: ExternalKeys,
-    /// User ids by subject, and when each was looked up. A subject gets another id when its account is deleted, which may
-    /// happen in another process, so that an entry is good for a while only.
-    user_ids: Cache<String, (UserId, Timestamp)>,
+    /// Users by subject. A subject gets a new id after its account is deleted, possibly by another process, so entries
+    /// expire.
+    users: Cache<String, KnownUser>,
 }
 
-/// What a token of the other system says.
-pub(crate) struct Identity {
+#[derive(Clone, Copy)]
+struct KnownUser {
+    user_id: UserId,
+    looked_up_at: Timestamp,
+    /// The issue time of the latest token that was seen, which has the current name.
+    issued_at: Timestamp,
+}
+
+/// The verified claims of an external token.
+pub(crate) struct ExternalIdentity {
     pub(crate) expires_at: Timestamp,
+    /// Zero if the token does not say.
+    pub(crate) issued_at: Timestamp,
+    /// The claim `jti`, if the token has it.
+    pub(crate) token_id: Option<String>,
     subject: String,
     name: Option<DisplayName>,
 }
@@ -43,31 +56,41 @@ struct ExternalClaims {
     /// Seconds since 1970; fractions are allowed (RFC 7519).
     exp: f64,
     nbf: Option<f64>,
+    iat: Option<f64>,
+    jti: Option<String>,
+    #[serde(default)]
+    aud: Value,
+    azp: Option<Value>,
     #[serde(flatten)]
     others: Map<String, Value>,
 }
 
-impl External {
+impl ExternalProvider {
     pub(crate) fn new(config: ExternalConfig) -> Result<Self, reqwest::Error> {
         let keys = ExternalKeys::new(config.jwks.clone())?;
-        Ok(Self { config, keys, user_ids: Cache::new(USERS_CACHED_MAX) })
+        Ok(Self { config, keys, users: Cache::new(USERS_CACHED_MAX) })
     }
 
-    /// Reads a token of the other system.
+    /// Verifies a token of the external provider.
     pub(crate) async fn verify(
         &self,
         token: &str,
         header: &Header,
         kid: &str,
         now: Timestamp,
-    ) -> Result<Identity, AuthError> {
-        // RFC 7515: a header that must be understood and is not makes the token void. We know no such header.
+    ) -> Result<ExternalIdentity, AuthError> {
+        // RFC 7515: a token with a critical header that the receiver does not understand is invalid. This server
+        // supports none.
         if header.crit.is_some() {
             return Err(AuthError::InvalidToken("it has a critical header"));
         }
+        // RFC 8725, 3.11: a token for another purpose, such as a logout token, must not pass for an access token.
+        if header.typ.as_deref().is_some_and(|kind| !is_access_type(kind)) {
+            return Err(AuthError::InvalidToken("its type is neither JWT nor at+jwt"));
+        }
         let key = self.keys.key(kid).await?;
         let mut validation = Validation::new(key.algorithm);
-        // The library would ask the machine's clock; time is checked below, by ours.
+        // The library would use the system clock; the code below checks the times against the injected clock.
         validation.validate_exp = false;
         validation.set_issuer(&[&self.config.issuer]);
         validation.set_audience(&[&self.config.audience]);
@@ -81,42 +104,81 @@ impl External {
         if claims.nbf.is_some_and(|nbf| timestamp(nbf) > now + LEEWAY) {
             return Err(AuthError::InvalidToken("it is not valid yet"));
         }
+        if !self.is_allowed_client(&claims) {
+            return Err(AuthError::InvalidToken("it was issued to another client"));
+        }
         let subject = subject(claims.others.get(&self.config.user_claim))
-            .ok_or(AuthError::InvalidToken("its user claim is missing or is no id"))?;
+            .ok_or(AuthError::InvalidToken("its user claim is missing or not a valid id"))?;
         let name = self.config.name_claim.as_ref().and_then(|claim| name(claims.others.get(claim)));
-        Ok(Identity { expires_at, subject, name })
+        let issued_at = timestamp(claims.iat.unwrap_or(0.0));
+        Ok(ExternalIdentity { expires_at, issued_at, token_id: claims.jti, subject, name })
     }
 
-    /// The user of an identity, made on first sight.
+    /// Whether the token was issued to a client that may present it here (OpenID Connect Core 1.0, 3.1.3.7).
+    fn is_allowed_client(&self, claims: &ExternalClaims) -> bool {
+        let ExternalConfig { clients, audience, .. } = &self.config;
+        match &claims.azp {
+            None => true,
+            Some(azp) if !clients.is_empty() => azp.as_str().is_some_and(|azp| clients.iter().any(|one| one == azp)),
+            Some(azp) => claims.aud.as_array().is_none_or(|several| several.len() < 2) || azp == audience,
+        }
+    }
+
+    /// Whether names come from the provider only.
+    pub(crate) fn sets_names(&self) -> bool {
+        self.config.name_from_issuer
+    }
+
+    /// The user of an identity; created at its first sign-in. If names come from the provider, a token that is newer
+    /// than all before it renames the user.
     pub(crate) async fn user_id(
         &self,
-        identity: &Identity,
+        identity: &ExternalIdentity,
         ports: &Ports,
         now: Timestamp,
     ) -> Result<UserId, AuthError> {
-        let known = self.user_ids.get(&identity.subject);
-        if let Some((user_id, _)) = known.filter(|(_, looked_up_at)| now.since(*looked_up_at) < USER_CACHED_FOR) {
-            return Ok(user_id);
+        let known = self.users.get(&identity.subject);
+        let seen_at = known.map_or(Timestamp::default(), |known| known.issued_at);
+        let may_rename = self.config.name_from_issuer && identity.issued_at > seen_at;
+        if let Some(known) = known.filter(|known| now.since(known.looked_up_at) < USER_CACHED_FOR && !may_rename) {
+            return Ok(known.user_id);
         }
         let key = UserKey::External { issuer: self.config.issuer.clone(), subject: identity.subject.clone() };
         let new = new_user(ports.ids.ulid().into(), identity.name.clone(), now);
-        let (user, _) = ports.users.find_or_create(key, new).await?;
-        self.user_ids.insert(identity.subject.clone(), (user.user_id, now));
+        let (user, _) = ports.users.find_or_create(key, NewUser { proven_at: identity.issued_at, ..new }).await?;
+        if user.deleted_at.is_some() {
+            return Err(AuthError::TokenRevoked);
+        }
+        // An older token has an older name.
+        let is_latest = identity.issued_at >= seen_at;
+        let name = identity.name.as_ref().filter(|name| self.config.name_from_issuer && **name != user.display_name);
+        if let Some(name) = name.filter(|_| is_latest) {
+            ports.users.update(user.user_id, Some(name.clone()), None, now).await?;
+        }
+        let issued_at = identity.issued_at.max(seen_at);
+        self.users.insert(identity.subject.clone(), KnownUser { user_id: user.user_id, looked_up_at: now, issued_at });
         Ok(user.user_id)
     }
 
-    /// Looks a user up again the next time.
+    /// Drops a user from the cache.
     pub(crate) fn forget(&self, user_id: UserId) {
-        self.user_ids.retain(|_, (known, _)| *known != user_id);
+        self.users.retain(|_, known| known.user_id != user_id);
     }
 }
 
-/// The cast saturates, so times before 1970 and beyond the calendar are its ends.
+/// Whether a `typ` header is that of an access token or says nothing: `JWT` or `at+jwt` (RFC 9068). Media types may have
+/// the prefix `application/` and ignore case.
+fn is_access_type(kind: &str) -> bool {
+    let kind = kind.to_ascii_lowercase();
+    matches!(kind.strip_prefix("application/").unwrap_or(&kind), "jwt" | "at+jwt")
+}
+
+/// The cast saturates: times before 1970 or beyond the range become the nearest bound.
 fn timestamp(seconds: f64) -> Timestamp {
     Timestamp::from_millis((seconds * 1000.0) as u64)
 }
 
-/// Systems name their users by text or by whole numbers.
+/// Providers use strings or integers as user ids.
 fn subject(claim: Option<&Value>) -> Option<String> {
     let subject = match claim? {
         Value::String(text) => text.clone(),
@@ -126,7 +188,7 @@ fn subject(claim: Option<&Value>) -> Option<String> {
     (1..=SUBJECT_BYTES_MAX).contains(&subject.len()).then_some(subject)
 }
 
-/// A name that does not fit ours is cut or left out: it is no reason to keep somebody out.
+/// A name that is too long is cut and an invalid one is ignored; neither prevents a sign-in.
 fn name(claim: Option<&Value>) -> Option<DisplayName> {
     let name: String = claim?.as_str()?.trim().chars().take(limits::DISPLAY_NAME_CHARS_MAX).collect();
     DisplayName::try_from(name).ok()

@@ -2,10 +2,10 @@ use domain::Timestamp;
 use keyfile::{Keys, base64url};
 use serde::{Deserialize, Serialize};
 
-/// All that the file `keys.json` holds.
+/// The content of the file `keys.json`.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyRecords {
-    /// The secret under which one-time codes are digested.
+    /// The secret of the HMACs of one-time codes.
     #[serde(with = "base64url")]
     pub(crate) code_secret: Vec<u8>,
     /// The keys of access tokens, oldest first; the last one signs.
@@ -23,5 +23,5 @@ pub(crate) struct TokenKeyRecord {
 impl Keys for KeyRecords {
     const FILE: &'static str = "keys.json";
     const VERSION: u32 = 1;
-    const LOSS: &'static str = "access tokens are then refreshed, waiting one-time codes are void";
+    const LOSS: &'static str = "access tokens are then refreshed, pending one-time codes are invalid";
 }

@@ -9,47 +9,48 @@ use domain::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse, ThumbprintHash};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use keyfile::{KeyFile, KeyFileError, Keys, MasterSecret};
+use ports::lock;
 
 use crate::Config;
 use crate::codes::CodeKey;
 use crate::key_file::{KeyRecords, TokenKeyRecord};
 
-/// How much longer than the last token it signed a key is kept, for clocks that disagree.
+/// The extra time for which a key is kept after its last token has expired, to allow for clock skew.
 const OVERLAP_MARGIN: Duration = Duration::from_secs(5 * 60);
 
 /// The keys of this installation.
 ///
-/// One key signs access tokens, for a time. The ones before it verify until the last token they signed has expired, so a
-/// rotation is noticed by nobody.
+/// One key signs access tokens for a limited time. Earlier keys still verify until the last token that they signed has
+/// expired, so a rotation does not invalidate any token.
 pub struct KeyRing {
-    origin: Origin,
+    source: KeySource,
     rotation: Duration,
     overlap: Duration,
     code_key: CodeKey,
     token_keys: RwLock<TokenKeys>,
 }
 
-/// Where the keys come from.
-enum Origin {
-    /// The file `keys.json` of a data directory. A key is on the disk before it signs anything.
+/// The source of the keys.
+enum KeySource {
+    /// The file `keys.json` in a data directory. A new key is on disk before it signs a token.
     File {
         file: KeyFile<KeyRecords>,
-        /// What the file holds; locked by whoever writes it.
+        /// The content of the file; locked while the file is written.
         records: Mutex<KeyRecords>,
     },
-    /// The secret of a fleet: each stretch of time has its key, which every process makes for itself.
+    /// The shared secret of a fleet. Every process derives the same key for each rotation period.
     Secret(MasterSecret),
 }
 
 /// The keys of access tokens.
 struct TokenKeys {
-    /// Those that verify, oldest first.
+    /// The keys that verify, oldest first.
     verifying: Vec<Arc<TokenKey>>,
-    /// The one that signs.
+    /// The key that signs.
     signing: Arc<TokenKey>,
 }
 
-/// A key pair of access tokens.
+/// A key pair for access tokens.
 pub(crate) struct TokenKey {
     pub(crate) kid: String,
     pub(crate) signing: EncodingKey,
@@ -61,7 +62,7 @@ impl KeyRing {
     /// The name of the key file in a data directory.
     pub const FILE: &str = KeyRecords::FILE;
 
-    /// Opens the key file of a data directory, or makes one, and rotates if it is time. Blocks on the disk.
+    /// Opens the key file of a data directory, or creates one, and rotates the key if due. Blocks on disk I/O.
     pub fn open(directory: &Path, config: &Config, now: Timestamp) -> Result<Self, KeyFileError> {
         let file = KeyFile::new(directory);
         let records = match file.read()? {
@@ -81,30 +82,30 @@ impl KeyRing {
             overlap: config.access_ttl + OVERLAP_MARGIN,
             code_key: CodeKey::new(&records.code_secret),
             token_keys: RwLock::new(load(&file, &records)?),
-            origin: Origin::File { file, records: Mutex::new(records) },
+            source: KeySource::File { file, records: Mutex::new(records) },
         };
         ring.rotate_if_due(now)?;
         Ok(ring)
     }
 
-    /// The keys of a fleet at this moment.
+    /// The keys of a fleet at `now`.
     pub fn derived(secret: MasterSecret, config: &Config, now: Timestamp) -> Self {
         Self {
             rotation: config.key_rotation,
             overlap: config.access_ttl + OVERLAP_MARGIN,
             code_key: CodeKey::new(&secret.derive("one-time codes", 0)),
             token_keys: RwLock::new(derive(&secret, config.key_rotation, now)),
-            origin: Origin::Secret(secret),
+            source: KeySource::Secret(secret),
         }
     }
 
-    /// Lets a new key sign if the present one is too old, and drops keys that no token needs any more.
+    /// Starts signing with a new key if the current one is too old, and drops keys that no valid token needs.
     ///
-    /// Returns whether anything changed. Blocks on the disk when it did.
+    /// Returns whether the signing key or the key file changed. Blocks on disk I/O if the file changed.
     pub fn rotate_if_due(&self, now: Timestamp) -> Result<bool, KeyFileError> {
-        match &self.origin {
-            Origin::File { file, records } => self.rotate_file(file, records, now),
-            Origin::Secret(secret) => Ok(self.replace(derive(secret, self.rotation, now))),
+        match &self.source {
+            KeySource::File { file, records } => self.rotate_file(file, records, now),
+            KeySource::Secret(secret) => Ok(self.replace(derive(secret, self.rotation, now))),
         }
     }
 
@@ -114,12 +115,12 @@ impl KeyRing {
         records: &Mutex<KeyRecords>,
         now: Timestamp,
     ) -> Result<bool, KeyFileError> {
-        let mut records = records.lock().expect("no holder of this lock panics");
+        let mut records = lock(records);
         let mut next = records.clone();
         if next.token_keys.last().is_none_or(|newest| now.since(newest.created_at) >= self.rotation) {
             next.token_keys.push(generate(now));
         }
-        // A key was superseded when the one after it was made.
+        // A key was superseded when the next one was created.
         let successors = next.token_keys.iter().skip(1);
         let needless = successors.take_while(|successor| now.since(successor.created_at) > self.overlap).count();
         next.token_keys.drain(..needless);
@@ -133,7 +134,7 @@ impl KeyRing {
         Ok(true)
     }
 
-    /// Puts other keys in the place of those there are; `false` if they are the same.
+    /// Replaces the keys; `false` if the signing key stays the same.
     fn replace(&self, next: TokenKeys) -> bool {
         let mut keys = self.token_keys.write().expect("no holder of this lock panics");
         let changed = keys.signing.kid != next.signing.kid;
@@ -150,7 +151,7 @@ impl KeyRing {
         keys.verifying.iter().find(|key| key.kid == kid).cloned()
     }
 
-    /// The public halves of all keys that verify.
+    /// The public keys that verify.
     pub(crate) fn jwks(&self) -> JwkSet {
         let keys = self.token_keys.read().expect("no holder of this lock panics");
         JwkSet { keys: keys.verifying.iter().map(|key| key.jwk.clone()).collect() }
@@ -166,8 +167,8 @@ fn generate(now: Timestamp) -> TokenKeyRecord {
     TokenKeyRecord { created_at: now, pkcs8: pkcs8.as_ref().to_vec() }
 }
 
-/// The keys of a fleet at a moment: each stretch of time of the length of a rotation has its own. The one before verifies
-/// what it has signed, the one after what a process with a faster clock signs.
+/// The keys of a fleet at `now`. Each rotation period has its own key. The previous key verifies the tokens that it has
+/// signed; the next key verifies tokens of processes with a fast clock.
 fn derive(secret: &MasterSecret, rotation: Duration, now: Timestamp) -> TokenKeys {
     let stretch = now.as_millis() / (rotation.as_millis() as u64).max(1);
     let key = |stretch| {
@@ -179,7 +180,7 @@ fn derive(secret: &MasterSecret, rotation: Duration, now: Timestamp) -> TokenKey
     TokenKeys { verifying: vec![before, signing.clone(), after], signing }
 }
 
-/// What a key file holds, ready for use. The newest key signs.
+/// The keys of a key file, decoded. The newest key signs.
 fn load(file: &KeyFile<KeyRecords>, records: &KeyRecords) -> Result<TokenKeys, KeyFileError> {
     let keys = records.token_keys.iter().map(|record| TokenKey::load(&record.pkcs8).map(Arc::new));
     let verifying: Vec<_> = keys.collect::<Result<_, _>>().map_err(|error| file.damaged(error))?;
@@ -192,7 +193,7 @@ impl TokenKey {
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8)?;
         let verifying = DecodingKey::from_ed_der(pair.public_key().as_ref());
         let mut jwk = Jwk::from_decoding_key(&verifying, Some(Algorithm::EdDSA)).expect("an Ed25519 key has a JWK");
-        // The name of a key follows from the key (RFC 7638), so one key cannot have two names nor two keys one.
+        // The id of a key is its thumbprint (RFC 7638), so a key has one id and an id has one key.
         let kid = jwk.thumbprint(ThumbprintHash::SHA256).expect("the JWK of an Ed25519 key has a thumbprint");
         jwk.common.key_id = Some(kid.clone());
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);

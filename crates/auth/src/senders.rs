@@ -3,20 +3,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{PhoneNumber, Timestamp};
+use domain::{PhoneNumber, Secret, Timestamp};
 use ports::{Clock, OtpError, OtpSender};
 use reqwest::Url;
 use serde::Serialize;
-use webhook::{CallError, Webhook};
+use webhook::{HttpCallError, Webhook};
 
-use crate::Secret;
-
-/// How long a try may take.
+/// Timeout of an attempt.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The pauses before the second and the third try.
+/// The delays before the second and the third attempt.
 const RETRY_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
 
-/// Writes codes to the log, for whoever runs the server alone or tries it out: who reads the log can sign in as anyone.
+/// Writes codes to the log, for single-operator servers and trials. Anyone with access to the log can sign in as any
+/// user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogSender;
 
@@ -28,7 +27,7 @@ impl OtpSender for LogSender {
     }
 }
 
-/// Sends nothing: with a fixed code everybody knows it already.
+/// Sends nothing; for a fixed code, which users know already.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedSender;
 
@@ -39,21 +38,21 @@ impl OtpSender for FixedSender {
     }
 }
 
-/// Hands codes to the operator's own service, which sends them on.
+/// Sends codes through the operator's own service.
 ///
-/// It gets `POST {"phone_number", "code", "expires_at"}`, signed as [`Webhook`] says. Any 2xx takes the code. A failure
-/// that may pass is tried twice more, so one code may arrive more than once.
+/// The service receives `POST {"phone_number", "code", "expires_at"}`, signed as [`Webhook`] describes. Any 2xx status
+/// accepts the code. A transient failure is retried twice, so a code may be delivered more than once.
 pub struct WebhookSender(Webhook);
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct OtpWebhookBody<'a> {
     phone_number: &'a str,
     code: &'a str,
     expires_at: Timestamp,
 }
 
 impl WebhookSender {
-    /// Posts to `url`, signing with `secret`. Fails if this machine can make no HTTP client.
+    /// Posts to `url`, signing with `secret`. Fails if the HTTP client cannot be created.
     pub fn new(url: Url, secret: &Secret, clock: Arc<dyn Clock>) -> Result<Self, reqwest::Error> {
         Webhook::new(url, secret.expose().as_bytes(), TIMEOUT, clock).map(Self)
     }
@@ -62,7 +61,7 @@ impl WebhookSender {
 #[async_trait]
 impl OtpSender for WebhookSender {
     async fn send(&self, phone_number: &PhoneNumber, code: &str, expires_at: Timestamp) -> Result<(), OtpError> {
-        let body = Body { phone_number: phone_number.as_str(), code, expires_at };
+        let body = OtpWebhookBody { phone_number: phone_number.as_str(), code, expires_at };
         let body = Bytes::from(serde_json::to_vec(&body).map_err(|error| OtpError(error.into()))?);
         let mut pauses = RETRY_PAUSES.into_iter();
         loop {
@@ -75,12 +74,12 @@ impl OtpSender for WebhookSender {
     }
 }
 
-/// Whether trying again within a second can help. Somebody waits for the code, so a service that has failed is asked
-/// again, unless it has understood the request and said no.
-fn may_pass(error: &CallError) -> bool {
+/// Whether a retry within a second can help. A user is waiting for the code, so every failure is retried, unless the
+/// service has refused the request itself.
+fn may_pass(error: &HttpCallError) -> bool {
     match error {
-        CallError::Unavailable { .. } | CallError::Unanswered(_) => true,
-        CallError::Refused(status) => status.is_server_error(),
-        CallError::Gone(_) => false,
+        HttpCallError::Unavailable { .. } | HttpCallError::Unanswered(_) => true,
+        HttpCallError::Refused(status) => status.is_server_error(),
+        HttpCallError::Gone(_) => false,
     }
 }

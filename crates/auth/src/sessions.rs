@@ -1,53 +1,59 @@
 use std::time::Duration;
 
-use domain::{Decision, DeviceId, RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp};
-use ports::LimitKey;
+use domain::{DeviceId, RateDecision, RefreshAttempt, RefreshOutcome, Secret, Session, SessionId, Timestamp};
+use ports::{LimitKey, Revocation, error_chain};
 
 use crate::refresh_token::RefreshToken;
-use crate::tokens::Claims;
-use crate::{Auth, AuthError, Principal, Secret};
+use crate::restrictions::RestrictionAge;
+use crate::tokens::AccessClaims;
+use crate::{Auth, AuthError, Principal};
 
-/// What a device shows to act for its user.
+/// The tokens of a session.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// Shown with every request.
+    /// Sent with every request.
     pub access_token: Secret,
-    /// Shown once, for the next pair.
+    /// Used once, to get the next pair.
     pub refresh_token: Secret,
-    /// How long the access token is good.
+    /// Lifetime of the access token.
     pub expires_in: Duration,
 }
 
-/// Which of a user's sessions are to end.
+/// The sessions of a user to revoke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoke {
-    /// This one.
+    /// The given session.
     One(SessionId),
-    /// All but the one that asks.
+    /// All except the current session.
     Others,
-    /// All.
+    /// All sessions.
     All,
 }
 
 impl Auth {
-    /// Gives a new pair of tokens for a refresh token, which is spent.
+    /// Exchanges a refresh token for a new pair of tokens; the refresh token is then spent.
     ///
-    /// A spent token that comes back ends its session, because somebody has a copy; `Session::refresh` says when it is
-    /// forgiven instead. With the tokens comes what is left of the session's limit, unless it is off.
+    /// Reuse of a spent token revokes its session, because a copy of it exists; `Session::refresh` defines when one
+    /// reuse is forgiven. The call also returns the state of the session's rate limit, unless the limit is off.
     pub async fn refresh(
         &self,
         refresh_token: &str,
         device: DeviceId,
-    ) -> Result<(Tokens, Option<Decision>), AuthError> {
+    ) -> Result<(Tokens, Option<RateDecision>), AuthError> {
         let presented =
             RefreshToken::parse(refresh_token).ok_or(AuthError::InvalidToken("it is not a refresh token"))?;
         let session_id = presented.session_id;
         let decision = self.take("refresh", LimitKey::Refresh(session_id), self.config().limits.refresh).await?;
 
         let now = self.now();
-        let successor = RefreshToken::random(session_id);
+        // Before the rotation, so that a suspended user keeps the valid token.
+        if let Some(session) = self.ports().sessions.session(session_id, now).await? {
+            self.restrictions(session.user_id, RestrictionAge::Current).await?.check(session.created_at, None)?;
+        }
+        let successor = RefreshToken::issue(session_id, self.keys().code_key());
         let attempt = RefreshAttempt {
             presented: presented.digest(),
+            is_authentic: presented.is_authentic(self.keys().code_key()),
             device_id: device,
             successor: successor.digest(),
             now,
@@ -57,18 +63,18 @@ impl Auth {
         let (session, outcome) = outcome.ok_or(AuthError::TokenRevoked)?;
         match outcome {
             RefreshOutcome::Rotated => Ok((self.tokens(&session, successor, now), decision)),
-            RefreshOutcome::Refused => {
-                Err(AuthError::InvalidToken("its session has expired or belongs to another device"))
-            }
+            RefreshOutcome::Refused => Err(AuthError::InvalidToken(
+                "it was not issued here, or its session has expired or belongs to another device",
+            )),
             RefreshOutcome::Reused => {
-                tracing::warn!(user_id = %session.user_id, %session_id, "a spent refresh token came back");
+                tracing::warn!(user_id = %session.user_id, %session_id, "spent refresh token reused; session revoked");
                 self.close_sockets(&[session_id]).await;
                 Err(AuthError::TokenRevoked)
             }
         }
     }
 
-    /// Ends the session that asks. A user of another system has none here, and signs out there.
+    /// Revokes the current session. A user of an external provider has no session here, and signs out there.
     pub async fn logout(&self, principal: &Principal) -> Result<(), AuthError> {
         if let Some(session_id) = principal.session_id {
             self.revoke(principal, Revoke::One(session_id)).await?;
@@ -76,12 +82,12 @@ impl Auth {
         Ok(())
     }
 
-    /// The live sessions of whoever asks, oldest first.
+    /// The live sessions of the caller, oldest first.
     pub async fn sessions(&self, principal: &Principal) -> Result<Vec<Session>, AuthError> {
         Ok(self.ports().sessions.sessions(principal.user_id, self.now()).await?)
     }
 
-    /// Ends sessions of whoever asks, closes their sockets, and says how many there were.
+    /// Revokes sessions of the caller, closes their sockets, and returns the number of revoked sessions.
     pub async fn revoke(&self, principal: &Principal, which: Revoke) -> Result<usize, AuthError> {
         let doomed: Vec<SessionId> = match which {
             Revoke::One(session_id) => vec![session_id],
@@ -97,7 +103,7 @@ impl Auth {
 
     pub(crate) fn tokens(&self, session: &Session, refresh_token: RefreshToken, now: Timestamp) -> Tokens {
         let access_ttl = self.config().access_ttl;
-        let claims = Claims::new(session, now, access_ttl, self.ports().ids.ulid().to_string());
+        let claims = AccessClaims::new(session, now, access_ttl, self.ports().ids.ulid().to_string());
         Tokens {
             access_token: claims.sign(&self.keys().signing_key()),
             refresh_token: refresh_token.text,
@@ -105,16 +111,20 @@ impl Auth {
         }
     }
 
-    /// Has the gateways close the sockets of sessions that have ended.
+    /// Asks the gateways to close the sockets of ended sessions.
     ///
-    /// The sessions are gone already and a caller could not bring that about again, so a failure is reported here and
-    /// to nobody else. A socket that stays open closes when its token expires.
+    /// The sessions are already deleted and a caller cannot retry, so a failure is only logged. A socket that stays
+    /// open closes when its token expires.
     pub(crate) async fn close_sockets(&self, ended: &[SessionId]) {
         for session_id in ended {
-            if let Err(error) = self.ports().delivery.revoke(*session_id).await {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(%session_id, error, "sockets of an ended session not closed");
-            }
+            self.close(Revocation::Session(*session_id)).await;
+        }
+    }
+
+    pub(crate) async fn close(&self, revocation: Revocation) {
+        if let Err(error) = self.ports().delivery.revoke(revocation).await {
+            let error = error_chain(&error);
+            tracing::error!(?revocation, %error, "could not close revoked sockets; they close at token expiry");
         }
     }
 }

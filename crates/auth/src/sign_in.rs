@@ -1,71 +1,84 @@
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use domain::{
-    CodeAttempt, Decision, DeviceId, DisplayName, PendingCode, PhoneNumber, Session, SessionId, Timestamp, User, UserId,
+    CodeAttempt, CodeDevice, DeviceId, DisplayName, PendingCode, PhoneNumber, RateDecision, Secret, Session, SessionId,
+    Timestamp, User, UserId, network,
 };
-use ports::{LimitKey, NewUser, UserKey};
+use ports::{LimitKey, NewUser, UserKey, error_chain};
 
 use crate::codes::random_code;
+use crate::phone::calling_code;
 use crate::refresh_token::RefreshToken;
-use crate::{Auth, AuthError, Secret, Tokens, parse_phone};
+use crate::restrictions::RestrictionAge;
+use crate::{Auth, AuthError, Tokens, parse_phone};
 
-/// A code is on its way.
+/// A one-time code was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtpRequested {
-    /// The phone it goes to.
+    /// The phone that receives the code.
     pub phone_number: PhoneNumber,
-    /// When it is void.
+    /// The expiry time of the code.
     pub expires_at: Timestamp,
-    /// What is left of the phone's limit; `None` if it is off.
-    pub decision: Option<Decision>,
+    /// The state of the phone's rate limit; `None` if the limit is off.
+    pub decision: Option<RateDecision>,
 }
 
 impl OtpRequested {
-    /// How long until another may be asked for; zero if at once.
+    /// The delay until another code may be requested; zero if it may be requested now.
     pub fn retry_after(&self) -> Duration {
         self.decision.map_or(Duration::ZERO, |decision| decision.retry_after)
     }
 }
 
-/// A code as its owner gives it back.
+/// A sign-in with a one-time code.
 #[derive(Clone, Debug)]
 pub struct VerifyOtp<'a> {
-    /// The phone it went to.
+    /// The phone that received the code.
     pub phone: &'a str,
     /// The code.
     pub otp: &'a str,
-    /// The address it comes from.
+    /// The client's IP address.
     pub ip: IpAddr,
     /// The device that signs in.
     pub device_id: DeviceId,
-    /// What to call a new user; a known one keeps the name.
+    /// The display name of a new user; an existing user keeps theirs.
     pub display_name: Option<DisplayName>,
 }
 
-/// Somebody is in.
+/// A successful sign-in.
 #[derive(Clone, Debug)]
 pub struct SignedIn {
-    /// Who.
+    /// The user.
     pub user: User,
-    /// The new login.
+    /// The new session.
     pub session: Session,
-    /// Its tokens.
+    /// The tokens of the session.
     pub tokens: Tokens,
-    /// Whether this was the first sign-in.
+    /// Whether the sign-in created the user.
     pub is_new_user: bool,
 }
 
 impl Auth {
-    /// Sends a one-time code to a phone. The answer is the same whether or not the number is known.
+    /// Sends a one-time code to a phone, unless sign-in with a phone is off. The answer is the same for known and unknown
+    /// numbers.
     pub async fn request_otp(&self, phone: &str, ip: IpAddr) -> Result<OtpRequested, AuthError> {
+        self.require_phone_sign_in()?;
         let phone_number = parse_phone(phone)?;
+        if !self.config().prefixes.admit(&phone_number) {
+            return Err(AuthError::PhoneNumberRefused);
+        }
         let phone_key = self.keys().code_key().phone_key(&phone_number);
         let limits = self.config().limits;
-        // The address comes first: one that is over its limit takes nothing from other people's phones.
+        // The IP limit is checked first, so that a client over its limit does not use up the limits of other users'
+        // phones.
         self.take("otp_request_per_ip", LimitKey::OtpRequestIp(network(ip)), limits.otp_request_per_ip).await?;
         let per_phone = LimitKey::OtpRequestPhone(phone_key);
         let decision = self.take("otp_request_per_phone", per_phone, limits.otp_request_per_phone).await?;
+        // These two bound the cost of an attacker with many addresses and many numbers.
+        let country = LimitKey::OtpRequestCountry(calling_code(&phone_number));
+        self.take("otp_request_per_country", country, limits.otp_request_per_country).await?;
+        self.take("otp_request_total", LimitKey::OtpRequestTotal, limits.otp_request_total).await?;
 
         let code = self.config().fixed_code.clone().map_or_else(random_code, Secret::from);
         let digest = self.keys().code_key().code_digest(&phone_number, code.expose());
@@ -73,28 +86,53 @@ impl Auth {
         let tries_left = self.config().code_tries_max;
         self.ports().codes.issue(phone_key, PendingCode { digest, expires_at, tries_left }).await?;
         self.ports().otp.send(&phone_number, code.expose(), expires_at).await.map_err(|error| {
-            tracing::error!(?phone_number, error = &error as &dyn std::error::Error, "one-time code not sent");
+            tracing::error!(
+                ?phone_number,
+                error = %error_chain(&error),
+                "could not send the one-time code"
+            );
             AuthError::NotDelivered
         })?;
         Ok(OtpRequested { phone_number, expires_at, decision })
     }
 
-    /// Takes a code back and signs its owner in on a device. What the device was signed in to before ends.
+    /// Verifies a code and signs its owner in on a device. Earlier sessions of the device end.
+    ///
+    /// Wrong codes lock the phone, also against its owner. So that others cannot keep the owner out, a lock does not
+    /// apply to a device with a session of the owner: its tries are bounded by those of each code.
     pub async fn verify_otp(&self, verify: VerifyOtp<'_>) -> Result<SignedIn, AuthError> {
+        self.require_phone_sign_in()?;
         let phone_number = parse_phone(verify.phone)?;
         let code_key = self.keys().code_key();
         let digest = code_key.code_digest(&phone_number, verify.otp);
         let now = self.now();
-        // Codes are few, and each phone has its own tries: who guesses at one phone after the other is stopped by where
-        // it comes from. Only wrong codes count, so many people behind one address sign in unhindered.
+        // Codes are short, and attempts are counted per phone. An attacker who tries one phone after another is stopped
+        // by the limit per IP address. Only wrong codes count, so many users behind one address can sign in.
         let (from_there, per_ip) = (LimitKey::OtpVerifyIp(network(verify.ip)), self.config().limits.otp_verify_per_ip);
         let look = self.take(VERIFY_LIMIT, from_there, per_ip.map(|quota| quota.weighing(0))).await?;
         if let Some(decision) = look.filter(|decision| decision.remaining == 0) {
             return Err(AuthError::RateLimited { limit: VERIFY_LIMIT, decision });
         }
-        match self.ports().codes.attempt(code_key.phone_key(&phone_number), digest, now).await? {
+        let phone_key = code_key.phone_key(&phone_number);
+        let (of_phone, per_phone) = (LimitKey::OtpVerifyPhone(phone_key), self.config().limits.otp_verify_per_phone);
+        let look = self.take(PHONE_LIMIT, of_phone, per_phone.map(|quota| quota.weighing(0))).await?;
+        let try_as = async |device| self.ports().codes.attempt(phone_key, digest, device, now).await;
+        let mut outcome = match look.filter(|decision| decision.remaining == 0) {
+            Some(decision) => CodeAttempt::Locked { until: now + decision.retry_after },
+            None => try_as(CodeDevice::Unknown).await?,
+        };
+        if matches!(outcome, CodeAttempt::Locked { .. })
+            && self.is_known_device(&phone_number, verify.device_id, now).await?
+        {
+            outcome = try_as(CodeDevice::Known).await?;
+        }
+        match outcome {
             CodeAttempt::Correct => {}
             CodeAttempt::Wrong => {
+                if let Some(quota) = per_phone {
+                    // Refused if the bucket is already empty, which a known device may go beyond.
+                    self.ports().limits.take(of_phone, quota).await?;
+                }
                 self.take(VERIFY_LIMIT, from_there, per_ip).await?;
                 return Err(AuthError::WrongCode);
             }
@@ -103,8 +141,26 @@ impl Auth {
 
         let new = new_user(self.ports().ids.ulid().into(), verify.display_name, now);
         let (user, is_new_user) = self.ports().users.find_or_create(UserKey::Phone(phone_number), new).await?;
+        self.restrictions(user.user_id, RestrictionAge::Current).await?.check(now, None)?;
         let (session, tokens) = self.open_session(user.user_id, verify.device_id, now).await?;
         Ok(SignedIn { user, session, tokens, is_new_user })
+    }
+
+    /// Whether the owner of a phone has a session on a device.
+    async fn is_known_device(
+        &self,
+        phone_number: &PhoneNumber,
+        device_id: DeviceId,
+        now: Timestamp,
+    ) -> Result<bool, AuthError> {
+        let owner = self.ports().user_reader.by_phone(std::slice::from_ref(phone_number)).await?.pop().flatten();
+        let Some(owner) = owner else { return Ok(false) };
+        let sessions = self.ports().sessions.sessions(owner.user_id, now).await?;
+        Ok(sessions.iter().any(|session| session.device_id == device_id))
+    }
+
+    fn require_phone_sign_in(&self) -> Result<(), AuthError> {
+        if self.config().phone_sign_in { Ok(()) } else { Err(AuthError::PhoneSignInOff) }
     }
 
     async fn open_session(
@@ -114,7 +170,7 @@ impl Auth {
         now: Timestamp,
     ) -> Result<(Session, Tokens), AuthError> {
         let session_id = SessionId::from(self.ports().ids.ulid());
-        let refresh_token = RefreshToken::random(session_id);
+        let refresh_token = RefreshToken::issue(session_id, self.keys().code_key());
         let session = Session {
             session_id,
             user_id,
@@ -132,38 +188,17 @@ impl Auth {
     }
 }
 
-/// The name of the limit of wrong codes from an address.
+/// The name of the limit on wrong codes per IP address.
 const VERIFY_LIMIT: &str = "otp_verify_per_ip";
+/// The name of the limit on wrong codes per phone.
+const PHONE_LIMIT: &str = "otp_verify";
 
-/// Who an address stands for: behind IPv6 everybody has a network of 64 bits to themselves.
-fn network(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
-        v4 => v4,
-    }
-}
-
-/// A user to be made if the key is new. Without a name of their own they get a neutral one, which says nothing of
-/// their phone.
+/// The values of a user to create if the key is new. Without a display name, the user gets a neutral one that reveals
+/// nothing of their phone number.
 pub(crate) fn new_user(user_id: UserId, display_name: Option<DisplayName>, now: Timestamp) -> NewUser {
     let display_name = display_name.unwrap_or_else(|| {
         let id = user_id.to_string();
         DisplayName::try_from(format!("User {}", &id[id.len() - 4..])).expect("nine characters are a name")
     });
-    NewUser { user_id, display_name, created_at: now }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_one_network_are_one_and_those_of_others_are_not() {
-        let of = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-        assert_eq!(of("192.0.2.7"), "192.0.2.7");
-        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7", "an IPv4 address as IPv6 sockets see it");
-    }
+    NewUser { user_id, display_name, created_at: now, proven_at: now }
 }

@@ -1,28 +1,28 @@
 use std::time::Duration;
 
-use domain::{DeviceId, Session, SessionId, Timestamp, UserId};
+use domain::{DeviceId, Secret, Session, SessionId, Timestamp, UserId};
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Algorithm, Header, Validation, decode, encode};
 use serde::{Deserialize, Serialize};
 
+use crate::AuthError;
 use crate::keys::TokenKey;
-use crate::{AuthError, Secret};
 
 const ISSUER: &str = "tidings";
 
-/// What an access token of ours says.
+/// The claims of an access token of this server.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Claims {
+pub(crate) struct AccessClaims {
     iss: String,
-    sub: UserId,
+    pub(crate) sub: UserId,
     pub(crate) sid: SessionId,
     did: DeviceId,
     iat: u64,
     exp: u64,
-    jti: String,
+    pub(crate) jti: String,
 }
 
-impl Claims {
+impl AccessClaims {
     pub(crate) fn new(session: &Session, now: Timestamp, ttl: Duration, jti: String) -> Self {
         Self {
             iss: ISSUER.to_owned(),
@@ -44,10 +44,10 @@ impl Claims {
         encode(&header, self, &key.signing).expect("an Ed25519 key that was loaded signs").into()
     }
 
-    /// Reads a token that a key of ours is said to have signed. Our tokens meet our clock: there is no leeway.
+    /// Verifies a token that names a key of this server. Issuer and verifier share a clock, so there is no leeway.
     pub(crate) fn verify(token: &str, key: &TokenKey, now: Timestamp) -> Result<Self, AuthError> {
         let mut validation = Validation::new(Algorithm::EdDSA);
-        // The library would ask the machine's clock; time is checked below, by ours.
+        // The library would use the system clock; the code below checks the expiry against the injected clock.
         validation.validate_exp = false;
         validation.set_issuer(&[ISSUER]);
         let claims: Self = decode(token, &key.verifying, &validation).map_err(invalid)?.claims;
@@ -55,13 +55,13 @@ impl Claims {
     }
 }
 
-/// What a client is told about a JWT that does not verify.
+/// The reason for the client why a JWT is invalid.
 pub(crate) fn invalid(error: Error) -> AuthError {
     AuthError::InvalidToken(match error.kind() {
         ErrorKind::InvalidSignature => "its signature is wrong",
-        ErrorKind::InvalidAlgorithm => "its algorithm is not that of its key",
-        ErrorKind::InvalidIssuer => "its issuer is another one",
-        ErrorKind::InvalidAudience => "it is meant for another audience",
+        ErrorKind::InvalidAlgorithm => "its algorithm does not match its key",
+        ErrorKind::InvalidIssuer => "it has the wrong issuer",
+        ErrorKind::InvalidAudience => "it has the wrong audience",
         ErrorKind::MissingRequiredClaim(_) => "it lacks a claim",
         _ => "it is malformed",
     })

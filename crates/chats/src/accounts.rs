@@ -1,8 +1,8 @@
-//! What a person has a right to: all that is theirs in one document, and an end of it.
+//! Exports and deletes whole accounts.
 //!
-//! A deletion begins with one transaction that makes the person go. Everything else follows in steps that may be taken
-//! again: whoever finds a deletion that has not ended, after a crash too, takes them all. Nothing of it needs to know how
-//! far another has come.
+//! A deletion begins with one transaction that turns the user into a tombstone. Everything else follows in idempotent
+//! steps. A process that finds an unfinished deletion, for example after a crash, runs all steps from the start, so no
+//! step depends on the progress of another process.
 
 mod export;
 
@@ -10,29 +10,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Auth, AuthError, Revoke};
-use domain::{ChatCommand, ChatId, ChatRefusal, Member, Role, Sequence, Timestamp, UserId};
+use domain::{ChatCommand, ChatId, ChatRefusal, Member, RestrictionChange, Role, Sequence, Timestamp, UserId};
 use ports::{
-    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Deletion, Expiry, MemberCache,
-    MessageExpirer, MessageReader, OwnMessages, Principal, PushDeviceStore, ReportStore, StoreError, UserReader,
-    WatermarkStore,
+    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Expiry, MemberCache, MessageDisposition,
+    MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore, StoreError, UserReader,
+    WatermarkStore, error_chain,
 };
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
-/// How often to look for deletions that another process has begun, or a crash has cut short.
+/// Interval of the search for deletions that another process has begun or a crash has interrupted.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Deletions that are looked for at a time.
+/// Maximum number of deletions in one search.
 const DELETIONS_MAX: usize = 100;
-/// Contacts that are forgotten at a time.
+/// Maximum number of contacts that are removed at a time.
 const CONTACTS_MAX: usize = 100;
 
-/// Accounts as a whole, and what that takes.
+/// Exports and deletes accounts, over these ports.
 pub struct Accounts {
     /// Ends sessions.
     pub auth: Auth,
-    /// Remembers deletions.
+    /// Stores unfinished deletions.
     pub store: Arc<dyn AccountStore>,
-    /// Has messages end.
+    /// Expires messages.
     pub expirer: Arc<dyn MessageExpirer>,
     /// Reads users.
     pub users: Arc<dyn UserReader>,
@@ -40,54 +40,64 @@ pub struct Accounts {
     pub chats: Arc<dyn ChatReader>,
     /// Changes chats and members.
     pub chat_writer: Arc<dyn ChatWriter>,
-    /// What is remembered of members, to be forgotten when they change.
+    /// Cache of chat members, invalidated when they change.
     pub members: Arc<dyn MemberCache>,
     /// Reads messages.
     pub messages: Arc<dyn MessageReader>,
     /// Reads watermarks.
     pub watermarks: Arc<dyn WatermarkStore>,
-    /// Keeps whom users have listed.
+    /// Stores contacts.
     pub contacts: Arc<dyn ContactStore>,
-    /// Keeps whom users have blocked.
+    /// Stores blocks.
     pub blocks: Arc<dyn BlockStore>,
-    /// Keeps what users report.
+    /// Stores reports.
     pub reports: Arc<dyn ReportStore>,
-    /// Keeps which devices are told of messages.
+    /// Stores the devices that receive notifications.
     pub push_devices: Arc<dyn PushDeviceStore>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Wakes whoever finishes deletions in this process.
+    /// Wakes [`run`](Self::run) in this process.
     pub begun: Notify,
 }
 
 impl Accounts {
-    /// Begins to delete an account: when it returns, the person is gone from it and signed out everywhere, and the rest
-    /// follows by itself. `None` if there is no such user.
-    pub async fn delete(&self, user_id: UserId, messages: OwnMessages) -> Result<Option<Deletion>, StoreError> {
-        let deletion = Deletion { user_id, messages, begun_at: self.clock.now() };
+    /// Begins to delete an account. When it returns, the user is a tombstone and, unless that failed, signed out
+    /// everywhere; [`run`](Self::run) does the rest. `None` if there is no such user.
+    pub async fn delete(
+        &self,
+        user_id: UserId,
+        messages: MessageDisposition,
+    ) -> Result<Option<PendingDeletion>, StoreError> {
+        let deletion = PendingDeletion { user_id, messages, begun_at: self.clock.now() };
         if !self.store.begin_deletion(deletion).await? {
             return Ok(None);
         }
-        // What fails here is done by whoever finishes the deletion.
+        // If this fails, `run` repeats it when it finishes the deletion.
         if let Err(failure) = self.sign_out(user_id).await {
-            warn!(error = &failure as &dyn std::error::Error, "a deleted account is signed out a little later");
+            warn!(
+                error = %error_chain(&failure),
+                "could not sign out a deleted account; the deletion task retries"
+            );
         }
         self.begun.notify_one();
         Ok(Some(deletion))
     }
 
-    /// Finishes deletions, for ever. It may be dropped at any moment, and run by any number of processes.
+    /// Finishes deletions until it is dropped, which is safe at any time. Any number of processes may run it.
     pub async fn run(&self) {
         loop {
             if let Err(failure) = self.finish_all().await {
-                warn!(error = &failure as &dyn std::error::Error, "deletions of accounts have to wait");
+                warn!(
+                    error = %error_chain(&failure),
+                    "could not list account deletions; retrying at next interval"
+                );
             }
-            // A wake-up or the end of the period: whichever it was, there may be something to do.
+            // Either a wake-up or the end of the period: in both cases there may be work.
             drop(tokio::time::timeout(PERIOD, self.begun.notified()).await);
         }
     }
 
-    /// Has messages of a chat end, in steps, and says how many do so sooner than they would have.
+    /// Expires messages of a chat in steps, and returns how many now expire earlier than before.
     pub async fn expire(&self, chat_id: ChatId, which: Expiry) -> Result<usize, StoreError> {
         let (now, mut from, mut messages) = (self.clock.now(), Sequence::ZERO, 0);
         loop {
@@ -100,7 +110,7 @@ impl Accounts {
         }
     }
 
-    /// Has a member leave a group for good, which goes on with another owner if it was theirs.
+    /// Removes a member from a group permanently. If they owned the group, it gets another owner.
     pub async fn depart(
         &self,
         chat_id: ChatId,
@@ -113,63 +123,65 @@ impl Accounts {
         Ok(departed.map(drop))
     }
 
-    /// Has whoever pushes look the members of a chat up again.
+    /// Invalidates fanout's cache of the members of a chat.
     pub async fn forget_members(&self, chat_id: ChatId) {
         if let Err(failure) = self.members.invalidate(chat_id).await {
-            let error: &dyn std::error::Error = &failure;
-            warn!(error, "members are remembered until the event of their change comes");
+            let error = error_chain(&failure);
+            warn!(%error, "could not invalidate the member cache; it is stale until the change event arrives");
         }
     }
 
     async fn finish_all(&self) -> Result<(), StoreError> {
         for deletion in self.store.deletions(DELETIONS_MAX).await? {
-            // One that fails holds up none of the others. It is found again the next time.
+            // A deletion that fails does not block the others. The next search finds it again.
             if let Err(failure) = self.finish(deletion).await {
-                let (user_id, error) = (deletion.user_id, &failure as &dyn std::error::Error);
-                warn!(%user_id, error, "the deletion of an account goes on later");
+                let (user_id, error) = (deletion.user_id, error_chain(&failure));
+                warn!(%user_id, %error, "could not finish the deletion of an account; retrying at next interval");
             }
         }
         Ok(())
     }
 
-    async fn finish(&self, deletion: Deletion) -> Result<(), StoreError> {
-        let Deletion { user_id, messages, .. } = deletion;
+    async fn finish(&self, deletion: PendingDeletion) -> Result<(), StoreError> {
+        let PendingDeletion { user_id, messages, .. } = deletion;
         self.sign_out(user_id).await?;
-        // Whatever else is kept of a user is forgotten from here, each by one call that may be repeated.
+        // All other data of the user is removed here, by calls that may be repeated.
         self.forget_contacts(user_id).await?;
         self.blocks.forget_user(user_id).await?;
         self.reports.forget_user(user_id).await?;
         for (chat_id, _) in self.chats.memberships(user_id).await? {
-            // Before they leave: once they are no member, nothing leads from them to this chat.
-            if messages == OwnMessages::Erase {
+            // Before they leave: without the membership, a retry would not find this chat.
+            if messages == MessageDisposition::Erase {
                 self.expire(chat_id, Expiry { sender: Some(user_id), lifetime: None }).await?;
             }
             self.leave(chat_id, user_id).await?;
         }
-        // Whoever was signing in while the account went has a session of the tombstone.
+        // A sign-in during the deletion may have created a session for the tombstone.
         self.sign_out(user_id).await?;
         self.store.end_deletion(user_id).await?;
         info!(%user_id, "an account was deleted");
         Ok(())
     }
 
-    /// Ends all sessions of a user, closes their sockets, and forgets their devices.
+    /// Ends all sessions of a user, closes their sockets, and removes their devices.
     async fn sign_out(&self, user_id: UserId) -> Result<(), StoreError> {
-        // Nobody asks, on no device of theirs.
+        // This call has no session and no device of its own.
         let as_user = Principal { user_id, session_id: None, device_id: None, token_expires_at: self.clock.now() };
         self.auth.forget(user_id);
-        self.auth.revoke(&as_user, Revoke::All).await.map_err(|failure| match failure {
-            AuthError::Unavailable(failure) => failure,
-            other => StoreError::unavailable(other),
-        })?;
-        // Users of another system have devices without sessions.
+        // Users with tokens of another system have no sessions. The suspension closes their sockets, and ingest refuses
+        // their sends in direct chats, in which they stay a member.
+        let deleted = RestrictionChange::Suspend { reason: "the account was deleted".to_owned().try_into().ok() };
+        // Only a list of denied tokens can be full.
+        self.auth.restrict(user_id, deleted).await.map_err(unavailable)?.map_err(StoreError::unavailable)?;
+        self.auth.revoke(&as_user, Revoke::All).await.map_err(unavailable)?;
+        // Users with tokens of another system have devices without sessions.
         for device in self.push_devices.devices(&[user_id]).await? {
             self.push_devices.remove(user_id, device.device_id).await?;
         }
         Ok(())
     }
 
-    /// Forgets whom a user has listed. Those who have listed them keep a row that leads to a tombstone, and are shown nobody.
+    /// Removes the contacts of a user. Rows of users who listed them stay and lead to a tombstone, which lists omit.
     async fn forget_contacts(&self, user_id: UserId) -> Result<(), StoreError> {
         loop {
             let contacts = self.contacts.contacts(user_id, None, CONTACTS_MAX).await?;
@@ -184,17 +196,24 @@ impl Accounts {
 
     async fn leave(&self, chat_id: ChatId, user_id: UserId) -> Result<(), StoreError> {
         match self.depart(chat_id, user_id, self.clock.now()).await? {
-            // A direct chat is of its two for ever, and the other one reads on.
+            // A direct chat keeps both members, so that the other one can still read it.
             Ok(()) | Err(ChatRefusal::DirectIsImmutable | ChatRefusal::NotAMember | ChatRefusal::ChatNotFound) => {
                 Ok(())
             }
-            // The heir has gone in between.
+            // The heir has left in between; the next attempt chooses another.
             Err(refusal) => Err(StoreError::unavailable(refusal)),
         }
     }
 }
 
-/// Who goes on with a group when its owner goes: the admin who has been there longest, or else the member who has.
+fn unavailable(failure: AuthError) -> StoreError {
+    match failure {
+        AuthError::Unavailable(failure) => failure,
+        other => StoreError::unavailable(other),
+    }
+}
+
+/// The next owner of a group: the longest-standing admin, or else the longest-standing member.
 fn heir(members: &[Member], leaving: UserId) -> Option<UserId> {
     let others = members.iter().filter(|member| member.user_id != leaving);
     let longest_there = |member: &&Member| (member.role != Role::Admin, member.joined_at, member.user_id);

@@ -11,11 +11,11 @@ use presence::Presence;
 use protocol::ErrorCode;
 
 use crate::Accounts;
-use crate::http::ApiError;
+use crate::http::RestError;
 
-/// What the routes need from the world.
+/// The dependencies of the routes.
 pub struct Api {
-    /// Says who is asking, and signs people in.
+    /// Authenticates callers and signs users in.
     pub auth: Auth,
     /// Sends messages and moves watermarks.
     pub ingest: Arc<dyn Ingest>,
@@ -25,46 +25,46 @@ pub struct Api {
     pub chats: Arc<dyn ChatReader>,
     /// Changes chats and members.
     pub chat_writer: Arc<dyn ChatWriter>,
-    /// What is remembered of members, to be forgotten when they change.
+    /// Cache of chat members, invalidated when they change.
     pub members: Arc<dyn MemberCache>,
     /// Reads users.
     pub users: Arc<dyn UserReader>,
     /// Changes users.
     pub user_writer: Arc<dyn UserWriter>,
-    /// Keeps whom users have listed.
+    /// Stores contacts.
     pub contacts: Arc<dyn ContactStore>,
-    /// Keeps whom users have blocked.
+    /// Stores blocks.
     pub blocks: Arc<dyn BlockStore>,
-    /// Keeps what users report.
+    /// Stores reports.
     pub reports: Arc<dyn ReportStore>,
     /// Exports and deletes accounts.
     pub accounts: Arc<Accounts>,
-    /// Says who sees whom, and tells them when that changes.
+    /// Decides who may see whose presence, and notifies viewers when that changes.
     pub presence: Arc<Presence>,
     /// Reads watermarks.
     pub watermarks: Arc<dyn WatermarkStore>,
-    /// Keeps which devices are told of messages.
+    /// Stores the devices that receive notifications.
     pub push_devices: Arc<dyn PushDeviceStore>,
-    /// Tells them; asked here whether it could.
+    /// Sends notifications; used here only to check push targets.
     pub notifier: Arc<dyn Notifier>,
-    /// The public key of our notifications to browsers, if they are on.
+    /// The public key for Web Push, if it is on.
     pub web_push_public_key: Option<String>,
-    /// Remembers requests by idempotency key.
+    /// Stores requests by idempotency key.
     pub requests: Arc<dyn RequestStore>,
-    /// Counts requests.
+    /// Counts requests against their limits.
     pub limiter: Arc<dyn RateLimiter>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Makes ids.
+    /// Generates ids.
     pub ids: Arc<dyn Ids>,
-    /// How often what may be asked for.
+    /// The rate limits.
     pub limits: Limits,
 }
 
-/// The limits of `[limits]` that are checked here; `None` is off.
+/// The limits of `[limits]` that this crate checks; `None` is off.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// GET requests of a user, and questions about presence.
+    /// GET requests and presence queries of a user.
     pub rest_read: Option<Quota>,
     /// All other requests of a user.
     pub rest_write: Option<Quota>,
@@ -76,6 +76,14 @@ pub struct Limits {
     pub send_per_user: Option<Quota>,
     /// Exports of a user's account.
     pub exports: Option<Quota>,
+    /// Groups that a user creates.
+    pub groups_created: Option<Quota>,
+    /// Members that a user adds to groups.
+    pub members_added: Option<Quota>,
+    /// Kibibytes of messages that a user sends.
+    pub message_kib: Option<Quota>,
+    /// Chats of a user; with more, the user opens no new one.
+    pub chats_per_user: Option<usize>,
 }
 
 impl Default for Limits {
@@ -88,7 +96,11 @@ impl Default for Limits {
             lookup_numbers: Quota::per(1000, 24 * 60 * minute),
             send_per_chat: Quota::with_burst(10, second, 20),
             send_per_user: Quota::per(30, second),
-            exports: Quota::per(3, Duration::from_secs(24 * 3600)),
+            exports: Quota::per(3, 24 * 60 * minute),
+            groups_created: Quota::per(100, 24 * 60 * minute),
+            members_added: Quota::per(2000, 24 * 60 * minute),
+            message_kib: Quota::per(256 * 1024, 24 * 60 * minute),
+            chats_per_user: Some(5000),
         }
     }
 }
@@ -98,24 +110,24 @@ impl Api {
         self.clock.now()
     }
 
-    /// A user's place in a chat, or the answer for those who have none: 404 if there is no such chat, 403 if there is.
-    pub(crate) async fn membership(&self, chat_id: ChatId, user_id: UserId) -> Result<Member, ApiError> {
+    /// A user's membership of a chat. Without one the error is 404 if there is no such chat, and 403 otherwise.
+    pub(crate) async fn membership(&self, chat_id: ChatId, user_id: UserId) -> Result<Member, RestError> {
         if let Some(member) = self.chats.member(chat_id, user_id).await? {
             return Ok(member);
         }
         Err(match self.chats.chat(chat_id).await? {
-            Some(_) => ApiError::new(ErrorCode::NotAMember, "you are not a member of this chat"),
-            None => ApiError::new(ErrorCode::NotFound, "no such chat"),
+            Some(_) => RestError::new(ErrorCode::NotAMember, "you are not a member of this chat"),
+            None => RestError::new(ErrorCode::NotFound, "no such chat"),
         })
     }
 
-    /// One user whose account was not deleted, if there is such a user: nobody is added to anything who is gone.
-    pub(crate) async fn living_user(&self, user_id: UserId) -> Result<Option<User>, ApiError> {
+    /// A user with an account that is not deleted: deleted accounts cannot be added to groups or contacts.
+    pub(crate) async fn living_user(&self, user_id: UserId) -> Result<Option<User>, RestError> {
         Ok(self.user(user_id).await?.filter(|user| user.deleted_at.is_none()))
     }
 
-    /// One user, if there is such a user. Of a deleted account it is the tombstone.
-    pub(crate) async fn user(&self, user_id: UserId) -> Result<Option<User>, ApiError> {
+    /// A user, if there is one. For a deleted account this is the tombstone.
+    pub(crate) async fn user(&self, user_id: UserId) -> Result<Option<User>, RestError> {
         Ok(self.users.users(&[user_id]).await?.pop().flatten())
     }
 }

@@ -1,11 +1,15 @@
 //! The REST API: users, contacts, presence, chats, members, the inbox, history and receipts.
 //!
-//! [`router`] is the whole of it and [`openapi`] its document, made from the same routes. In reading order: [`Api`] is
-//! what the routes stand on, [`Accounts`] what of it exports and deletes an account as a whole; `http` is what they share (the envelope of an answer, errors, the extractors, the limits,
-//! idempotency keys, cursors); `routes` has one file for each family of them; `views` turns stored rows into bodies.
+//! [`router`] builds the API and [`openapi`] its document, both from the same routes. In reading order:
 //!
-//! Rules are not made here: `domain` decides what a member may do, the stores apply it in their transactions, and the
-//! durability plane sends. This crate checks who asks, reads requests and writes answers.
+//! - [`Api`] holds the dependencies of the routes.
+//! - [`Accounts`] exports and deletes whole accounts.
+//! - `http` has the shared parts: response envelope, errors, extractors, limits, idempotency keys and cursors.
+//! - `routes` has one file for each family of routes.
+//! - `views` turns stored rows into response bodies.
+//!
+//! This crate authenticates callers, reads requests and writes responses. It makes no rules: `domain` decides the
+//! permissions of members, the stores apply them in their transactions, and the durability plane sends.
 
 mod accounts;
 mod api;

@@ -23,19 +23,19 @@ const BEARER: &str = "bearer";
 
 /// The families of operations, in reading order.
 const TAGS: [(&str, &str); 13] = [
-    ("service", "What the service is."),
-    ("auth", "Signing in and out, and the tokens that show it."),
-    ("users", "Who the caller is, and who others are."),
-    ("contacts", "Whom the caller has listed."),
-    ("blocks", "Whom the caller has blocked."),
-    ("reports", "What the caller tells the operators."),
-    ("presence", "Who is online, as far as they let it be seen."),
+    ("service", "The service itself."),
+    ("auth", "Signing in and out, and tokens."),
+    ("users", "The caller's account, and other users."),
+    ("contacts", "The contacts of the caller."),
+    ("blocks", "The users that the caller has blocked."),
+    ("reports", "Reports to the operators."),
+    ("presence", "The presence of users, as far as their settings allow."),
     ("chats", "The inbox, and chats with their members."),
-    ("members", "Who is in a group, and what they may do."),
+    ("members", "Members of groups and their roles."),
     ("messages", "Sending and reading messages."),
-    ("receipts", "How far members have come."),
+    ("receipts", "Delivered and read watermarks of members."),
     ("sessions", "The devices that the caller is signed in on."),
-    ("devices", "Notifications for those who are away."),
+    ("devices", "Push notifications for users who are away."),
 ];
 
 /// The OpenAPI document of the API, made from the routes themselves.
@@ -48,7 +48,7 @@ pub fn openapi() -> Value {
     document
 }
 
-/// Says of every answer what it means and which headers it has, and adds those of failures.
+/// Adds a description and headers to every response, and adds the failure responses.
 fn describe_answers(document: &mut OpenApi) {
     let mut failures = Vec::new();
     for operation in operations(document) {
@@ -61,7 +61,7 @@ fn describe_answers(document: &mut OpenApi) {
             .any(|parameter| matches!(parameter, RefOr::T(parameter) if parameter.name == "Idempotency-Key"));
         for response in operation.responses.responses.values_mut() {
             let RefOr::T(response) = response else { continue };
-            // OpenAPI wants words for every answer, and most of ours are said by the operation's own.
+            // OpenAPI requires a description of every response. Most have none, because the operation's own covers them.
             if response.description.is_empty() {
                 response.description = "Success".to_owned();
             }
@@ -80,7 +80,7 @@ fn describe_answers(document: &mut OpenApi) {
     components.headers.extend(headers::all());
 }
 
-/// Says that a body may be left out whose fields may all be left out: that is how [`Json`](crate::http::Json) reads it.
+/// Marks a request body as optional if all its fields are: [`Json`](crate::http::Json) reads an absent body as `{}`.
 fn allow_absent_bodies(document: &mut OpenApi) {
     let schemas = document.components.as_ref().map(|components| components.schemas.clone()).unwrap_or_default();
     let needs_nothing = |content: &RefOr<Content>| match content {
@@ -99,7 +99,7 @@ fn allow_absent_bodies(document: &mut OpenApi) {
     }
 }
 
-/// An empty document that says what the API is.
+/// A document without operations that describes the API.
 pub(crate) fn described() -> OpenApiRouter<Arc<Api>> {
     let info = InfoBuilder::new()
         .title("Tidings")
@@ -107,8 +107,8 @@ pub(crate) fn described() -> OpenApiRouter<Arc<Api>> {
         .description(Some(
             "Success is `{data, pagination?}`, failure `{error}`. Every answer has an `X-Request-ID`; answers of \
              limited routes have `X-RateLimit-Limit`, `-Remaining` and `-Reset`, and every 429 has a `Retry-After`. \
-             Cursors are opaque. A body is JSON of 64 KiB at the most. Messages come in real time over the WebSocket: \
-             that is `/asyncapi.json`.",
+             Cursors are opaque. A body is JSON of at most 64 KiB. Messages arrive in real time over the WebSocket, which \
+             `/asyncapi.json` describes.",
         ))
         .license(Some(License::builder().name("Apache-2.0").identifier(Some("Apache-2.0")).build()))
         .build();
@@ -120,13 +120,13 @@ pub(crate) fn described() -> OpenApiRouter<Arc<Api>> {
         .security_scheme(BEARER, SecurityScheme::Http(bearer))
         .build();
     let tags = TAGS.map(|(name, description)| TagBuilder::new().name(name).description(Some(description)).build());
-    let server = ServerBuilder::new().url("/").description(Some("The server that this document is of.")).build();
+    let server = ServerBuilder::new().url("/").description(Some("The server that this document describes.")).build();
     let document =
         OpenApiBuilder::new().info(info).servers(Some([server])).tags(Some(tags)).components(Some(components));
     OpenApiRouter::with_openapi(document.build())
 }
 
-/// The same routes, described as asking for a token.
+/// The same routes, described as requiring a bearer token.
 pub(crate) fn secured(mut routes: OpenApiRouter<Arc<Api>>) -> OpenApiRouter<Arc<Api>> {
     for operation in operations(routes.get_openapi_mut()) {
         operation.security = Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);

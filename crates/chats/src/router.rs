@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::http::{ApiError, authenticate, deadline, envelope, limit_requests};
+use crate::http::{RestError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
 use crate::routes::{
     account, auth, blocks, chats, contacts, devices, history, inbox, members, messages, presence, receipts, reports,
@@ -21,13 +22,15 @@ use crate::{Api, openapi};
 
 /// The whole REST API, with `/openapi.json`, `/asyncapi.json` and `/.well-known/jwks.json` at the root.
 ///
-/// `also` are routes of others on the same listener; their answers have a request id and the envelope of a wrong method
-/// too, and what nobody takes is answered here. It is served with
+/// `also` has further routes for the same listener. Their responses have a request id and the error body of a wrong
+/// method too, and unmatched paths get the 404 of this router. Serve the router with
 /// `into_make_service_with_connect_info::<SocketAddr>()`, because one-time codes are limited by address.
 pub fn router(api: Api, also: Router) -> Router {
     let api = Arc::new(api);
     let document = |document: Value| {
-        let answer = ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document.to_string());
+        // All answers share these bytes: the documents are long, and a client may leave many answers unread.
+        let bytes = Bytes::from(document.to_string());
+        let answer = ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], bytes);
         get(move || async { answer })
     };
     let guard = |private: OpenApiRouter<Arc<Api>>| {
@@ -42,14 +45,14 @@ pub fn router(api: Api, also: Router) -> Router {
         .with_state(api.clone())
         .merge(also)
         .fallback(not_found)
-        // Set after the guard, so that a wrong method is called so without asking who is there.
+        // Set after the guard, so that a wrong method is refused without authentication.
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(FRAME_BYTES_MAX))
         .layer(from_fn(deadline))
         .layer(from_fn_with_state(api, envelope))
 }
 
-/// Every route with its description; `guard` puts what asks for a token in front of the private ones.
+/// Every route with its description; `guard` adds authentication and limits to the private ones.
 pub(crate) fn all_routes(
     guard: impl FnOnce(OpenApiRouter<Arc<Api>>) -> OpenApiRouter<Arc<Api>>,
 ) -> OpenApiRouter<Arc<Api>> {
@@ -95,11 +98,11 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
     secured(routes)
 }
 
-async fn not_found(uri: Uri) -> ApiError {
+async fn not_found(uri: Uri) -> RestError {
     let path: String = uri.path().chars().take(100).collect();
-    ApiError::new(ErrorCode::NotFound, format!("there is nothing at `{path}`"))
+    RestError::new(ErrorCode::NotFound, format!("there is nothing at `{path}`"))
 }
 
-async fn method_not_allowed(method: Method) -> ApiError {
-    ApiError::new(ErrorCode::MethodNotAllowed, format!("this route does not take `{method}`"))
+async fn method_not_allowed(method: Method) -> RestError {
+    RestError::new(ErrorCode::MethodNotAllowed, format!("this route does not take `{method}`"))
 }

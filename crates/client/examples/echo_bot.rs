@@ -1,14 +1,14 @@
-//! Answers every message with the same words, for as long as it runs.
+//! Replies to every message with the same text, until it is stopped.
 //!
 //! `echo_bot SERVER PHONE CODE`
 //!
-//! A bot that answers must not answer twice, also if it dies between the answer and the acknowledgement of what it answers.
-//! The id of an answer is made from the id of the message, so the answer to a message that comes again is the same send.
+//! A bot must not reply twice, even if it crashes between its reply and the acknowledgement of the message. The id of a
+//! reply is derived from the id of the message, so a second reply to the same message is a retry of the same send.
 
 use std::error::Error;
 
 use tidings_client::frame::{MessageBody, SendMessage};
-use tidings_client::{Client, ClientEvent, ClientMessageId, ContentError, UserId};
+use tidings_client::{Body, Client, ClientEvent, ClientMessageId, ContentError, UserId};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -28,14 +28,14 @@ pub(crate) async fn sign_in(server: &str, phone_number: &str, code: &str) -> Res
     Ok((client, me.user_id))
 }
 
-/// Answers until the session ends.
+/// Replies until the session ends.
 pub(crate) async fn echo(client: Client, me: UserId) -> Result<(), Box<dyn Error>> {
     let (handle, mut events) = client.connect()?;
     while let Some(event) = events.next().await {
         if let ClientEvent::Message(message) = event
             && message.sender_id != me
         {
-            // Awaiting the ack keeps the message unacknowledged until its answer is durable.
+            // Awaiting the ack keeps the message unacknowledged until its reply is durable.
             handle.submit(answer(&message)?).await?.await?;
             handle.mark_read(message.chat_id, message.sequence).await?;
         }
@@ -47,8 +47,7 @@ fn answer(message: &MessageBody<'_>) -> Result<SendMessage, ContentError> {
     Ok(SendMessage {
         client_message_id: ClientMessageId::from_bytes(message.message_id.to_bytes()),
         chat_id: message.chat_id,
-        content: message.content.clone().into_owned().try_into()?,
-        content_type: message.content_type,
+        body: Body::new(message.content.clone().into_owned().try_into()?, message.content_type),
         ttl: None,
     })
 }

@@ -1,4 +1,4 @@
-//! Prints every message that somebody can read, as a line of JSON each, chat by chat and in order.
+//! Prints every message that a user can read, as one line of JSON each, chat by chat and in order.
 //!
 //! `export SERVER PHONE CODE`
 
@@ -7,7 +7,7 @@ use std::io::Write;
 
 use tidings_client::{Api, ChatId, Client, HistoryRange, Sequence};
 
-/// The most that the server gives at once.
+/// The largest page of the server.
 const PAGE_LEN: usize = 100;
 
 #[tokio::main]
@@ -43,7 +43,7 @@ pub(crate) async fn export(
 }
 
 async fn export_chat(api: &Api, chat_id: ChatId, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-    // From before the first message on, the pages are in order.
+    // With `after` set, the pages are in ascending order.
     let range = HistoryRange { before: None, after: Some(Sequence::ZERO), limit: Some(PAGE_LEN) };
     let mut cursor = None;
     loop {

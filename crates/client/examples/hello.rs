@@ -1,4 +1,4 @@
-//! Signs in, opens the chat with somebody, says hello, and waits for an answer.
+//! Signs in, opens a direct chat with a user, sends a greeting, and waits for a reply.
 //!
 //! `hello SERVER PHONE CODE TO`
 
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the answer.
+/// Returns the reply.
 pub(crate) async fn say_hello(
     server: &str,
     phone_number: &str,

@@ -17,39 +17,39 @@ use serde::de::DeserializeOwned;
 use crate::tokens::{HeldTokens, Keeper};
 use crate::{ApiError, BaseUrlError};
 
-/// The REST API, as one device of one user calls it. Clones share the tokens, which are renewed before they expire and
-/// when they are refused.
+/// The REST API for one device of one user. Clones share the tokens, which are renewed before they expire and after a
+/// refusal.
 #[derive(Clone)]
 pub struct Api {
-    shared: Arc<Shared>,
+    shared: Arc<ApiState>,
 }
 
-struct Shared {
+struct ApiState {
     http: reqwest::Client,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     base_url: String,
     device_id: DeviceId,
     tokens: Mutex<Option<HeldTokens>>,
     keeper: Option<Keeper>,
-    /// Held during a renewal: a refresh token is good once, so two renewals at a time would revoke the session.
+    /// Held during a renewal: a refresh token is valid once, so two concurrent renewals would revoke the session.
     renewal: tokio::sync::Mutex<()>,
 }
 
-/// Which part of a chat's messages to read; without bounds the newest.
+/// The range of a chat's messages to read; the newest messages if it has no bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HistoryRange {
-    /// Only messages below this.
+    /// Only messages below this sequence.
     pub before: Option<Sequence>,
-    /// Only messages above this, oldest first.
+    /// Only messages above this sequence, oldest first.
     pub after: Option<Sequence>,
-    /// So many at the most; the server has a default.
+    /// Most messages in the page; the server has a default.
     pub limit: Option<usize>,
 }
 
 impl Api {
-    /// How long a call may take.
+    /// Timeout of a call.
     const TIMEOUT: Duration = Duration::from_secs(10);
-    /// No answer of the API comes near.
+    /// Largest accepted response body, far above any response of the API.
     const ANSWER_BYTES_MAX: usize = 8 << 20;
 
     pub(crate) fn new(
@@ -66,7 +66,7 @@ impl Api {
             Some(http) => http,
             None => reqwest::Client::builder().timeout(Self::TIMEOUT).build().map_err(BaseUrlError::Setup)?,
         };
-        let shared = Shared {
+        let shared = ApiState {
             http,
             base_url: base_url.trim_end_matches('/').to_owned(),
             device_id,
@@ -77,25 +77,25 @@ impl Api {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Where the server is, without a slash at the end.
+    /// The base URL of the server, without a trailing slash.
     pub fn base_url(&self) -> &str {
         &self.shared.base_url
     }
 
-    /// The device that this is.
+    /// The id of this device.
     pub fn device_id(&self) -> DeviceId {
         self.shared.device_id
     }
 }
 
-/// Signing in and staying so.
+/// Sign-in and tokens.
 impl Api {
-    /// Asks for a one-time code.
+    /// Requests a one-time code.
     pub async fn request_otp(&self, phone_number: &str) -> Result<OtpRequested, ApiError> {
         self.open(Method::POST, "/auth/request-otp", &RequestOtp { phone_number: phone_number.into() }).await
     }
 
-    /// Signs in with a one-time code. `display_name` is for a new user; a known one keeps theirs.
+    /// Signs in with a one-time code. `display_name` is for a new user; an existing user keeps theirs.
     pub async fn verify_otp(
         &self,
         phone_number: &str,
@@ -113,7 +113,7 @@ impl Api {
         Ok(signed_in)
     }
 
-    /// Takes up a session with tokens that were kept from an earlier run.
+    /// Resumes a session with stored tokens of an earlier run.
     pub fn resume(&self, tokens: Tokens) {
         *self.tokens() = Some(HeldTokens::new(tokens, Instant::now()));
     }
@@ -130,7 +130,7 @@ impl Api {
         self.call(Method::POST, "/auth/ws-ticket", NO_BODY).await
     }
 
-    /// An access token that is good for a while yet.
+    /// An access token, renewed first if it expires soon.
     pub async fn access_token(&self) -> Result<String, ApiError> {
         let held = self.tokens().clone().ok_or(ApiError::NotSignedIn)?;
         if Instant::now() < held.renew_at {
@@ -139,12 +139,12 @@ impl Api {
         self.renew(&held.access_token).await
     }
 
-    /// When the tokens are to be renewed.
+    /// When the tokens are due for renewal.
     pub(crate) fn renew_at(&self) -> Option<Instant> {
         self.tokens().as_ref().map(|held| held.renew_at)
     }
 
-    /// Replaces the access token `stale`, unless somebody else has meanwhile.
+    /// Replaces the access token `stale`, unless another caller already has.
     pub(crate) async fn renew(&self, stale: &str) -> Result<String, ApiError> {
         let _one_at_a_time = self.shared.renewal.lock().await;
         let held = self.tokens().clone().ok_or(ApiError::NotSignedIn)?;
@@ -159,7 +159,7 @@ impl Api {
         Ok(access_token)
     }
 
-    /// Takes new tokens, or none, into use. The application has kept them by then.
+    /// Switches to new tokens, or to none, after the application has stored them.
     fn hold(&self, tokens: Option<Tokens>) {
         if let Some(keep) = &self.shared.keeper {
             keep(tokens.as_ref());
@@ -168,19 +168,19 @@ impl Api {
     }
 
     fn tokens(&self) -> MutexGuard<'_, Option<HeldTokens>> {
-        // Nothing panics while it holds the lock, and a whole value is always there.
+        // The lock is never held across a panic, so the value is always complete.
         self.shared.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Users and sessions.
 impl Api {
-    /// The user who is signed in.
+    /// The signed-in user.
     pub async fn me(&self) -> Result<Me, ApiError> {
         self.get("/users/me").await
     }
 
-    /// Changes the user's own name or visibility.
+    /// Changes the user's own name or presence visibility.
     pub async fn update_me(&self, update: &UpdateMe) -> Result<Me, ApiError> {
         self.call(Method::PATCH, "/users/me", Some(update)).await
     }
@@ -190,12 +190,12 @@ impl Api {
         self.get(&format!("/users/{user_id}")).await
     }
 
-    /// Who has these phone numbers, in their order.
+    /// The users with these phone numbers, in the order of the request.
     pub async fn look_up_users(&self, phone_numbers: &Lookup) -> Result<LookupResults, ApiError> {
         self.call(Method::POST, "/users/lookup", Some(phone_numbers)).await
     }
 
-    /// The devices the user is signed in on.
+    /// The sessions of the user.
     pub async fn sessions(&self) -> Result<Sessions, ApiError> {
         self.get("/sessions").await
     }
@@ -205,12 +205,12 @@ impl Api {
         self.command(Method::DELETE, &format!("/sessions/{session_id}"), NO_BODY).await
     }
 
-    /// Has a device of the user told of messages while the user has no connection.
+    /// Registers a device of the user for push notifications, which are sent while the user has no connection.
     pub async fn register_push(&self, device_id: DeviceId, how: &PushRegistration) -> Result<(), ApiError> {
         self.command(Method::PUT, &format!("/devices/{device_id}/push"), Some(how)).await
     }
 
-    /// Has a device told no more.
+    /// Ends the push notifications of a device.
     pub async fn unregister_push(&self, device_id: DeviceId) -> Result<(), ApiError> {
         self.command(Method::DELETE, &format!("/devices/{device_id}/push"), NO_BODY).await
     }
@@ -223,7 +223,7 @@ impl Api {
 
 /// Contacts, blocks, reports and presence.
 impl Api {
-    /// A page of the user's contacts, by id, from the start or from the cursor of the page before.
+    /// A page of the user's contacts, ordered by id, from the start or from the cursor of the previous page.
     pub async fn contacts(&self, cursor: Option<&str>) -> Result<Paged<Contacts>, ApiError> {
         let path = match cursor {
             None => "/contacts?limit=100".to_owned(),
@@ -232,17 +232,17 @@ impl Api {
         self.read(Method::GET, &path, NO_BODY).await
     }
 
-    /// Lists somebody as a contact. Two who have listed each other are mutual contacts.
+    /// Adds a contact. Two users who have added each other are mutual contacts.
     pub async fn add_contact(&self, user_id: UserId) -> Result<User, ApiError> {
         self.call(Method::PUT, &format!("/contacts/{user_id}"), NO_BODY).await
     }
 
-    /// Takes somebody off the user's contacts, listed or not.
+    /// Removes a contact. Succeeds if there is none.
     pub async fn remove_contact(&self, user_id: UserId) -> Result<(), ApiError> {
         self.command(Method::DELETE, &format!("/contacts/{user_id}"), NO_BODY).await
     }
 
-    /// A page of the users whom the user has blocked, by id, from the start or from the cursor of the page before.
+    /// A page of the blocked users, ordered by id, from the start or from the cursor of the previous page.
     pub async fn blocks(&self, cursor: Option<&str>) -> Result<Paged<Blocks>, ApiError> {
         let path = match cursor {
             None => "/blocks?limit=100".to_owned(),
@@ -251,13 +251,13 @@ impl Api {
         self.read(Method::GET, &path, NO_BODY).await
     }
 
-    /// Blocks somebody: neither can write to the other in their direct chat until the block is taken back, and they see
-    /// nothing of the user's presence. They are not told.
+    /// Blocks a user. Until the block is removed, neither can write to the other in their direct chat, and the blocked
+    /// user sees nothing of this user's presence. The blocked user is not notified.
     pub async fn block(&self, user_id: UserId) -> Result<(), ApiError> {
         self.command(Method::PUT, &format!("/blocks/{user_id}"), NO_BODY).await
     }
 
-    /// Takes the block of somebody back, blocked or not.
+    /// Removes a block. Succeeds if there is none.
     pub async fn unblock(&self, user_id: UserId) -> Result<(), ApiError> {
         self.command(Method::DELETE, &format!("/blocks/{user_id}"), NO_BODY).await
     }
@@ -267,12 +267,12 @@ impl Api {
         self.call(Method::POST, "/reports", Some(report)).await
     }
 
-    /// What the user sees of somebody's presence now.
+    /// The current presence of a user, as far as it is visible to the caller.
     pub async fn presence(&self, user_id: UserId) -> Result<Presence, ApiError> {
         self.get(&format!("/users/{user_id}/presence")).await
     }
 
-    /// What the user sees of the presence of up to 100 others now, in their order.
+    /// The current presence of up to 100 users, in the order of the request, as far as it is visible to the caller.
     pub async fn query_presence(&self, user_ids: Vec<UserId>) -> Result<PresenceSnapshot, ApiError> {
         self.call(Method::POST, "/presence/query", Some(&PresenceQuery { user_ids })).await
     }
@@ -280,12 +280,12 @@ impl Api {
 
 /// Chats and their members.
 impl Api {
-    /// Makes a chat; a direct chat that exists already is returned instead.
+    /// Creates a chat; an existing direct chat is returned instead.
     pub async fn create_chat(&self, chat: &CreateChat) -> Result<ChatDetails, ApiError> {
         self.call(Method::POST, "/chats", Some(chat)).await
     }
 
-    /// A page of the inbox, newest activity first, from the start or from the cursor of the page before.
+    /// A page of the inbox, newest activity first, from the start or from the cursor of the previous page.
     pub async fn chats(&self, cursor: Option<&str>) -> Result<Paged<Inbox>, ApiError> {
         let path = match cursor {
             None => "/chats?limit=100".to_owned(),
@@ -299,7 +299,7 @@ impl Api {
         self.get(&format!("/chats/{chat_id}")).await
     }
 
-    /// Renames a group, or changes how long the messages of a chat live from now on.
+    /// Renames a group, or changes the lifetime of later messages of a chat.
     pub async fn update_chat(&self, chat_id: ChatId, update: &UpdateChat) -> Result<ChatDetails, ApiError> {
         self.call(Method::PATCH, &format!("/chats/{chat_id}"), Some(update)).await
     }
@@ -309,7 +309,7 @@ impl Api {
         self.call(Method::POST, &format!("/chats/{chat_id}/members"), Some(member)).await
     }
 
-    /// Changes a member's role; `owner` hands the group over.
+    /// Changes a member's role; `owner` transfers the ownership of the group.
     pub async fn change_role(&self, chat_id: ChatId, user_id: UserId, role: Role) -> Result<Member, ApiError> {
         self.call(Method::PATCH, &format!("/chats/{chat_id}/members/{user_id}"), Some(&ChangeRole { role })).await
     }
@@ -337,7 +337,7 @@ impl Api {
 
 /// Messages.
 impl Api {
-    /// Sends a message over HTTP. The same `client_message_id` on every try makes one message.
+    /// Sends a message over HTTP. Retries with the same `client_message_id` create one message.
     pub async fn send(&self, chat_id: ChatId, message: &SendMessage) -> Result<SendMessageAck, ApiError> {
         self.call(Method::POST, &format!("/chats/{chat_id}/messages"), Some(message)).await
     }
@@ -347,8 +347,8 @@ impl Api {
         self.history_page(chat_id, range, None).await.map(|page| page.data)
     }
 
-    /// A page of a chat's messages, from the start of the range or from the cursor of the page before. A page may be empty
-    /// and not the last, if all of its messages have expired.
+    /// A page of a chat's messages, from the start of the range or from the cursor of the previous page. A page may be
+    /// empty and not the last, if all of its messages have expired.
     pub async fn history_page(
         &self,
         chat_id: ChatId,
@@ -357,7 +357,7 @@ impl Api {
     ) -> Result<Paged<History<'static>>, ApiError> {
         let mut query = Vec::new();
         match cursor {
-            // A cursor knows where the range began.
+            // A cursor includes the range.
             Some(cursor) => query.push(format!("cursor={cursor}")),
             None => {
                 query.extend(range.before.map(|before| format!("before={before}")));
@@ -368,7 +368,7 @@ impl Api {
         self.read(Method::GET, &format!("/chats/{chat_id}/messages?{}", query.join("&")), NO_BODY).await
     }
 
-    /// The messages around one.
+    /// The messages around a given one.
     pub async fn around(&self, chat_id: ChatId, sequence: Sequence) -> Result<Around<'static>, ApiError> {
         self.get(&format!("/chats/{chat_id}/messages/around/{sequence}")).await
     }
@@ -378,13 +378,13 @@ impl Api {
         self.get(&format!("/messages/{message_id}")).await
     }
 
-    /// Says that everything up to `sequence` has been read.
+    /// Marks all messages up to `sequence` as read.
     pub async fn mark_read(&self, chat_id: ChatId, sequence: Sequence) -> Result<MarkedRead, ApiError> {
         let body = MarkRead { last_read_sequence: sequence };
         self.call(Method::POST, &format!("/chats/{chat_id}/read"), Some(&body)).await
     }
 
-    /// How many have got and read a message.
+    /// The number of members that have received and read a message.
     pub async fn receipts(&self, chat_id: ChatId, sequence: Sequence) -> Result<Receipts, ApiError> {
         self.get(&format!("/chats/{chat_id}/receipts?sequence={sequence}")).await
     }
@@ -406,7 +406,7 @@ impl Api {
         self.read(method, path, body).await.map(|Data { data }| data)
     }
 
-    /// Makes a call and reads its whole answer.
+    /// Makes a call and parses the whole response.
     async fn read<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -416,7 +416,7 @@ impl Api {
         parse(self.authorized(method, path, body).await?).await
     }
 
-    /// Makes a call whose answer is empty.
+    /// Makes a call with an empty response.
     async fn command(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<(), ApiError> {
         let response = self.authorized(method, path, body).await?;
         if response.status().is_success() { Ok(()) } else { Err(refusal(response).await) }
@@ -433,7 +433,7 @@ impl Api {
         parse(response).await.map(|Data { data }| data)
     }
 
-    /// Makes a call, and a second time with a new token if the first was refused for its token.
+    /// Makes a call, and repeats it once with a new token if the server refused the first one.
     async fn authorized(
         &self,
         method: Method,

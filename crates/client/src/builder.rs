@@ -10,7 +10,7 @@ use crate::driver;
 use crate::tokens::Keeper;
 use crate::{Api, ApiError, BaseUrlError, ClientHandle, Events};
 
-/// One device's way to a server.
+/// The client of one device for one server.
 #[derive(Clone, Debug)]
 pub struct Client {
     api: Api,
@@ -19,7 +19,7 @@ pub struct Client {
     positions: Vec<(ChatId, Sequence)>,
 }
 
-/// What a [`Client`] is made of.
+/// The configuration of a [`Client`].
 #[must_use]
 pub struct ClientBuilder {
     base_url: String,
@@ -47,16 +47,17 @@ impl Client {
         }
     }
 
-    /// The REST calls: signing in among them.
+    /// The REST calls, including sign-in.
     pub fn api(&self) -> &Api {
         &self.api
     }
 
-    /// Connects and stays so until [`ClientHandle::close`] is called, the [`Events`] are dropped or the user is signed out.
+    /// Connects, and reconnects until [`ClientHandle::close`] is called, the [`Events`] are dropped or the user is
+    /// signed out.
     ///
-    /// It returns at once; [`Connected`](crate::ClientEvent::Connected) comes as an event. Every chat of the user is
-    /// followed: from its place among the [`positions`](ClientBuilder::positions), or else from the place up to which the
-    /// user has received it on any device. Needs a Tokio runtime.
+    /// It returns at once; [`Connected`](crate::ClientEvent::Connected) arrives as an event. The session tracks every
+    /// chat of the user: from its entry in the [`positions`](ClientBuilder::positions), or else from the user's
+    /// delivered watermark over all devices. Needs a Tokio runtime.
     pub fn connect(&self) -> Result<(ClientHandle, Events), ApiError> {
         if self.api.renew_at().is_none() {
             return Err(ApiError::NotSignedIn);
@@ -66,47 +67,48 @@ impl Client {
 }
 
 impl ClientBuilder {
-    /// The device's own id. It should be made once and kept: another one is another device. Random unless given.
+    /// The id of this device. Generate it once and store it: another id is another device. Random by default.
     pub fn device_id(self, device_id: DeviceId) -> Self {
         Self { device_id: Some(device_id), ..self }
     }
 
-    /// The tokens of an earlier run, instead of signing in. [`keep_tokens`](Self::keep_tokens) is where they come from.
+    /// The tokens of an earlier run, instead of a sign-in. [`keep_tokens`](Self::keep_tokens) provides them.
     pub fn tokens(self, tokens: Tokens) -> Self {
         Self { tokens: Some(tokens), ..self }
     }
 
-    /// Is given the tokens whenever there are new ones, and `None` once the user has signed out, to keep for the next run.
+    /// Sets a callback that stores the tokens for the next run. It receives every new pair, and `None` after sign-out.
     ///
-    /// A refresh token is good once, so a run that begins with an old one is signed out. That is why `keep` is called
-    /// before new tokens are used, and blocks whoever waits for them: it should be quick, as writing a small file is.
+    /// A refresh token is valid once, so a run that starts with an old one is signed out. `keep` is therefore called
+    /// before new tokens are used, and blocks the callers that wait for them. It should be quick, such as a write of a
+    /// small file.
     pub fn keep_tokens(self, keep: impl Fn(Option<&Tokens>) + Send + Sync + 'static) -> Self {
         Self { keeper: Some(Box::new(keep)), ..self }
     }
 
-    /// An HTTP client to share, with its connections and settings, among many clients of one process.
+    /// An HTTP client to share, with its connection pool and settings, among many clients of one process.
     pub fn http(self, http: reqwest::Client) -> Self {
         Self { http: Some(http), ..self }
     }
 
-    /// How many sends may wait, and how many be under way at once.
+    /// Bounds of the send queue and of the sends in flight.
     pub fn send_bounds(self, send_bounds: SendBounds) -> Self {
         Self { send_bounds, ..self }
     }
 
-    /// The first pause before a reconnect, 1 s unless given; it doubles with every failure, to 30 s. Something shorter is
-    /// for a client that is alone with its server: a thousand that lost the same server would all come back at once.
+    /// Initial reconnect delay, 1 s by default; it doubles with every failure up to 30 s. Use a shorter one only for a
+    /// client that does not share its server: many clients of a failed server would reconnect at once.
     pub fn reconnect_pause(self, reconnect_pause: Duration) -> Self {
         Self { reconnect_pause, ..self }
     }
 
-    /// How far this device has come in each chat: the last sequence of which it has stored the messages. A device that
-    /// keeps messages gives these when it starts, or it misses what the user's other devices received meanwhile.
+    /// The last stored sequence of each chat. A device that stores messages has to provide these at its start;
+    /// otherwise it misses messages that the user's other devices received meanwhile.
     pub fn positions(self, positions: impl IntoIterator<Item = (ChatId, Sequence)>) -> Self {
         Self { positions: positions.into_iter().collect(), ..self }
     }
 
-    /// The client; nothing is sent yet.
+    /// Builds the client without any I/O.
     pub fn build(self) -> Result<Client, BaseUrlError> {
         let device_id = self.device_id.unwrap_or_else(|| Uuid::new_v4().into());
         let api = Api::new(&self.base_url, device_id, self.http, self.keeper)?;

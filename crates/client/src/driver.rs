@@ -14,26 +14,26 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Sleep, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::protocol::frame::Utf8Bytes;
 
-use crate::errand::{Errand, Report};
-use crate::events::Taken;
-use crate::handle::Command;
+use crate::errand::{Errand, ErrandResult};
+use crate::events::ProcessedMessages;
+use crate::handle::HandleCommand;
 use crate::{Api, ApiError, ClientHandle, ConnectError, Credential, Events, RawConnection, SendError};
 
-/// Events that wait for the application. While more do, nothing is read from the socket: an application that is too slow
-/// is a slow reader to the server, and heals like one.
+/// Capacity of the event channel. While it is full, nothing is read from the socket: to the server, a slow application
+/// is a slow consumer, and recovers as one.
 const EVENTS_LEN_MAX: usize = 1024;
-/// Commands that wait for the driver; callers wait beyond that.
+/// Capacity of the command channel; callers wait while it is full.
 const COMMANDS_LEN_MAX: usize = 256;
-/// REST calls under way at once.
+/// Most REST calls in flight.
 const ERRANDS_MAX: usize = 4;
-/// A goodbye takes no longer.
+/// Timeout of the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two early renewals of tokens, the second of which is only needed if the first fails.
+/// Delay between two early renewals of tokens; the second one is needed only if the first fails.
 const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
-/// A timer for nothing.
+/// Timer duration while there is no deadline.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Starts the task of a session.
+/// Spawns the task of a session.
 pub(crate) fn spawn(
     api: Api,
     send_bounds: SendBounds,
@@ -42,25 +42,25 @@ pub(crate) fn spawn(
 ) -> (ClientHandle, Events) {
     let (commands, command_receiver) = mpsc::channel(COMMANDS_LEN_MAX);
     let (events, event_receiver) = mpsc::channel(EVENTS_LEN_MAX);
-    let taken = Arc::new(Taken::default());
+    let taken = Arc::new(ProcessedMessages::default());
     let now = Instant::now();
     let mut session = ClientSession::new(now, send_bounds, rand::random()).with_reconnect_pause(reconnect_pause);
     for (chat_id, sequence) in positions {
         session.track(now, *chat_id, *sequence);
     }
-    let driver = Driver {
+    let driver = SessionDriver {
         api,
         session,
-        link: Link::Down,
+        link: SocketState::Down,
         token: String::new(),
         renewal_paused_until: now,
         errands: VecDeque::new(),
-        listing: Listing::Idle,
+        listing: ChatListing::Idle,
         running: FuturesUnordered::new(),
         events,
-        untold: VecDeque::new(),
+        queued_events: VecDeque::new(),
         taken: Arc::clone(&taken),
-        told: VecDeque::new(),
+        emitted: VecDeque::new(),
         stored: 0,
         outcomes: HashMap::new(),
         closers: Vec::new(),
@@ -69,61 +69,62 @@ pub(crate) fn spawn(
     (ClientHandle::new(commands), taken.events(event_receiver))
 }
 
-/// Does what a [`ClientSession`] says: one task, which ends with the session.
-struct Driver {
+/// Executes the outputs of a [`ClientSession`] in one task, which ends with the session.
+struct SessionDriver {
     api: Api,
     session: ClientSession,
-    link: Link,
+    link: SocketState,
     /// The access token of the last handshake.
     token: String,
     renewal_paused_until: Instant,
     errands: VecDeque<Errand>,
-    listing: Listing,
-    running: FuturesUnordered<BoxFuture<'static, Report>>,
+    listing: ChatListing,
+    running: FuturesUnordered<BoxFuture<'static, ErrandResult>>,
     events: mpsc::Sender<ClientEvent>,
-    /// Events that have no room in the channel yet.
-    untold: VecDeque<ClientEvent>,
-    taken: Arc<Taken>,
-    /// Messages that were told and are not known to be stored, in order.
-    told: VecDeque<(ChatId, Sequence)>,
-    /// How many messages have left `told`.
+    /// Events that do not fit into the channel yet.
+    queued_events: VecDeque<ClientEvent>,
+    taken: Arc<ProcessedMessages>,
+    /// Messages that were emitted and are not known to be stored, in order.
+    emitted: VecDeque<(ChatId, Sequence)>,
+    /// The number of messages removed from `emitted`.
     stored: u64,
     outcomes: HashMap<ClientMessageId, oneshot::Sender<Result<SendMessageAck, SendError>>>,
     closers: Vec<oneshot::Sender<()>>,
 }
 
-/// A list of chats is good for the connection it was asked for on, and for later ones it is made anew.
+/// The state of the chat list. A list is valid only for the connection on which it was requested; a later connection
+/// repeats it.
 #[derive(PartialEq)]
-enum Listing {
+enum ChatListing {
     Idle,
     UnderWay,
-    /// Under way for a connection that is over.
+    /// In flight for a connection that has ended.
     Outdated,
 }
 
-enum Link {
+enum SocketState {
     Down,
-    Opening(BoxFuture<'static, Opened>),
+    Opening(BoxFuture<'static, ConnectAttempt>),
     Up(Box<RawConnection>),
 }
 
-struct Opened {
+struct ConnectAttempt {
     token: String,
     connection: Result<Box<RawConnection>, Ended>,
 }
 
-enum FromLink {
-    Opened(Opened),
+enum SocketInput {
+    Opened(ConnectAttempt),
     Text(Utf8Bytes),
     Ended(Ended),
 }
 
-impl Driver {
-    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+impl SessionDriver {
+    async fn run(mut self, mut commands: mpsc::Receiver<HandleCommand>) {
         let mut timer = Box::pin(sleep_until(Instant::now().into()));
         loop {
             self.follow_session().await;
-            if self.session.is_stopped() && (self.untold.is_empty() || self.events.is_closed()) {
+            if self.session.is_stopped() && (self.queued_events.is_empty() || self.events.is_closed()) {
                 break;
             }
             while self.running.len() < ERRANDS_MAX
@@ -132,11 +133,11 @@ impl Driver {
                 self.running.push(errand.run(self.api.clone()));
             }
             arm(timer.as_mut(), [self.session.poll_timeout(), self.renew_at()].into_iter().flatten().min());
-            let all_told = self.untold.is_empty();
+            let all_emitted = self.queued_events.is_empty();
             tokio::select! {
-                from_link = self.link.next(all_told) => self.handle_link(from_link),
+                from_link = self.link.next(all_emitted) => self.handle_link(from_link),
                 Some(command) = commands.recv() => self.handle_command(command),
-                () = tell_next(&self.events, &mut self.untold), if !all_told => {}
+                () = emit_next(&self.events, &mut self.queued_events), if !all_emitted => {}
                 () = self.events.closed() => self.session.close(Instant::now()),
                 () = self.taken.changed() => {}
                 Some(report) = self.running.next(), if !self.running.is_empty() => self.handle_report(report),
@@ -146,51 +147,51 @@ impl Driver {
         }
     }
 
-    /// Does what the session says, until it says nothing more.
+    /// Executes the outputs of the session until there are none.
     async fn follow_session(&mut self) {
         while let Some(output) = self.session.poll_output() {
             match output {
-                Output::Connect => self.link = Link::Opening(Box::pin(open(self.api.clone()))),
+                Output::Connect => self.link = SocketState::Opening(Box::pin(open(self.api.clone()))),
                 Output::Transmit(text) => self.transmit(text),
                 Output::Disconnect => {
-                    if let Link::Up(mut connection) = std::mem::replace(&mut self.link, Link::Down)
+                    if let SocketState::Up(mut connection) = std::mem::replace(&mut self.link, SocketState::Down)
                         && timeout(CLOSE_TIMEOUT, connection.close()).await.is_err()
                     {
-                        tracing::debug!("connection dropped without a goodbye");
+                        tracing::debug!("closing handshake timed out; connection dropped");
                     }
                 }
                 Output::RefreshToken => self.errands.push_front(Errand::Renew { stale: self.token.clone() }),
                 Output::ListChats => match self.listing {
-                    Listing::Idle => {
-                        self.listing = Listing::UnderWay;
+                    ChatListing::Idle => {
+                        self.listing = ChatListing::UnderWay;
                         self.errands.push_back(Errand::ListChats);
                     }
-                    Listing::UnderWay | Listing::Outdated => self.listing = Listing::Outdated,
+                    ChatListing::UnderWay | ChatListing::Outdated => self.listing = ChatListing::Outdated,
                 },
                 Output::LookUp(chat_id) => self.errands.push_back(Errand::LookUp(chat_id)),
                 Output::Event(event) => self.handle_event(event),
             }
         }
         if self.session.is_stopped() {
-            // Whoever waits for an outcome learns that the session is closed.
+            // Dropping the senders resolves pending outcomes as closed.
             self.outcomes.clear();
             for closer in self.closers.drain(..) {
-                // Whoever asked for the close may have stopped waiting.
+                // The caller of `close` may have stopped waiting.
                 let _ = closer.send(());
             }
         }
     }
 
     fn transmit(&mut self, text: String) {
-        if let Link::Up(connection) = &mut self.link
+        if let SocketState::Up(connection) = &mut self.link
             && let Err(error) = connection.send(text)
         {
-            // If it was a request, it stays without an answer, and the session leaves the connection for that.
-            tracing::warn!(%error, "frame dropped");
+            // A dropped request gets no reply, so the session closes the connection after the request timeout.
+            tracing::warn!(%error, "frame dropped: write buffer is full");
         }
     }
 
-    /// Outcomes of sends go to whoever sent them, everything else to the stream of events.
+    /// Routes the outcomes of sends to their callers, and all other events to the event stream.
     fn handle_event(&mut self, event: ClientEvent) {
         let (client_message_id, outcome) = match event {
             ClientEvent::Sent(ack) => (ack.client_message_id, Ok(ack)),
@@ -200,58 +201,58 @@ impl Driver {
             event => return self.tell(event),
         };
         if let Some(sender) = self.outcomes.remove(&client_message_id) {
-            // Whoever sent it may not care for the outcome.
+            // The caller may have dropped the future.
             let _ = sender.send(outcome);
         }
     }
 
     fn tell(&mut self, event: ClientEvent) {
         if let ClientEvent::Message(message) = &event {
-            self.told.push_back((message.chat_id, message.sequence));
+            self.emitted.push_back((message.chat_id, message.sequence));
         }
         match self.events.try_reserve() {
-            Ok(permit) if self.untold.is_empty() => permit.send(event),
-            _ => self.untold.push_back(event),
+            Ok(permit) if self.queued_events.is_empty() => permit.send(event),
+            _ => self.queued_events.push_back(event),
         }
     }
 
-    fn handle_link(&mut self, from_link: FromLink) {
+    fn handle_link(&mut self, from_link: SocketInput) {
         let now = Instant::now();
         match from_link {
-            FromLink::Text(text) => self.session.handle_text(now, &text),
-            FromLink::Opened(Opened { token, connection: Ok(connection) }) => {
+            SocketInput::Text(text) => self.session.handle_text(now, &text),
+            SocketInput::Opened(ConnectAttempt { token, connection: Ok(connection) }) => {
                 self.token = token;
-                self.link = Link::Up(connection);
+                self.link = SocketState::Up(connection);
                 self.session.handle_connected(now);
             }
-            FromLink::Opened(Opened { token, connection: Err(ended) }) => {
+            SocketInput::Opened(ConnectAttempt { token, connection: Err(ended) }) => {
                 self.token = token;
-                self.link = Link::Down;
+                self.link = SocketState::Down;
                 self.session.handle_disconnected(now, ended);
             }
-            FromLink::Ended(ended) => {
-                self.link = Link::Down;
+            SocketInput::Ended(ended) => {
+                self.link = SocketState::Down;
                 self.session.handle_disconnected(now, ended);
             }
         }
     }
 
-    fn handle_command(&mut self, command: Command) {
+    fn handle_command(&mut self, command: HandleCommand) {
         let now = Instant::now();
         match command {
-            Command::Send { message, outcome } => {
+            HandleCommand::Send { message, outcome } => {
                 let client_message_id = message.client_message_id;
                 match self.session.send(now, message) {
                     Ok(()) => drop(self.outcomes.insert(client_message_id, outcome)),
-                    // Whoever sent it may not care for the outcome.
+                    // The caller may have dropped the future.
                     Err(full) => drop(outcome.send(Err(full.into()))),
                 }
             }
-            Command::MarkRead { chat_id, sequence } => self.session.mark_read(now, chat_id, sequence),
-            Command::Typing { chat_id, is_typing } => self.session.typing(now, chat_id, is_typing),
-            Command::Watch { user_ids } => self.session.watch(now, &user_ids),
-            Command::Unwatch { user_ids } => self.session.unwatch(now, &user_ids),
-            Command::Close { done } => {
+            HandleCommand::MarkRead { chat_id, sequence } => self.session.mark_read(now, chat_id, sequence),
+            HandleCommand::Typing { chat_id, is_typing } => self.session.typing(now, chat_id, is_typing),
+            HandleCommand::Watch { user_ids } => self.session.watch(now, &user_ids),
+            HandleCommand::Unwatch { user_ids } => self.session.unwatch(now, &user_ids),
+            HandleCommand::Close { done } => {
                 self.note_stored();
                 self.closers.push(done);
                 self.session.close(now);
@@ -259,23 +260,23 @@ impl Driver {
         }
     }
 
-    fn handle_report(&mut self, report: Report) {
+    fn handle_report(&mut self, report: ErrandResult) {
         let now = Instant::now();
         match report {
-            Report::Renewed(Ok(())) => self.session.handle_token_refreshed(now),
-            Report::Renewed(Err(failure)) => self.session.handle_refresh_failed(now, failure),
-            Report::Chats(_) if self.listing == Listing::Outdated => {
-                self.listing = Listing::UnderWay;
+            ErrandResult::Renewed(Ok(())) => self.session.handle_token_refreshed(now),
+            ErrandResult::Renewed(Err(failure)) => self.session.handle_refresh_failed(now, failure),
+            ErrandResult::Chats(_) if self.listing == ChatListing::Outdated => {
+                self.listing = ChatListing::UnderWay;
                 self.errands.push_back(Errand::ListChats);
             }
-            Report::Chats(chats) => {
-                self.listing = Listing::Idle;
+            ErrandResult::Chats(chats) => {
+                self.listing = ChatListing::Idle;
                 for chat in chats {
                     self.session.list(now, chat.chat_id, chat.my_delivered_sequence, chat.head_sequence);
                 }
             }
-            Report::Watermark(chat_id, Ok(watermark)) => self.session.track(now, chat_id, watermark),
-            Report::Watermark(chat_id, Err(failure)) => self.session.handle_look_up_failed(now, chat_id, failure),
+            ErrandResult::Watermark(chat_id, Ok(watermark)) => self.session.track(now, chat_id, watermark),
+            ErrandResult::Watermark(chat_id, Err(failure)) => self.session.handle_look_up_failed(now, chat_id, failure),
         }
     }
 
@@ -288,17 +289,17 @@ impl Driver {
         self.session.handle_timeout(now);
     }
 
-    /// When to renew the tokens, in good time and without haste.
+    /// When to renew the tokens: before they expire, but not sooner than the pause after the last attempt.
     fn renew_at(&self) -> Option<Instant> {
         self.api.renew_at().map(|at| at.max(self.renewal_paused_until))
     }
 
-    /// Tells the session which messages the application has dealt with.
+    /// Reports to the session the messages that the application has processed.
     fn note_stored(&mut self) {
         let taken = self.taken.messages();
         let now = Instant::now();
         while self.stored < taken
-            && let Some((chat_id, sequence)) = self.told.pop_front()
+            && let Some((chat_id, sequence)) = self.emitted.pop_front()
         {
             self.stored += 1;
             self.session.stored(now, chat_id, sequence);
@@ -306,32 +307,32 @@ impl Driver {
     }
 }
 
-impl Link {
-    /// What comes next from the socket. Without `may_read` it only writes. Cancelling it loses nothing.
-    async fn next(&mut self, may_read: bool) -> FromLink {
+impl SocketState {
+    /// The next input from the socket. Without `may_read` it only writes. Cancel safe.
+    async fn next(&mut self, may_read: bool) -> SocketInput {
         match self {
             Self::Down => pending().await,
-            Self::Opening(opening) => FromLink::Opened(opening.await),
+            Self::Opening(opening) => SocketInput::Opened(opening.await),
             Self::Up(connection) if may_read => match connection.next_text().await {
-                Ok(text) => FromLink::Text(text),
-                Err(ended) => FromLink::Ended(ended),
+                Ok(text) => SocketInput::Text(text),
+                Err(ended) => SocketInput::Ended(ended),
             },
             Self::Up(connection) => match connection.flush().await {
                 Ok(()) => pending().await,
-                Err(ended) => FromLink::Ended(ended),
+                Err(ended) => SocketInput::Ended(ended),
             },
         }
     }
 }
 
-/// Tells the first of the events that wait, once there is room. Cancelling it loses nothing.
-async fn tell_next(events: &mpsc::Sender<ClientEvent>, untold: &mut VecDeque<ClientEvent>) {
-    if let (Ok(permit), Some(event)) = (events.reserve().await, untold.pop_front()) {
+/// Emits the first queued event once the channel has room. Cancel safe.
+async fn emit_next(events: &mpsc::Sender<ClientEvent>, queued_events: &mut VecDeque<ClientEvent>) {
+    if let (Ok(permit), Some(event)) = (events.reserve().await, queued_events.pop_front()) {
         permit.send(event);
     }
 }
 
-async fn open(api: Api) -> Opened {
+async fn open(api: Api) -> ConnectAttempt {
     let token = match api.access_token().await {
         Ok(token) => token,
         Err(error) => {
@@ -341,22 +342,22 @@ async fn open(api: Api) -> Opened {
                 }
                 _ => Ended::Lost,
             };
-            tracing::debug!(%error, "no token to connect with");
-            return Opened { token: String::new(), connection: Err(ended) };
+            tracing::debug!(%error, "no access token for the handshake");
+            return ConnectAttempt { token: String::new(), connection: Err(ended) };
         }
     };
     let connection = RawConnection::connect(api.base_url(), api.device_id(), Credential::Token(&token)).await;
     let connection = connection.map(Box::new).map_err(|error| {
-        tracing::debug!(%error, "not connected");
+        tracing::debug!(%error, "connection attempt failed");
         match error {
             ConnectError::Refused { status, retry_after } => Ended::Refused { status, retry_after },
             ConnectError::Unwritable | ConnectError::Transport(_) => Ended::Lost,
         }
     });
-    Opened { token, connection }
+    ConnectAttempt { token, connection }
 }
 
-/// Sets the timer, and leaves it alone if it rings early anyway: setting it anew for every frame costs more than a ring.
+/// Sets the timer unless it already fires earlier: a reset for every frame costs more than a spurious wake-up.
 fn arm(timer: Pin<&mut Sleep>, deadline: Option<Instant>) {
     let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG).into();
     if timer.is_elapsed() || deadline < timer.deadline() {

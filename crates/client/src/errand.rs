@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{ChatId, Sequence};
+use domain::{Backoff, ChatId, Sequence};
 use futures_util::future::BoxFuture;
 use protocol::client::{LookUpFailure, RefreshFailure};
 use protocol::rest::ChatSummary;
@@ -8,33 +8,36 @@ use tokio::time::sleep;
 
 use crate::{Api, ApiError};
 
+/// Delays between attempts to list the chats.
+const LISTING_BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
+
 /// A REST call that a session needs.
 pub(crate) enum Errand {
-    /// Renew the tokens if their time has come.
+    /// Renew the tokens if they are due.
     RenewEarly,
     /// Replace an access token that was refused.
     Renew { stale: String },
-    /// List every chat of the user, for as long as that takes.
+    /// List every chat of the user, with retries until it succeeds.
     ListChats,
-    /// Read how far the user has come in a chat.
+    /// Read the user's delivered watermark of a chat.
     LookUp(ChatId),
 }
 
-/// What an errand has brought.
-pub(crate) enum Report {
+/// The result of an errand.
+pub(crate) enum ErrandResult {
     Renewed(Result<(), RefreshFailure>),
     Chats(Vec<ChatSummary>),
     Watermark(ChatId, Result<Sequence, LookUpFailure>),
 }
 
 impl Errand {
-    pub(crate) fn run(self, api: Api) -> BoxFuture<'static, Report> {
+    pub(crate) fn run(self, api: Api) -> BoxFuture<'static, ErrandResult> {
         Box::pin(async move {
             match self {
-                Self::RenewEarly => Report::Renewed(renewed(api.access_token().await)),
-                Self::Renew { stale } => Report::Renewed(renewed(api.renew(&stale).await)),
-                Self::ListChats => Report::Chats(list_chats(&api).await),
-                Self::LookUp(chat_id) => Report::Watermark(chat_id, look_up(&api, chat_id).await),
+                Self::RenewEarly => ErrandResult::Renewed(renewed(api.access_token().await)),
+                Self::Renew { stale } => ErrandResult::Renewed(renewed(api.renew(&stale).await)),
+                Self::ListChats => ErrandResult::Chats(list_chats(&api).await),
+                Self::LookUp(chat_id) => ErrandResult::Watermark(chat_id, look_up(&api, chat_id).await),
             }
         })
     }
@@ -42,7 +45,7 @@ impl Errand {
 
 fn renewed(outcome: Result<String, ApiError>) -> Result<(), RefreshFailure> {
     outcome.map(drop).map_err(|error| {
-        tracing::debug!(%error, "tokens were not renewed");
+        tracing::debug!(%error, "token renewal failed");
         if is_final(&error) { RefreshFailure::Refused } else { RefreshFailure::Unreachable }
     })
 }
@@ -51,24 +54,24 @@ async fn look_up(api: &Api, chat_id: ChatId) -> Result<Sequence, LookUpFailure> 
     match api.chat(chat_id).await {
         Ok(chat) => Ok(chat.summary.my_delivered_sequence),
         Err(error) => {
-            tracing::debug!(%chat_id, %error, "chat was not looked up");
+            tracing::debug!(%chat_id, %error, "chat look-up failed");
             Err(if is_final(&error) { LookUpFailure::Gone } else { LookUpFailure::Unreachable })
         }
     }
 }
 
-/// Tries until it succeeds: without the list, chats that are new since the last connection stay unknown. Nobody is listed
-/// for a session that is over.
+/// Retries until it succeeds: without the list, chats that are new since the last connection stay unknown. Returns an
+/// empty list once the session is revoked.
 async fn list_chats(api: &Api) -> Vec<ChatSummary> {
-    let mut pause = Duration::from_secs(1);
+    let mut failures = 0;
     loop {
         match try_list_chats(api).await {
             Ok(chats) => return chats,
             Err(error) if is_final(&error) => return Vec::new(),
-            Err(error) => tracing::debug!(%error, "chats were not listed"),
+            Err(error) => tracing::debug!(%error, "listing chats failed; retrying"),
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(30));
+        failures += 1;
+        sleep(LISTING_BACKOFF.delay(failures)).await;
     }
 }
 
@@ -85,7 +88,7 @@ async fn try_list_chats(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
     }
 }
 
-/// Whether asking again would bring the same.
+/// Whether a retry would fail in the same way.
 fn is_final(error: &ApiError) -> bool {
     match error {
         ApiError::NotSignedIn => true,

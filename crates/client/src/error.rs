@@ -2,14 +2,14 @@ use domain::ContentError;
 use protocol::ErrorBody;
 use protocol::client::QueueFull;
 
-/// A base URL that is no way to a server.
+/// An invalid base URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaseUrlError {
-    /// It cannot be read.
+    /// It is not a URL.
     #[error("`{0}` is not a URL; write it as https://chat.example.com")]
     Unreadable(String),
-    /// It names another protocol.
+    /// Its scheme is neither `http` nor `https`.
     #[error("`{0}` begins neither with http:// nor with https://")]
     Scheme(String),
     /// The HTTP client cannot be set up.
@@ -17,34 +17,34 @@ pub enum BaseUrlError {
     Setup(#[source] reqwest::Error),
 }
 
-/// A REST call that has not brought what it asks for.
+/// A failed REST call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// Nobody is signed in on this device.
-    #[error("nobody is signed in; call `verify_otp`, or give the builder the tokens of an earlier run")]
+    /// This device is not signed in.
+    #[error("not signed in; call `verify_otp`, or pass the tokens of an earlier run to the builder")]
     NotSignedIn,
-    /// The server says no, and why.
+    /// The server refused the request.
     #[error("{} ({status}): {}", error.code, error.message)]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// Code, words and details.
+        /// Code, text and details.
         error: ErrorBody,
     },
-    /// The server could not be asked, or its answer did not arrive.
+    /// The server could not be reached, or its response did not arrive.
     #[error("the server did not answer")]
     Transport(#[source] reqwest::Error),
-    /// The answer is not one of this API.
+    /// The response is not one of this API.
     #[error("the answer has status {status} and cannot be read")]
     Unreadable {
         /// The HTTP status.
         status: u16,
-        /// What is wrong with its body.
+        /// The parse error of the body.
         #[source]
         source: serde_json::Error,
     },
-    /// The answer is longer than any of this API.
+    /// The response is longer than any of this API.
     #[error("the answer is longer than {0} bytes")]
     TooLong(usize),
 }
@@ -58,36 +58,36 @@ pub enum ConnectError {
     Refused {
         /// The status.
         status: u16,
-        /// The pause that the answer asks for.
+        /// The `Retry-After` of the response.
         retry_after: Option<std::time::Duration>,
     },
-    /// It cannot even be asked for: a token or address that no request can carry.
+    /// The request cannot be built: the token or address has characters that a request cannot carry.
     #[error("the handshake cannot be written; the token or the address has characters that no request can carry")]
     Unwritable,
-    /// Nobody answered, or not as a WebSocket.
+    /// The server did not respond, or not as a WebSocket.
     #[error("no connection")]
     Transport(#[source] Box<tokio_tungstenite::tungstenite::Error>),
 }
 
-/// A send that did not become a message. After [`Closed`](Self::Closed) it may have.
+/// A failed send. After [`Closed`](Self::Closed) the outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The text cannot be sent.
+    /// The content is out of bounds.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// Too many sends are waiting.
+    /// The send queue is full.
     #[error(transparent)]
     QueueFull(#[from] QueueFull),
-    /// The server says no, and why.
+    /// The server refused the request.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(ErrorBody),
     /// The session ended first.
     #[error(transparent)]
-    Closed(#[from] Closed),
+    Closed(#[from] SessionClosed),
 }
 
 /// The session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session is closed; connect again")]
-pub struct Closed;
+pub struct SessionClosed;

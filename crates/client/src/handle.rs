@@ -1,21 +1,21 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use domain::{ChatId, ContentType, Sequence, UserId};
+use domain::{Body, ChatId, ContentType, Sequence, UserId};
 use protocol::frame::{SendMessage, SendMessageAck};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::{Closed, SendError};
+use crate::{SendError, SessionClosed};
 
-/// Acts on a session: sends, marks, types, closes. Clones act on the same one.
+/// Controls a session: sends, marks as read, announces typing, closes. Clones control the same session.
 #[derive(Clone, Debug)]
 pub struct ClientHandle {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<HandleCommand>,
 }
 
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum HandleCommand {
     Send { message: SendMessage, outcome: oneshot::Sender<Result<SendMessageAck, SendError>> },
     MarkRead { chat_id: ChatId, sequence: Sequence },
     Typing { chat_id: ChatId, is_typing: bool },
@@ -25,65 +25,64 @@ pub(crate) enum Command {
 }
 
 impl ClientHandle {
-    pub(crate) fn new(commands: mpsc::Sender<Command>) -> Self {
+    pub(crate) fn new(commands: mpsc::Sender<HandleCommand>) -> Self {
         Self { commands }
     }
 
-    /// Sends a text and waits until it is durable. Offline it waits for the next connection.
+    /// Sends a text and waits until it is durable. Without a connection it waits for the next one.
     pub async fn send(&self, chat_id: ChatId, text: impl Into<String>) -> Result<SendMessageAck, SendError> {
         let message = SendMessage {
             client_message_id: Uuid::new_v4().into(),
             chat_id,
-            content: text.into().try_into()?,
-            content_type: ContentType::Text,
+            body: Body::new(text.into().try_into()?, ContentType::Text),
             ttl: None,
         };
         self.submit(message).await?.await
     }
 
-    /// Queues a send and returns what becomes of it. Sends of one chat go out in the order of these calls.
+    /// Queues a send and returns a future of its outcome. Sends of one chat keep the order of these calls.
     ///
-    /// The caller gives the `client_message_id`, and can repeat the call with the same one in a later run.
-    pub async fn submit(&self, message: SendMessage) -> Result<Ack, Closed> {
+    /// The caller chooses the `client_message_id`, and can repeat the call with the same one in a later run.
+    pub async fn submit(&self, message: SendMessage) -> Result<Ack, SessionClosed> {
         let (outcome, receiver) = oneshot::channel();
-        self.command(Command::Send { message, outcome }).await?;
+        self.command(HandleCommand::Send { message, outcome }).await?;
         Ok(Ack { receiver })
     }
 
-    /// Says that everything up to `sequence` has been read.
-    pub async fn mark_read(&self, chat_id: ChatId, sequence: Sequence) -> Result<(), Closed> {
-        self.command(Command::MarkRead { chat_id, sequence }).await
+    /// Marks all messages up to `sequence` as read.
+    pub async fn mark_read(&self, chat_id: ChatId, sequence: Sequence) -> Result<(), SessionClosed> {
+        self.command(HandleCommand::MarkRead { chat_id, sequence }).await
     }
 
-    /// Says that the user types, or no longer does.
-    pub async fn typing(&self, chat_id: ChatId, is_typing: bool) -> Result<(), Closed> {
-        self.command(Command::Typing { chat_id, is_typing }).await
+    /// Announces that the user is typing, or has stopped.
+    pub async fn typing(&self, chat_id: ChatId, is_typing: bool) -> Result<(), SessionClosed> {
+        self.command(HandleCommand::Typing { chat_id, is_typing }).await
     }
 
-    /// Asks for the presence of users and for its changes from now on, also after a reconnection. What is known, and then each
-    /// change, comes as [`ClientEvent::Presence`](crate::ClientEvent::Presence). A connection can watch 1000 users.
-    pub async fn watch(&self, user_ids: Vec<UserId>) -> Result<(), Closed> {
-        self.command(Command::Watch { user_ids }).await
+    /// Subscribes to the presence of users, also across reconnects. The current presence and each change arrive as
+    /// [`ClientEvent::Presence`](crate::ClientEvent::Presence). A connection can subscribe to 1000 users.
+    pub async fn watch(&self, user_ids: Vec<UserId>) -> Result<(), SessionClosed> {
+        self.command(HandleCommand::Watch { user_ids }).await
     }
 
-    /// Ends that.
-    pub async fn unwatch(&self, user_ids: Vec<UserId>) -> Result<(), Closed> {
-        self.command(Command::Unwatch { user_ids }).await
+    /// Ends presence subscriptions.
+    pub async fn unwatch(&self, user_ids: Vec<UserId>) -> Result<(), SessionClosed> {
+        self.command(HandleCommand::Unwatch { user_ids }).await
     }
 
-    /// Acknowledges what the application has taken, and ends the session. Returns when that is written.
-    pub async fn close(&self) -> Result<(), Closed> {
+    /// Acknowledges the processed messages and ends the session. Returns after these frames are written.
+    pub async fn close(&self) -> Result<(), SessionClosed> {
         let (done, receiver) = oneshot::channel();
-        self.command(Command::Close { done }).await?;
-        receiver.await.map_err(|_| Closed)
+        self.command(HandleCommand::Close { done }).await?;
+        receiver.await.map_err(|_| SessionClosed)
     }
 
-    async fn command(&self, command: Command) -> Result<(), Closed> {
-        self.commands.send(command).await.map_err(|_| Closed)
+    async fn command(&self, command: HandleCommand) -> Result<(), SessionClosed> {
+        self.commands.send(command).await.map_err(|_| SessionClosed)
     }
 }
 
-/// What becomes of a send: a future of its acknowledgement.
+/// The outcome of a send: a future of its acknowledgement.
 #[derive(Debug)]
 pub struct Ack {
     receiver: oneshot::Receiver<Result<SendMessageAck, SendError>>,
@@ -93,6 +92,6 @@ impl Future for Ack {
     type Output = Result<SendMessageAck, SendError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver).poll(cx).map(|outcome| outcome.unwrap_or(Err(SendError::Closed(Closed))))
+        Pin::new(&mut self.receiver).poll(cx).map(|outcome| outcome.unwrap_or(Err(SendError::Closed(SessionClosed))))
     }
 }

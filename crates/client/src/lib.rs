@@ -1,4 +1,4 @@
-//! The Rust SDK of Tidings: signs in, keeps a connection, and hands out every message once and in order.
+//! The Rust SDK of Tidings: signs in, maintains a connection, and hands out every message exactly once and in order.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,42 +23,42 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`Client`], [`ClientBuilder`] | one device's way to a server |
-//! | [`Api`] | the REST calls: signing in, users, chats, history; tokens renew themselves |
-//! | [`ClientHandle`] | acts on a connection: sends, marks as read, types, watches |
-//! | [`Events`], [`ClientEvent`] | what happens, in order |
-//! | [`rest`], [`frame`] | what calls and events carry |
-//! | [`ApiError`], [`SendError`] | what can go wrong; [`ErrorCode`] says what the server means, and whether to try again |
-//! | [`RawConnection`] | the socket alone, for whoever wants to say every frame themselves |
+//! | [`Client`], [`ClientBuilder`] | a device's client for one server |
+//! | [`Api`] | the REST calls: sign-in, users, chats, history; renews tokens automatically |
+//! | [`ClientHandle`] | sends, marks as read, announces typing, subscribes to presence |
+//! | [`Events`], [`ClientEvent`] | the events of a session, in order |
+//! | [`rest`], [`frame`] | the data types of calls and events |
+//! | [`ApiError`], [`SendError`] | the errors; [`ErrorCode`] has the meaning and whether to retry |
+//! | [`RawConnection`] | the bare socket, without any automatic frames |
 //!
 //! # What the SDK does
 //!
-//! It reconnects with growing pauses, for ever. It asks for what it has missed, puts it in order, and hands out each message
-//! once. It keeps sends in their order and tries them until they are acknowledged or refused for good; retries are
-//! recognized by their `client_message_id`, so a send is one message. It acknowledges what the application has taken, and
-//! renews tokens in time. All of these decisions are pure code, which the server's simulator runs too.
+//! It reconnects with exponential backoff, without limit. It syncs missed messages, puts them in order, and hands out
+//! each message once. It sends in order and retries until a send is acknowledged or refused permanently. The server
+//! recognizes a retry by its `client_message_id`, so one send is one message. It acknowledges the messages that the
+//! application has processed, and renews tokens before they expire. All of these decisions are pure code, which the
+//! server's simulator runs too.
 //!
 //! # What stays with the application
 //!
-//! The SDK writes no files. Three things outlive a process, and an application that wants them to keeps them:
+//! The SDK writes no files. An application that needs the following to survive a restart has to store them:
 //!
-//! - **Who this device is**: give a [`device_id`](ClientBuilder::device_id) that is made once, let
-//!   [`keep_tokens`](ClientBuilder::keep_tokens) keep the tokens, and begin the next run with [`tokens`](ClientBuilder::tokens).
-//! - **Messages**: store each one before asking for the [`next`](Events::next) event, for that is what acknowledges it, and
-//!   begin the next run with the [`positions`](ClientBuilder::positions) of what is stored.
-//! - **Sends**: make the `client_message_id` yourself, store the message, [`submit`](ClientHandle::submit) it, and forget it
-//!   when its [`Ack`] resolves. What is left in the next run is submitted again, with the same id:
+//! - **The identity of the device**: generate a [`device_id`](ClientBuilder::device_id) once, store the tokens in
+//!   [`keep_tokens`](ClientBuilder::keep_tokens), and start the next run with [`tokens`](ClientBuilder::tokens).
+//! - **Messages**: store each one before the call of [`next`](Events::next) that acknowledges it, and start the next
+//!   run with the [`positions`](ClientBuilder::positions) of the stored messages.
+//! - **Sends**: generate the `client_message_id` yourself, store the message, [`submit`](ClientHandle::submit) it, and
+//!   delete it when its [`Ack`] resolves. In the next run, submit the remaining ones again with the same ids:
 //!
 //! ```no_run
-//! # use tidings_client::{ChatId, ClientHandle, ContentType, SendError, frame::SendMessage};
+//! # use tidings_client::{Body, ChatId, ClientHandle, ContentType, SendError, frame::SendMessage};
 //! # async fn example(handle: ClientHandle, chat_id: ChatId) -> Result<(), SendError> {
 //! # fn store(_: &SendMessage) {}
 //! # fn forget(_: &SendMessage) {}
 //! let message = SendMessage {
 //!     client_message_id: uuid::Uuid::new_v4().into(),
 //!     chat_id,
-//!     content: "Hello".to_owned().try_into()?,
-//!     content_type: ContentType::Text,
+//!     body: Body::new("Hello".to_owned().try_into()?, ContentType::Text),
 //!     ttl: None,
 //! };
 //! store(&message);
@@ -69,12 +69,12 @@
 //! # }
 //! ```
 //!
-//! `tidings chat`, the client in the terminal, does all three in one small file.
+//! `tidings chat`, the terminal client, does all three in one small file.
 //!
 //! # Examples
 //!
-//! `examples/hello.rs` signs in and sends, `examples/echo_bot.rs` answers, `examples/export.rs` reads all history. They are
-//! run against the real server by its tests.
+//! `examples/hello.rs` signs in and sends, `examples/echo_bot.rs` replies, `examples/export.rs` reads all history. The
+//! tests of the server run them against it.
 #![warn(missing_docs)]
 
 mod api;
@@ -89,20 +89,20 @@ mod tokens;
 
 pub use api::{Api, HistoryRange};
 pub use builder::{Client, ClientBuilder};
-pub use error::{ApiError, BaseUrlError, Closed, ConnectError, SendError};
+pub use error::{ApiError, BaseUrlError, ConnectError, SendError, SessionClosed};
 pub use events::Events;
 pub use handle::{Ack, ClientHandle};
 pub use raw::{Credential, RawConnection, SendFull};
 
-// What calls and events carry, so that nobody has to name the crates behind this one.
+// Re-exported, so that applications need no direct dependency on `domain` and `protocol`.
 pub use domain::{
-    ChatId, ChatType, ClientMessageId, ConnectionId, Content, ContentError, ContentType, DeviceId, IdError, MessageId,
-    PresenceVisibility, Role, Sequence, SessionId, Timestamp, Ttl, UserId,
+    Body, ChatId, ChatType, ClientMessageId, ConnectionId, Content, ContentError, ContentType, DeviceId, IdError,
+    MessageId, Metadata, MetadataError, PresenceVisibility, Role, Sequence, SessionId, Timestamp, Ttl, UserId,
 };
 pub use protocol::client::{ClientEvent, Ended, QueueFull, SendBounds, StopReason};
 pub use protocol::{ErrorBody, ErrorCode, Retry, frame, rest};
 
-/// The example of the README is compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

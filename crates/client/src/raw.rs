@@ -18,10 +18,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::ConnectError;
 
-/// A WebSocket to the gateway, and nothing automatic: every frame is the caller's to say and to read.
+/// A bare WebSocket to the gateway: the caller writes and reads every frame.
 ///
-/// Frames to be sent are buffered. They go out while [`next`](Self::next) finds nothing more to read, or with
-/// [`flush`](Self::flush), so that the answers to a burst of frames leave in one write.
+/// Sent frames are buffered. They are written when [`next`](Self::next) finds nothing more to read, or by
+/// [`flush`](Self::flush), so that the replies to a burst of frames leave in one write.
 #[derive(Debug)]
 pub struct RawConnection {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -29,7 +29,7 @@ pub struct RawConnection {
     reads_since_flush: usize,
 }
 
-/// How a handshake proves who connects.
+/// The credential of a handshake.
 #[derive(Clone, Copy)]
 pub enum Credential<'a> {
     /// An access token, in the header.
@@ -38,19 +38,19 @@ pub enum Credential<'a> {
     Ticket(&'a str),
 }
 
-/// More is waiting to be written than the connection holds; the server does not read.
+/// The write buffer is full, because the server does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too much is waiting to be written")]
 pub struct SendFull;
 
 impl RawConnection {
-    /// Enough for the frames of a burst; a longer frame makes its buffer grow while it is there.
+    /// Enough for the frames of a burst; the buffer grows for a longer frame.
     const BUFFER_BYTES: usize = 8 * 1024;
-    /// What may wait to be written.
+    /// Most buffered bytes to write.
     const WRITE_BYTES_MAX: usize = 4 << 20;
-    /// The longest frame of the server, a full sync page, with room to spare.
+    /// Above the longest frame of the server, a full sync page.
     const FRAME_BYTES_MAX: usize = 8 << 20;
-    /// Frames that are read, while there are any, before what is waiting goes out.
+    /// Most frames to read before the write buffer is flushed.
     const READS_PER_FLUSH: usize = 64;
 
     /// Connects to the server at `base_url`, `http://…` or `https://…`.
@@ -86,7 +86,7 @@ impl RawConnection {
         self.buffer(Message::Text(text.into()))
     }
 
-    /// Buffers a binary frame, which the server refuses: for tests of that.
+    /// Buffers a binary frame, for tests of its refusal.
     pub fn send_binary(&mut self, bytes: Vec<u8>) -> Result<(), SendFull> {
         self.buffer(Message::Binary(bytes.into()))
     }
@@ -95,36 +95,36 @@ impl RawConnection {
         self.unflushed = true;
         match Pin::new(&mut self.socket).start_send(message) {
             Err(tungstenite::Error::WriteBufferFull(_)) => Err(SendFull),
-            // A broken socket shows in the next read, which knows more about the cause.
+            // The next read reports a broken socket, with more detail.
             Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    /// Writes what is buffered. Cancelling it loses nothing.
+    /// Writes the buffered frames. Cancel safe.
     pub async fn flush(&mut self) -> Result<(), Ended> {
         poll_fn(|cx| self.poll_flush(cx)).await
     }
 
-    /// The next text frame of the server. Cancelling it loses nothing.
+    /// The next text frame of the server. Cancel safe.
     pub async fn next_text(&mut self) -> Result<Utf8Bytes, Ended> {
         poll_fn(|cx| self.poll_text(cx)).await
     }
 
-    /// The next frame of the server that can be read. Cancelling it loses nothing.
+    /// The next readable frame of the server. Cancel safe.
     pub async fn next(&mut self) -> Result<Outbound, Ended> {
         loop {
             match Outbound::parse(&self.next_text().await?) {
                 Ok(outbound) => return Ok(outbound),
-                Err(error) => tracing::debug!(%error, "unreadable frame passed over"),
+                Err(error) => tracing::debug!(%error, "unreadable frame ignored"),
             }
         }
     }
 
-    /// Writes what is buffered, says goodbye and waits for the server's, which comes when everything before it is done.
-    /// A connection that is broken already is closed by that.
+    /// Writes the buffered frames, sends a close frame and waits for the server's, which follows all earlier replies.
+    /// On a broken connection it returns at once.
     pub async fn close(&mut self) {
         if let Err(error) = self.socket.close(None).await {
-            tracing::debug!(%error, "connection was not closed in order");
+            tracing::debug!(%error, "closing handshake failed");
         }
         while let Some(Ok(_)) = self.socket.next().await {}
     }
@@ -132,7 +132,7 @@ impl RawConnection {
     fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<Result<Utf8Bytes, Ended>> {
         loop {
             if self.reads_since_flush >= Self::READS_PER_FLUSH {
-                // Whether or not all of it goes out at once, reading goes on: the server may wait for that.
+                // Reading continues even if the flush is incomplete: the server may block until its frames are read.
                 let _ = self.poll_flush(cx)?;
                 self.reads_since_flush = 0;
             }

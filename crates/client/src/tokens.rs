@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use protocol::rest::Tokens;
 
-/// How long before its end an access token is renewed.
+/// How long before its expiry an access token is renewed.
 const EARLY: Duration = Duration::from_secs(5 * 60);
 
-/// Is told of new tokens before they are used, and of their end.
+/// Callback that stores new tokens before they are used, and receives `None` after sign-out.
 pub(crate) type Keeper = Box<dyn Fn(Option<&Tokens>) + Send + Sync>;
 
-/// The tokens of a session, and when to renew them. `Debug` shows neither.
+/// The tokens of a session, and when to renew them. `Debug` prints neither token.
 #[derive(Clone)]
 pub(crate) struct HeldTokens {
     pub(crate) access_token: String,
@@ -18,11 +18,12 @@ pub(crate) struct HeldTokens {
 }
 
 impl HeldTokens {
-    /// Tokens that were received at `now`. Those with a life shorter than the margin are renewed half way through it.
+    /// Tokens that were received at `now`. Tokens with a lifetime shorter than the margin are renewed half way through
+    /// it.
     pub(crate) fn new(tokens: Tokens, now: Instant) -> Self {
         let life = Duration::from_secs(tokens.expires_in);
         let good_for = life.checked_sub(EARLY).filter(|left| !left.is_zero()).unwrap_or(life / 2);
-        // A life that no clock can count is as good as a year.
+        // A lifetime that overflows the clock counts as a year.
         let renew_at = now.checked_add(good_for).unwrap_or(now + Duration::from_secs(365 * 24 * 3600));
         Self { access_token: tokens.access_token.0, refresh_token: tokens.refresh_token.0, renew_at }
     }

@@ -1,16 +1,16 @@
-//! Damages valid input, for tests of whatever reads what others wrote.
+//! Damages valid input, for tests of parsers and decoders of untrusted data.
 //!
-//! Random bytes are refused by the first check of a decoder. What finds a defect is input that is almost right: a bit is
-//! wrong, a piece is missing or there twice, a length says more than there is, the end belongs to something else.
+//! The first check of a decoder rejects random bytes. Almost valid input finds more defects: a flipped bit, a missing
+//! or repeated piece, a length beyond the end, the tail of another input.
 //!
-//! Properties made with it live in modules called `fuzz`. `cargo xtask fuzz` runs them for as long as you like.
+//! Properties that use this crate live in modules called `fuzz`. `cargo xtask fuzz` runs them for as long as you like.
 #![warn(missing_docs)]
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Numbers and lengths at the edges of what encodings of bytes can say.
+/// Numbers and lengths at the limits of binary encodings.
 const PIECES_OF_BYTES: &[&[u8]] = &[
     &[0],
     &[0xff],
@@ -24,7 +24,7 @@ const PIECES_OF_BYTES: &[&[u8]] = &[
     &[0xed, 0xa0, 0x80],
 ];
 
-/// What texts and JSON in particular are full of, and what they should not have.
+/// Characters and numbers common in text and JSON, and ones that should not occur there.
 const PIECES_OF_TEXT: &[&[u8]] = &[
     b"\"",
     b"\\",
@@ -60,37 +60,37 @@ const PIECES_OF_TEXT: &[&[u8]] = &[
     b"2026-02-30T25:61:61Z",
 ];
 
-/// One thing that happens to bytes.
+/// One mutation of the input.
 #[derive(Clone, Debug)]
-enum Damage {
-    /// One bit is the other one.
+enum Mutation {
+    /// Flips one bit.
     Flip(Index, u32),
-    /// One byte is another.
+    /// Replaces one byte.
     Replace(Index, u8),
-    /// The end is missing.
+    /// Removes the end.
     Cut(Index),
-    /// A piece is missing.
+    /// Removes a piece.
     Remove(Index, Index),
-    /// A piece is there twice.
+    /// Repeats a piece.
     Repeat(Index, Index),
-    /// Something else stands in between.
+    /// Inserts a piece from the list.
     Insert(Index, &'static [u8]),
-    /// Something else stands in the place of what was there.
+    /// Overwrites bytes with a piece from the list.
     Overwrite(Index, &'static [u8]),
-    /// The end is that of another input.
+    /// Replaces the end with that of another input.
     Splice(Index, Index),
 }
 
-/// Bytes that were never valid, now and then, and else ones that were, and to which a few things have happened.
+/// Mostly valid input with one to four mutations; sometimes random bytes.
 pub fn bytes(valid: impl Strategy<Value = Vec<u8>> + 'static) -> BoxedStrategy<Vec<u8>> {
     let valid = valid.boxed();
     prop_oneof![1 => vec(any::<u8>(), 0..200), 9 => damaged(valid, PIECES_OF_BYTES)].boxed()
 }
 
-/// The same with texts, JSON among them.
+/// The same for text, including JSON.
 pub fn text(valid: impl Strategy<Value = String> + 'static) -> BoxedStrategy<String> {
     let valid = valid.prop_map(String::into_bytes).boxed();
-    // What is not UTF-8 any more does not get as far as whoever takes a text.
+    // Functions that take a `&str` never receive invalid UTF-8, so broken sequences are replaced.
     let damaged = damaged(valid, PIECES_OF_TEXT).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     prop_oneof![1 => ".{0,200}", 9 => damaged].boxed()
 }
@@ -104,23 +104,23 @@ fn damaged(valid: BoxedStrategy<Vec<u8>>, pieces: &'static [&'static [u8]]) -> i
     })
 }
 
-fn damage(pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Damage> {
+fn damage(pieces: &'static [&'static [u8]]) -> impl Strategy<Value = Mutation> {
     let at = any::<Index>;
     prop_oneof![
-        3 => (at(), 0..8u32).prop_map(|(at, bit)| Damage::Flip(at, bit)),
-        2 => (at(), any::<u8>()).prop_map(|(at, byte)| Damage::Replace(at, byte)),
-        1 => at().prop_map(Damage::Cut),
-        2 => (at(), at()).prop_map(|(one, other)| Damage::Remove(one, other)),
-        1 => (at(), at()).prop_map(|(one, other)| Damage::Repeat(one, other)),
-        2 => (at(), select(pieces)).prop_map(|(at, piece)| Damage::Insert(at, piece)),
-        2 => (at(), select(pieces)).prop_map(|(at, piece)| Damage::Overwrite(at, piece)),
-        1 => (at(), at()).prop_map(|(own, other)| Damage::Splice(own, other)),
+        3 => (at(), 0..8u32).prop_map(|(at, bit)| Mutation::Flip(at, bit)),
+        2 => (at(), any::<u8>()).prop_map(|(at, byte)| Mutation::Replace(at, byte)),
+        1 => at().prop_map(Mutation::Cut),
+        2 => (at(), at()).prop_map(|(one, other)| Mutation::Remove(one, other)),
+        1 => (at(), at()).prop_map(|(one, other)| Mutation::Repeat(one, other)),
+        2 => (at(), select(pieces)).prop_map(|(at, piece)| Mutation::Insert(at, piece)),
+        2 => (at(), select(pieces)).prop_map(|(at, piece)| Mutation::Overwrite(at, piece)),
+        1 => (at(), at()).prop_map(|(own, other)| Mutation::Splice(own, other)),
     ]
 }
 
-impl Damage {
+impl Mutation {
     fn happen_to(self, bytes: &mut Vec<u8>, other: &[u8]) {
-        // The end is a place too: what is inserted there follows.
+        // The end is a valid position: an insertion there appends.
         let len = bytes.len();
         let place = |index: Index| index.index(len + 1);
         let piece = |one: Index, other: Index| {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::GROUP_MEMBERS_MAX;
 use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, Ttl, UserId};
 
-/// A conversation. Its members are rows of their own, its last message lives in its head.
+/// A conversation. Its members have their own rows; its last message is in its head row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chat {
     pub chat_id: ChatId,
@@ -13,27 +13,27 @@ pub struct Chat {
     pub created_by: UserId,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Kept with the chat so that the bound on a group's size is checked without counting its members.
+    /// Stored with the chat so that the limit on the group size is checked without counting member rows.
     pub member_count: u32,
-    /// How long a message lives that does not say it itself; for ever if absent.
+    /// The lifetime of messages without a ttl of their own; unlimited if absent.
     pub message_ttl: Option<Ttl>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatType {
-    /// Two people, for ever the same two. At most one exists for each pair.
+    /// Two users, fixed at creation. At most one direct chat exists per pair.
     Direct,
     Group,
 }
 
-/// One user's place in one chat.
+/// The membership of one user in one chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub user_id: UserId,
     pub role: Role,
     pub joined_at: Timestamp,
-    /// No notifications before this moment; [`Timestamp::MAX`] means for ever.
+    /// No notifications before this time; [`Timestamp::MAX`] mutes permanently.
     pub muted_until: Option<Timestamp>,
 }
 
@@ -43,7 +43,7 @@ impl Member {
     }
 }
 
-/// Roles in a chat, in growing order of what they may do.
+/// Roles in a chat, in ascending order of permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -53,12 +53,12 @@ pub enum Role {
     Owner,
 }
 
-/// The two users of a direct chat, the same value whichever of them is named first.
+/// The two users of a direct chat. The value is the same in whichever order they are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DirectPair(UserId, UserId);
 
 impl DirectPair {
-    /// The pair of two different users; nobody has a direct chat with themselves.
+    /// The pair of two different users; `None` if they are the same.
     pub fn new(a: UserId, b: UserId) -> Option<Self> {
         match a.cmp(&b) {
             std::cmp::Ordering::Less => Some(Self(a, b)),
@@ -72,7 +72,7 @@ impl DirectPair {
     }
 }
 
-/// What a member asks to be changed in a chat.
+/// A change that a member requests in a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatCommand {
     Update(ChatUpdate),
@@ -88,22 +88,22 @@ pub enum ChatCommand {
         role: Role,
     },
     Leave,
-    /// Leaves a group for good, because the account is deleted. Where an owner goes, the heir is the owner from then on; an
-    /// owner who is the last member leaves an empty group behind.
+    /// Leaves a group because the account is deleted. If the owner leaves, the heir becomes the owner. If the owner is
+    /// the last member, the group stays behind empty.
     Depart {
         heir: Option<UserId>,
     },
-    /// Silences the chat for the asking member until then; `None` unmutes.
+    /// Mutes the chat for the requesting member until then; `None` unmutes it.
     Mute {
         until: Option<Timestamp>,
     },
 }
 
-/// What is to be changed about the chat itself; what is absent stays.
+/// A change of the chat itself; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatUpdate {
     pub name: Option<ChatName>,
-    /// `Some(None)` lets messages live for ever again.
+    /// `Some(None)` removes the limit on the lifetime of messages.
     pub message_ttl: Option<Option<Ttl>>,
 }
 
@@ -118,7 +118,7 @@ impl ChatUpdate {
 }
 
 impl ChatCommand {
-    /// The member other than the actor whose row decides, with the actor's own, what the command may do.
+    /// The other member who is affected by the command. Their row is an input of [`decide`], next to the actor's row.
     pub fn target(&self) -> Option<UserId> {
         match self {
             Self::AddMember { user_id, .. } | Self::RemoveMember { user_id } | Self::ChangeRole { user_id, .. } => {
@@ -130,7 +130,7 @@ impl ChatCommand {
     }
 }
 
-/// Why a chat stays as it was.
+/// Why a command was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChatRefusal {
     #[error("no such chat")]
@@ -151,14 +151,14 @@ pub enum ChatRefusal {
     OwnerMustHandOver,
     #[error("a member is added as member or admin; the owner hands over by changing a role")]
     OwnerIsNotAdded,
-    // Nobody is told that they are blocked, so this has no reason.
+    // The error does not reveal a block by the other user, so it gives no reason.
     #[error("you cannot open a chat with that user")]
     Blocked,
     #[error("you have blocked that user; unblock them first")]
     Blocking,
 }
 
-/// What a permitted command does: the new rows and the events that tell of them. Written in one transaction.
+/// The effects of a permitted command: the new rows and their events. A store writes them in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatChange {
     pub chat: Chat,
@@ -168,16 +168,16 @@ pub struct ChatChange {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// A member who was not there before; their two watermarks start at the head of this moment.
+    /// A new member; both watermarks start at the current head sequence.
     Added(Member),
-    /// A member who was there, with new values.
+    /// An existing member with new values.
     Updated(Member),
     Removed(UserId),
 }
 
-/// Decides a command on a chat from the rows that bear on it: the chat, the actor's membership and the target's.
+/// Decides a command on a chat from the chat row, the actor's membership and the target's membership.
 ///
-/// Every store calls this inside the transaction that writes the change, so the rows cannot move in between.
+/// Every store calls this inside the transaction that writes the change, so the rows cannot change in between.
 pub fn decide(
     chat: &Chat,
     actor: Option<&Member>,
@@ -190,7 +190,7 @@ pub fn decide(
         let muted = Member { muted_until: *until, ..actor.clone() };
         return Ok(ChatChange { chat: chat.clone(), members: vec![MemberChange::Updated(muted)], events: vec![] });
     }
-    // The two of a direct chat are equals, and all that they can agree on is how long their messages live.
+    // Both users of a direct chat have the same permissions, and only the lifetime of messages can be changed.
     let lifetime_only = matches!(command, ChatCommand::Update(ChatUpdate { name: None, .. }));
     if chat.chat_type == ChatType::Direct && !lifetime_only {
         return Err(ChatRefusal::DirectIsImmutable);
@@ -224,7 +224,7 @@ pub fn decide(
             if *role == Role::Owner {
                 return Err(ChatRefusal::OwnerIsNotAdded);
             }
-            // Giving a role is changing roles, which the owner alone does.
+            // Adding a member with a role counts as a role change, which only the owner may make.
             require(*role == Role::Member || actor.role == Role::Owner)?;
             if target.is_some() {
                 return Err(ChatRefusal::AlreadyAMember);
@@ -244,7 +244,7 @@ pub fn decide(
             members.push(MemberChange::Removed(*user_id));
             events.push(membership(*user_id, MembershipChange::Removed, target.role));
         }
-        // Removing oneself is leaving.
+        // A member who removes themselves leaves.
         ChatCommand::Leave | ChatCommand::RemoveMember { .. } => {
             if actor.role == Role::Owner {
                 return Err(ChatRefusal::OwnerMustHandOver);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_role_may_do() {
+    fn each_role_has_its_permissions() {
         use ChatRefusal::*;
         use Role::*;
         let rename = || ChatCommand::Update(ChatUpdate::name("new".to_owned().try_into().unwrap()));
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_departs_leaves_a_group_with_an_owner_or_empty() {
+    fn a_departure_leaves_a_group_with_an_owner_or_empty() {
         let depart = |heir: Option<u8>| ChatCommand::Depart { heir: heir.map(user) };
         let gone = MemberChange::Removed(user(1));
         for role in [Role::Member, Role::Admin] {
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_group_takes_nobody() {
+    fn a_full_group_accepts_no_member() {
         let command = ChatCommand::AddMember { user_id: user(2), role: Role::Member };
         let outcome = decide(&group(1000), Some(&member(1, Role::Owner)), None, &command, Timestamp::default());
         assert_eq!(outcome, Err(ChatRefusal::ChatFull));

@@ -1,6 +1,6 @@
 use crate::{ChatId, ChatName, ChatType, ConnectionId, EventId, Message, Role, Sequence, Timestamp, Ttl, UserId};
 
-/// One record of the event log: something that the store has committed.
+/// One record of the event log: a change that the store has committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub event_id: EventId,
@@ -9,7 +9,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event of a committed message. It bears the ulid of its message, so a replay tells the same event again.
+    /// The event of a committed message. It has the ulid of its message, so a replay produces the same event id.
     pub fn message_persisted(message: Message, origin_connection_id: Option<ConnectionId>) -> Self {
         Self {
             event_id: EventId::from_bytes(message.message_id.to_bytes()),
@@ -23,14 +23,14 @@ impl Event {
 pub enum EventBody {
     MessagePersisted {
         message: Message,
-        /// The connection the send came in on; it has the acknowledgement and gets no push (G8).
+        /// The connection that the send came from. It receives the acknowledgement and no push (G8).
         origin_connection_id: Option<ConnectionId>,
     },
     MembershipChanged {
         chat_id: ChatId,
         user_id: UserId,
         change: MembershipChange,
-        /// The role after the change, or the last role of a member who is gone.
+        /// The role after the change, or the last role of a removed member.
         role: Role,
         changed_by: UserId,
     },
@@ -48,25 +48,25 @@ pub enum EventBody {
     },
     MessageTtlChanged {
         chat_id: ChatId,
-        /// How long messages live from now on that do not say it themselves.
+        /// The lifetime of new messages without a ttl of their own.
         message_ttl: Option<Ttl>,
         changed_by: UserId,
     },
-    /// Messages were purged. They had been gone from every read since their moment came (G11).
+    /// Messages were purged. No read has returned them since their expiry time (G11).
     MessagesExpired {
         chat_id: ChatId,
         sequences: Vec<Sequence>,
     },
 }
 
-/// Events that belong together: a log keeps their order in a chat, and an application takes or leaves all of them.
+/// A category of events. A log keeps the order of one kind within a chat, and an application subscribes to whole kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
-    /// Messages that were sent, and that expired.
+    /// Sent and expired messages.
     Message,
-    /// Members who came, went, or got another role.
+    /// Members who were added, removed, or given another role.
     Member,
-    /// Chats that were opened or changed.
+    /// Created and changed chats.
     Chat,
 }
 
@@ -78,7 +78,7 @@ pub enum MembershipChange {
 }
 
 impl EventBody {
-    /// The chat whose order the event keeps.
+    /// The chat of the event, which defines its order.
     pub fn chat_id(&self) -> ChatId {
         match self {
             Self::MessagePersisted { message, .. } => message.chat_id,
@@ -90,7 +90,7 @@ impl EventBody {
         }
     }
 
-    /// What sort of event it is.
+    /// The kind of the event.
     pub fn kind(&self) -> EventKind {
         match self {
             Self::MessagePersisted { .. } | Self::MessagesExpired { .. } => EventKind::Message,

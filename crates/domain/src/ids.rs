@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::{ULID_LEN, Ulid};
 use uuid::Uuid;
 
-/// Why a text is not the id it was taken for.
+/// Why a text is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct IdError {
@@ -14,7 +14,7 @@ pub struct IdError {
 }
 
 impl IdError {
-    /// Keeps the start of the text only: it comes from a peer and ends up in answers and logs.
+    /// Keeps only a prefix of the text, because it comes from a client and is repeated in responses and logs.
     fn new(text: &str, expected: &'static str) -> Self {
         Self { text: text.chars().take(64).collect(), expected }
     }
@@ -27,15 +27,15 @@ macro_rules! prefixed_id {
         pub struct $name(Ulid);
 
         impl $name {
-            /// What the text of every such id begins with.
+            /// The prefix of the text form of the id.
             pub const PREFIX: &'static str = $prefix;
 
-            /// The 16 bytes of the id; their order is the order of creation.
+            /// The 16 bytes of the id; they sort in order of creation.
             pub fn to_bytes(self) -> [u8; 16] {
                 self.0.to_bytes()
             }
 
-            /// The id that [`to_bytes`](Self::to_bytes) came from.
+            /// The inverse of [`to_bytes`](Self::to_bytes).
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Ulid::from_bytes(bytes))
             }
@@ -71,7 +71,7 @@ macro_rules! prefixed_id {
             }
         }
 
-        text_serde!($name);
+        id_serde!($name);
     };
 }
 
@@ -87,7 +87,7 @@ macro_rules! uuid_id {
                 self.0.into_bytes()
             }
 
-            /// The id that [`to_bytes`](Self::to_bytes) came from.
+            /// The inverse of [`to_bytes`](Self::to_bytes).
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Uuid::from_bytes(bytes))
             }
@@ -119,23 +119,27 @@ macro_rules! uuid_id {
             }
         }
 
-        text_serde!($name);
+        id_serde!($name);
     };
 }
 
-/// Serializes a type as its `Display` and parses it with its `FromStr`, without an allocation on the way in.
-macro_rules! text_serde {
+/// Serializes an id as its text, or as its 16 bytes in binary formats. Parsing does not allocate.
+macro_rules! id_serde {
     ($name:ident) => {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    self.to_bytes().serialize(serializer)
+                }
             }
         }
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Text;
-                impl serde::de::Visitor<'_> for Text {
+                struct TextVisitor;
+                impl serde::de::Visitor<'_> for TextVisitor {
                     type Value = $name;
 
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,24 +150,28 @@ macro_rules! text_serde {
                         text.parse().map_err(E::custom)
                     }
                 }
-                deserializer.deserialize_str(Text)
+                if deserializer.is_human_readable() {
+                    deserializer.deserialize_str(TextVisitor)
+                } else {
+                    Deserialize::deserialize(deserializer).map(Self::from_bytes)
+                }
             }
         }
     };
 }
 
 prefixed_id!(
-    /// A person, or a program that acts like one.
+    /// A person, or a bot that acts like one.
     UserId,
     "user_"
 );
 prefixed_id!(
-    /// A direct chat of two or a group.
+    /// A direct chat of two users, or a group.
     ChatId,
     "chat_"
 );
 prefixed_id!(
-    /// One message, for ever, across all chats.
+    /// One message, unique across all chats.
     MessageId,
     "msg_"
 );
@@ -173,7 +181,7 @@ prefixed_id!(
     "sess_"
 );
 prefixed_id!(
-    /// One WebSocket, from its handshake to its close.
+    /// One WebSocket connection, from its handshake to its close.
     ConnectionId,
     "conn_"
 );
@@ -188,11 +196,12 @@ prefixed_id!(
     "rep_"
 );
 uuid_id!(
-    /// A device, named by itself; it outlives its sessions.
+    /// A device. The client chooses the id, and it outlives the device's sessions.
     DeviceId
 );
 uuid_id!(
-    /// The sender's own name for a send, made before the first try; with chat and sender it identifies the send.
+    /// The client's id of a send, created before the first attempt. Together with chat and sender it is the idempotency
+    /// key.
     ClientMessageId
 );
 

@@ -1,23 +1,28 @@
-//! What Tidings talks about: ids, limits, and the rules of users, chats, members, messages and sessions.
+//! The domain model of Tidings: ids, limits, and the rules of users, chats, members, messages and sessions.
 //!
-//! Pure data and functions. Nothing here does I/O, reads a clock or draws a random number, so every rule can be
-//! proofread and tested on its own, and every adapter that keeps state applies the same one. Values are parsed at the
-//! edge: holding a [`Content`], a [`ChatName`] or a [`PhoneNumber`] proves that it is valid.
+//! Pure data and functions. No code here does I/O, reads a clock or draws a random number. Every rule can therefore be
+//! reviewed and tested alone, and every adapter that keeps state applies the same one. Values are parsed at the edge: a
+//! [`Content`], a [`ChatName`] or a [`PhoneNumber`] is always valid.
 //!
-//! Ids and plain values serialize as the text of the contract; structs do not, because a record on a disk and a body on
-//! the wire are promises that belong to whoever makes them.
+//! Ids and plain values serialize to the text form of the wire contract. Structs do not, because each storage format
+//! and each wire format is defined by the crate that writes it.
 
+mod backoff;
 mod chat;
 mod code;
 mod event;
 mod ids;
+mod ingest_error;
 mod invariant;
 pub mod limits;
 mod message;
+mod metadata;
 mod presence;
 mod push;
 mod rate;
 mod report;
+mod restrictions;
+mod secret;
 mod sequence;
 mod session;
 mod text;
@@ -26,23 +31,30 @@ mod trace;
 mod user;
 mod watermark;
 
+pub use backoff::Backoff;
 pub use chat::{
     Chat, ChatChange, ChatCommand, ChatRefusal, ChatType, ChatUpdate, DirectPair, Member, MemberChange, Role, decide,
 };
-pub use code::{CodeAttempt, CodeDigest, OneTimeCode, PendingCode};
+pub use code::{CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, EventKind, MembershipChange};
 pub use ids::{
     ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, ReportId, SessionId, UserId,
 };
-pub use invariant::{Invariant, Plane};
-pub use message::{Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
-pub use presence::{PresenceView, PresenceVisibility, Relation, Standing};
+pub use ingest_error::IngestError;
+pub use invariant::{Invariant, InvariantPlane};
+pub use message::{Body, Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
+pub use metadata::{Metadata, MetadataError};
+pub use presence::{OnlineStatus, PresenceView, PresenceVisibility, ViewerRelation};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};
-pub use rate::{Decision, Quota};
-pub use report::{Evidence, Report, ReportReason, ReportText, ReportTextError, Resolution, UnknownReason};
+pub use rate::{Quota, RateDecision, network};
+pub use report::{MessageEvidence, Report, ReportReason, ReportText, ReportTextError, Resolution, UnknownReason};
+pub use restrictions::{
+    AccessRefusal, DeniedToken, RestrictionChange, Restrictions, Suspension, TokenIdDigest, TooManyDeniedTokens,
+};
+pub use secret::Secret;
 pub use sequence::Sequence;
 pub use session::{RefreshAttempt, RefreshOutcome, Session, SpentToken, TokenDigest};
-pub use text::{ChatName, DisplayName, TextError};
+pub use text::{ChatName, DisplayName, SuspensionReason, TextError};
 pub use time::Timestamp;
 pub use trace::{TraceContext, TraceContextError};
 pub use user::{PhoneNumber, PhoneNumberError, User};

@@ -1,58 +1,68 @@
-//! The bounds of the contract, each stated once.
+//! The limits of the wire contract, each defined once.
 
 use std::time::Duration;
 
-/// Bytes of content in one message, at the most.
+/// Maximum bytes of content per message.
 pub const CONTENT_BYTES_MAX: usize = 4096;
-/// Bytes of one WebSocket frame and of one REST body, at the most.
+/// Maximum bytes of the custom metadata of a message, as compact JSON.
+pub const METADATA_BYTES_MAX: usize = 1024;
+/// Maximum bytes of a WebSocket frame and of a REST body.
 pub const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// Characters of a `request_id`, at the most.
+/// Maximum characters of a `request_id`.
 pub const REQUEST_ID_CHARS_MAX: usize = 64;
-/// Members of a group, at the most.
+/// Maximum members of a group.
 pub const GROUP_MEMBERS_MAX: usize = 1000;
-/// Characters of a user's display name, at the most.
+/// Maximum characters of a user's display name.
 pub const DISPLAY_NAME_CHARS_MAX: usize = 64;
-/// Characters of a group's name, at the most.
+/// Maximum characters of a group's name.
 pub const CHAT_NAME_CHARS_MAX: usize = 128;
-/// Characters of the preview of a chat's last message, at the most.
+/// Maximum characters of the preview of a chat's last message.
 pub const PREVIEW_CHARS_MAX: usize = 100;
-/// Messages in a sync page unless the client asks otherwise.
+/// Messages per sync page if the client names no limit.
 pub const SYNC_PAGE_DEFAULT: usize = 100;
-/// Messages in a sync page, at the most.
+/// Maximum messages per sync page.
 pub const SYNC_PAGE_MAX: usize = 500;
-/// Bytes of content in a sync page, at the most.
+/// Maximum bytes of message bodies per sync page.
 pub const SYNC_PAGE_BYTES_MAX: usize = 512 * 1024;
-/// Messages in a page of history unless the client asks otherwise.
+/// Messages per page of history if the client names no limit.
 pub const HISTORY_PAGE_DEFAULT: usize = 20;
-/// Messages in a page of history, at the most.
+/// Maximum messages per page of history.
 pub const HISTORY_PAGE_MAX: usize = 100;
-/// Messages above a read watermark that an unread count looks at, at the most; further up every sequence counts.
-pub const UNREAD_EXACT_MAX: usize = 1000;
-/// Members of a chat whose watermarks are pushed to one another, at the most.
+/// The largest exact unread count. Beyond it, the count is a lower bound.
+pub const UNREAD_EXACT_MAX: u64 = 1000;
+/// Maximum messages above a read watermark that an unread count examines, the newest first.
+pub const UNREAD_ROWS_MAX: usize = 2000;
+/// Maximum chats with new activity since the first page of an inbox; beyond it, the cursor is too old.
+pub const INBOX_NEWER_MAX: usize = 200;
+/// Maximum members of a chat in which members receive each other's watermarks as pushes.
 pub const RECEIPT_MEMBERS_MAX: usize = 100;
-/// Devices of one user that are registered for notifications, at the most.
+/// Maximum devices per user that are registered for notifications.
 pub const PUSH_DEVICES_MAX: usize = 20;
-/// Users that one user has blocked, at the most.
+/// Maximum users that one user can block.
 pub const BLOCKS_MAX: usize = 1000;
-/// Characters of the comment of a report, and of what its resolution says, at the most.
+/// Maximum characters of the reason of a suspension.
+pub const SUSPENSION_REASON_CHARS_MAX: usize = 200;
+/// Maximum unexpired tokens of a user that are denied one by one.
+pub const DENIED_TOKENS_MAX: usize = 100;
+/// Maximum characters of a report's comment, and of the note of its resolution.
 pub const REPORT_TEXT_CHARS_MAX: usize = 1000;
-/// Reports of one user that were filed in the last [`REPORTS_PERIOD`] and are still open, at the most.
+/// Maximum open reports of one user that were filed in the last [`REPORTS_PERIOD`].
 pub const REPORTS_OPEN_MAX: usize = 20;
-/// The time in which open reports of one user are counted.
+/// The period over which open reports of one user are counted.
 pub const REPORTS_PERIOD: Duration = Duration::from_secs(24 * 3600);
-/// How long a report is kept after it was resolved.
+/// Retention time of a report after its resolution.
 pub const REPORT_RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);
-/// Phone numbers in one lookup, at the most.
+/// Maximum phone numbers per lookup.
 pub const LOOKUP_NUMBERS_MAX: usize = 100;
-/// Users in one question or subscription about presence, at the most.
+/// Maximum users per presence query or subscription.
 pub const PRESENCE_USERS_MAX: usize = 100;
-/// The longest life a message may be given.
+/// Maximum lifetime of a message.
 pub const TTL_MAX: Duration = Duration::from_secs(31_536_000);
-/// How long a send, its event and its idempotency key are kept for retries and replay.
+/// Retention time of events and send keys, for replay and retries.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long a REST `Idempotency-Key` is remembered.
+/// Retention time of a REST `Idempotency-Key`.
 pub const REQUEST_KEY_RETENTION: Duration = Duration::from_secs(24 * 3600);
-/// How long a phone stays locked after too many wrong codes.
+/// Lockout of a phone after too many wrong codes.
 pub const CODE_LOCKOUT: Duration = Duration::from_secs(15 * 60);
-/// How long a spent refresh token is forgiven for a lost answer.
+/// Grace period in which one reuse of a spent refresh token is forgiven, because the response may have been lost.
 pub const REFRESH_GRACE: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::{CONTENT_BYTES_MAX, PREVIEW_CHARS_MAX, TTL_MAX};
-use crate::{ChatId, ClientMessageId, MessageId, Sequence, Timestamp, UserId};
+use crate::{ChatId, ClientMessageId, MessageId, Metadata, Sequence, Timestamp, UserId};
 
-/// A message as it was committed. It never changes afterwards; it may expire.
+/// A committed message. It never changes; it may expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub message_id: MessageId,
@@ -15,19 +15,49 @@ pub struct Message {
     pub sequence: Sequence,
     pub sender_id: UserId,
     pub client_message_id: ClientMessageId,
-    pub content: Content,
-    pub content_type: ContentType,
+    pub body: Body,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
 }
 
 impl Message {
-    /// Whether the message is gone at `now` (G11): every read checks this itself.
+    /// Whether the message has expired at `now` (G11). Every read checks this itself.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
+}
 
-    /// The start of the content for an inbox; nothing for content that must not be looked into.
+/// The part of a message that its sender chose and every member reads. New parts of a message belong here: sends, the
+/// log, stores and frames pass a body on as one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    pub content: Content,
+    pub content_type: ContentType,
+    pub metadata: Option<Metadata>,
+}
+
+impl Body {
+    /// A body without metadata.
+    pub fn new(content: Content, content_type: ContentType) -> Self {
+        Self { content, content_type, metadata: None }
+    }
+
+    pub fn with_metadata(self, metadata: Option<Metadata>) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// The number of bytes that a page or a queue counts for the body.
+    pub fn size(&self) -> usize {
+        self.content.as_str().len() + self.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len())
+    }
+
+    /// The kibibytes that a message with this body counts as: the body, and half a KiB for its other fields and its
+    /// entries in the log and in indexes, rounded up.
+    pub fn stored_kib(&self) -> u32 {
+        (self.size() + 512).div_ceil(1024) as u32
+    }
+
+    /// A prefix of the content for the inbox; `None` for opaque content.
     pub fn preview(&self) -> Option<Content> {
         match self.content_type {
             ContentType::Encrypted => None,
@@ -40,11 +70,11 @@ impl Message {
     }
 }
 
-/// What a message says: 1 to 4096 bytes of UTF-8 without NUL. Never printed by `Debug`: it is nobody's business in a log.
+/// The content of a message: 1 to 4096 bytes of UTF-8 without NUL. `Debug` hides it, so that it never reaches a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Content(Box<str>);
 
-/// Why a text cannot be the content of a message.
+/// Why a text is not valid content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentError {
     #[error("content is empty")]
@@ -89,18 +119,18 @@ impl fmt::Debug for Content {
     }
 }
 
-/// How the content is to be read.
+/// The type of a message's content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContentType {
     #[default]
     Text,
     Markdown,
     Json,
-    /// End-to-end encrypted: opaque to us, never previewed, logged or indexed.
+    /// End-to-end encrypted: opaque to the server, never previewed, logged or indexed.
     Encrypted,
 }
 
-/// A content type that we do not carry.
+/// An unsupported content type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "content type `{0}` is not one of text/plain, text/markdown, application/json, application/vnd.tidings.encrypted"
@@ -141,12 +171,12 @@ impl FromStr for ContentType {
     }
 }
 
-/// How long a message lives: 1 second to a year, in whole seconds.
+/// The lifetime of a message: 1 second to one year, in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl(Duration);
 
 impl Ttl {
-    /// A life of `seconds`, if it is within the bounds.
+    /// A lifetime of `seconds`; `None` if it is out of range.
     pub fn from_secs(seconds: u64) -> Option<Self> {
         (1..=TTL_MAX.as_secs()).contains(&seconds).then(|| Self(Duration::from_secs(seconds)))
     }
@@ -166,6 +196,12 @@ mod tests {
         assert!(Content::try_from("x".repeat(4096)).is_ok());
         assert_eq!(Content::try_from("é".repeat(2049)), Err(ContentError::TooLong(4098)));
         assert_eq!(Content::try_from("a\0b".to_owned()), Err(ContentError::Nul));
+    }
+
+    #[test]
+    fn a_short_message_counts_as_one_kib() {
+        let kib = |len| Body::new(Content::try_from("x".repeat(len)).unwrap(), ContentType::Text).stored_kib();
+        assert_eq!([1, 512, 513, 1536, 4096].map(kib), [1, 1, 2, 2, 5]);
     }
 
     #[test]

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Who may see when a user is online, and when they were last.
+/// Decides which users may see a user's presence and last-seen time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PresenceVisibility {
@@ -12,67 +12,70 @@ pub enum PresenceVisibility {
     Nobody,
 }
 
-/// What somebody is to a user.
+/// The relation of a viewer to a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Relation {
-    /// The user, on any device.
+pub enum ViewerRelation {
+    /// The same user, on any device.
     Oneself,
-    /// Each has listed the other.
+    /// Mutual contacts.
     MutualContact,
-    /// Everybody else, also whoever is listed by one side alone.
+    /// All other users, including contacts listed by one side only.
     Stranger,
-    /// Somebody whom the user has blocked, whatever else they are.
+    /// A user whom the user has blocked. This overrides every other relation.
     Blocked,
 }
 
 impl PresenceVisibility {
-    /// Whether presence and last seen may be shown: one rule for questions, subscriptions and pushes.
-    pub fn admits(self, viewer: Relation) -> bool {
+    /// Whether presence and last-seen time may be shown: one rule for queries, subscriptions and pushes.
+    pub fn admits(self, viewer: ViewerRelation) -> bool {
         match (self, viewer) {
-            (_, Relation::Blocked) => false,
-            (_, Relation::Oneself) | (Self::Everyone, _) | (Self::ContactsOnly, Relation::MutualContact) => true,
-            (Self::ContactsOnly, Relation::Stranger) | (Self::Nobody, _) => false,
+            (_, ViewerRelation::Blocked) => false,
+            (_, ViewerRelation::Oneself)
+            | (Self::Everyone, _)
+            | (Self::ContactsOnly, ViewerRelation::MutualContact) => true,
+            (Self::ContactsOnly, ViewerRelation::Stranger) | (Self::Nobody, _) => false,
         }
     }
 
-    /// Whether anybody else may see it.
+    /// Whether any other user may see it.
     pub fn shows_anybody(self) -> bool {
-        self.admits(Relation::MutualContact)
+        self.admits(ViewerRelation::MutualContact)
     }
 
-    /// Whether it hangs on who has listed whom.
+    /// Whether the decision depends on contact lists.
     pub fn asks_contacts(self) -> bool {
-        self.admits(Relation::MutualContact) != self.admits(Relation::Stranger)
+        self.admits(ViewerRelation::MutualContact) != self.admits(ViewerRelation::Stranger)
     }
 }
 
-/// Whether a user has a connection, on whatever device.
+/// Whether a user has a connection, on any device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum OnlineStatus {
     Online,
-    /// Gone since.
+    /// The user has no connection.
     Offline {
         last_seen: Timestamp,
     },
 }
 
-/// What one user sees of another.
+/// The presence of a user as another user sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresenceView {
     Online,
     Offline {
-        /// Absent if they were never seen, or not since it may be told.
+        /// Absent if the user was never seen, or if the time may not be shown.
         last_seen: Option<Timestamp>,
     },
-    /// It may not be shown, cannot be told now, or there is no such user: it looks the same whatever the reason.
+    /// The presence is hidden, currently unavailable, or the user does not exist. The cases are deliberately
+    /// indistinguishable.
     Unknown,
 }
 
-impl From<Standing> for PresenceView {
-    fn from(standing: Standing) -> Self {
+impl From<OnlineStatus> for PresenceView {
+    fn from(standing: OnlineStatus) -> Self {
         match standing {
-            Standing::Online => Self::Online,
-            Standing::Offline { last_seen } => Self::Offline { last_seen: Some(last_seen) },
+            OnlineStatus::Online => Self::Online,
+            OnlineStatus::Offline { last_seen } => Self::Offline { last_seen: Some(last_seen) },
         }
     }
 }
@@ -84,7 +87,7 @@ mod tests {
     #[test]
     fn privacy_is_one_table() {
         use PresenceVisibility::{ContactsOnly, Everyone, Nobody};
-        use Relation::{Blocked, MutualContact, Oneself, Stranger};
+        use ViewerRelation::{Blocked, MutualContact, Oneself, Stranger};
         let table = [
             (Everyone, [(Oneself, true), (MutualContact, true), (Stranger, true), (Blocked, false)]),
             (ContactsOnly, [(Oneself, true), (MutualContact, true), (Stranger, false), (Blocked, false)]),

@@ -2,12 +2,12 @@ use std::fmt;
 
 use crate::{DeviceId, Timestamp, UserId};
 
-/// Characters of a token or an endpoint, at the most.
+/// Maximum characters of a token or an endpoint.
 const TEXT_CHARS_MAX: usize = 2048;
-/// Bytes of an uncompressed point on P-256.
+/// Size of an uncompressed P-256 point.
 const POINT_BYTES: usize = 65;
 
-/// A device that wants to be told of messages while its user has no connection.
+/// A device that receives notifications while its user has no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushDevice {
     pub user_id: UserId,
@@ -16,20 +16,20 @@ pub struct PushDevice {
     pub registered_at: Timestamp,
 }
 
-/// How a device is reached. What is in it lets anybody reach the device, so it is never printed.
+/// The address of a device for notifications. Anyone who has it can notify the device, so `Debug` never prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PushTarget {
-    /// By the operator's own service, which knows the device by this token.
+    /// Through the operator's own service, which identifies the device by this token.
     Webhook(PushToken),
-    /// By the browser's push service.
+    /// Through the browser's push service.
     WebPush(WebPushSubscription),
 }
 
-/// What the operator's service calls a device: 1 to 2048 visible ASCII characters.
+/// The device token of the operator's service: 1 to 2048 visible ASCII characters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PushToken(Box<str>);
 
-/// A browser's subscription, as its `PushSubscription` says it.
+/// A browser's subscription, with the fields of `PushSubscription`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebPushSubscription {
     endpoint: Box<str>,
@@ -37,7 +37,7 @@ pub struct WebPushSubscription {
     auth: [u8; 16],
 }
 
-/// Why a device cannot be reached like that.
+/// Why a push target is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PushTargetError {
     #[error("is 1 to {TEXT_CHARS_MAX} visible ASCII characters")]
@@ -63,8 +63,8 @@ impl TryFrom<String> for PushToken {
 }
 
 impl WebPushSubscription {
-    /// A subscription whose parts have the right form. Whether the point is on the curve and the endpoint an address
-    /// that may be called is for whoever uses them to say.
+    /// A subscription with fields of the right form. The caller checks that the point is on the curve and that the
+    /// endpoint is an allowed address.
     pub fn new(endpoint: String, p256dh: &[u8], auth: &[u8]) -> Result<Self, PushTargetError> {
         let p256dh: [u8; POINT_BYTES] = p256dh.try_into().map_err(|_| PushTargetError::Point)?;
         if p256dh[0] != 4 {
@@ -83,7 +83,7 @@ impl WebPushSubscription {
         &self.p256dh
     }
 
-    /// The secret it shares with us.
+    /// The secret shared between the browser and the server.
     pub fn auth(&self) -> &[u8; 16] {
         &self.auth
     }

@@ -1,67 +1,69 @@
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// How often something may happen: `burst` times at once, and `count` times in every `period` in the long run.
+/// A rate limit: at most `burst` requests at once, and on average `count` requests per `period`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     count: u32,
     period: Duration,
     burst: u32,
-    /// How many one request counts for.
+    /// The number of units that one request takes.
     weight: u32,
 }
 
-/// Whether it may happen now, and what a client is told about the next times.
+/// The outcome of a rate limit check, with the values for the client's next requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct RateDecision {
     pub allowed: bool,
     pub limit: u32,
-    /// How many more would be allowed at once.
+    /// The number of further requests that are allowed now.
     pub remaining: u32,
-    /// How long until it is allowed, or the next one if it is; zero while some remain.
+    /// The delay until this request, or the next one if this one is allowed; zero while some remain.
     pub retry_after: Duration,
-    /// How long until the whole burst is there again.
+    /// The delay until the bucket is full again.
     pub reset_after: Duration,
 }
 
 impl Quota {
-    /// `count` in each `period`, all of which may come at once. `None` for 0: the limit is off.
+    /// `count` requests per `period`, all of which may come at once. `None` for 0: the limit is off.
     pub fn per(count: u32, period: Duration) -> Option<Self> {
         Self::with_burst(count, period, count)
     }
 
-    /// `count` in each `period`, at most `burst` at once.
+    /// `count` requests per `period`, at most `burst` at once.
     pub fn with_burst(count: u32, period: Duration, burst: u32) -> Option<Self> {
         (count > 0 && burst > 0).then_some(Self { count, period, burst, weight: 1 })
     }
 
-    /// The same for a request that counts for so many: for all there can be, if it is more. One that counts for none
-    /// takes nothing and says what is left.
+    /// The same quota for a request that takes `weight` units, at most the whole burst. A request of weight 0 takes
+    /// nothing and returns the current state.
     pub fn weighing(self, weight: u32) -> Self {
         Self { weight: weight.min(self.burst), ..self }
     }
 
-    /// By how much a request puts off the moment at which the bucket is full.
+    /// The delay that a request adds to the time at which the bucket is full.
     pub fn cost_ms(&self) -> u64 {
         self.interval_ms() * u64::from(self.weight)
     }
 
-    /// By how much that moment may be off.
+    /// The maximum delay until the bucket is full.
     pub fn capacity_ms(&self) -> u64 {
         self.interval_ms() * u64::from(self.burst)
     }
 
-    /// How long the bucket takes to gain one.
+    /// The time in which the bucket gains one unit.
     fn interval_ms(&self) -> u64 {
         (self.period.as_millis() as u64 / u64::from(self.count)).max(1)
     }
 
     /// Decides one request by the generic cell rate algorithm.
     ///
-    /// The state of a key is one moment: when its bucket will be full again. A key that was never seen, or whose moment
-    /// has passed, is full. The pair of decision and new moment is for the keeper of the state to store together.
-    pub fn decide(&self, full_at: Option<Timestamp>, now: Timestamp) -> (Decision, Timestamp) {
+    /// The state of a key is one timestamp: the time at which its bucket is full again. A new key, or one with a
+    /// timestamp in the past, has a full bucket. The caller must store the returned timestamp atomically with the
+    /// decision.
+    pub fn decide(&self, full_at: Option<Timestamp>, now: Timestamp) -> (RateDecision, Timestamp) {
         let (interval_ms, cost_ms, capacity_ms) = (self.interval_ms(), self.cost_ms(), self.capacity_ms());
         let debt_ms = full_at.unwrap_or(now).since(now).as_millis() as u64;
         let allowed = debt_ms + cost_ms <= capacity_ms;
@@ -69,7 +71,7 @@ impl Quota {
         let remaining = capacity_ms.saturating_sub(debt_after_ms) / interval_ms;
         let wanted_ms = if allowed { interval_ms } else { cost_ms };
         let retry_ms = (debt_after_ms + wanted_ms).saturating_sub(capacity_ms);
-        let decision = Decision {
+        let decision = RateDecision {
             allowed,
             limit: self.burst,
             remaining: remaining as u32,
@@ -77,6 +79,32 @@ impl Quota {
             reset_after: Duration::from_millis(debt_after_ms),
         };
         (decision, now + Duration::from_millis(debt_after_ms))
+    }
+
+    /// Decides one request that takes from several buckets: from all if each allows it, and from none otherwise.
+    ///
+    /// Each quota comes with the state of its bucket, as in [`decide`](Self::decide). If another bucket refuses, the
+    /// decision of a bucket that allows the request shows its state without the request.
+    pub fn decide_all(buckets: &[(Self, Option<Timestamp>)], now: Timestamp) -> Vec<(RateDecision, Timestamp)> {
+        let decide = |(quota, full_at): &(Self, Option<Timestamp>)| quota.decide(*full_at, now);
+        let mut decided: Vec<_> = buckets.iter().map(decide).collect();
+        if decided.iter().any(|(decision, _)| !decision.allowed) {
+            for ((quota, full_at), decided) in buckets.iter().zip(&mut decided) {
+                if decided.0.allowed {
+                    *decided = quota.weighing(0).decide(*full_at, now);
+                }
+            }
+        }
+        decided
+    }
+}
+
+/// The network that limits count an address as: the /64 prefix for IPv6, because one client usually has all its
+/// addresses.
+pub fn network(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64))),
+        v4 => v4,
     }
 }
 
@@ -126,6 +154,35 @@ mod tests {
         assert_eq!(quota.weighing(0).decide(Some(empty), now).0.remaining, 0);
         let (all, _) = quota.weighing(11).decide(None, now);
         assert_eq!((all.allowed, all.remaining), (true, 0), "more than there can be is all of it");
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_and_those_of_others_are_not() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7", "an IPv4 address as IPv6 sockets see it");
+    }
+
+    #[test]
+    fn one_bucket_that_refuses_keeps_the_others_as_they_are() {
+        let [wide, narrow] = [2, 1].map(|count| Quota::per(count, Duration::from_secs(10)).unwrap());
+        let now = Timestamp::from_millis(1_000_000);
+        let [(first, wide_at), (second, narrow_at)] = Quota::decide_all(&[(wide, None), (narrow, None)], now)[..]
+        else {
+            panic!("two buckets are decided")
+        };
+        assert_eq!([(first.allowed, first.remaining), (second.allowed, second.remaining)], [(true, 1), (true, 0)]);
+        let states = [(wide, Some(wide_at)), (narrow, Some(narrow_at))];
+        let [(first, wide_then), (second, narrow_then)] = Quota::decide_all(&states, now)[..] else {
+            panic!("two buckets are decided")
+        };
+        assert_eq!([(first.allowed, first.remaining), (second.allowed, second.remaining)], [(true, 1), (false, 0)]);
+        assert_eq!((wide_then, narrow_then), (wide_at, narrow_at));
+        assert_eq!(first.retry_after, Duration::ZERO);
+        assert_eq!(Quota::decide_all(&[], now), []);
     }
 
     proptest! {

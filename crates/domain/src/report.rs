@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{REPORT_RETENTION, REPORT_TEXT_CHARS_MAX};
 use crate::{ChatId, Content, ContentType, Message, MessageId, ReportId, Sequence, Timestamp, UserId};
 
-/// What a user tells the operators of somebody, of a chat or of a message.
+/// A user's report to the operators about a user, a chat or a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub report_id: ReportId,
-    /// Who filed it.
+    /// The user who filed the report.
     pub reporter_id: UserId,
     pub created_at: Timestamp,
     pub reason: ReportReason,
     pub comment: Option<ReportText>,
-    /// Of whom; of a message, its sender.
+    /// The reported user; for a message, its sender.
     pub user_id: Option<UserId>,
-    /// Where; of a message, its chat.
+    /// The reported chat; for a message, its chat.
     pub chat_id: Option<ChatId>,
     pub message_id: Option<MessageId>,
-    /// What the message said when it was reported.
-    pub evidence: Option<Evidence>,
-    /// Present once an operator is done with it.
+    /// A copy of the message at the time of the report.
+    pub evidence: Option<MessageEvidence>,
+    /// Present once an operator has resolved the report.
     pub resolution: Option<Resolution>,
 }
 
 impl Report {
-    /// The report after an operator is done with it. A message that was to be gone one day is gone from the report now: it
-    /// was kept for the operator, who has seen it.
+    /// The report after its resolution. The copy of a message with an expiry time is removed, because it was kept only
+    /// until the operator had seen it.
     pub fn resolved(self, resolution: Resolution) -> Self {
         let evidence = self.evidence.filter(|evidence| evidence.expires_at.is_none());
         Self { evidence, resolution: Some(resolution), ..self }
     }
 
-    /// When the report is forgotten; never while it is open.
+    /// The end of the retention time; `None` while the report is open.
     pub fn ends_at(&self) -> Option<Timestamp> {
         self.resolution.as_ref().map(|resolution| resolution.resolved_at + REPORT_RETENTION)
     }
 
-    /// Whether the report is forgotten at `now`: every read checks this itself.
+    /// Whether the retention time is over at `now`. Every read checks this itself.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.ends_at().is_some_and(|end| end <= now)
     }
@@ -47,28 +47,28 @@ impl Report {
 
 /// A copy of a reported message, as the reporter could read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
+pub struct MessageEvidence {
     pub sequence: Sequence,
     pub content: Content,
     pub content_type: ContentType,
     pub sent_at: Timestamp,
-    /// When the message itself is gone.
+    /// The expiry time of the message itself.
     pub expires_at: Option<Timestamp>,
 }
 
-impl From<Message> for Evidence {
+impl From<Message> for MessageEvidence {
     fn from(message: Message) -> Self {
         Self {
             sequence: message.sequence,
-            content: message.content,
-            content_type: message.content_type,
+            content: message.body.content,
+            content_type: message.body.content_type,
             sent_at: message.created_at,
             expires_at: message.expires_at,
         }
     }
 }
 
-/// What came of a report.
+/// An operator's resolution of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolution {
     pub resolved_at: Timestamp,
@@ -97,7 +97,7 @@ impl ReportReason {
     }
 }
 
-/// A word that is no reason for a report.
+/// An unknown reason for a report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not one of spam, abuse, illegal, other")]
 pub struct UnknownReason(String);
@@ -110,11 +110,11 @@ impl FromStr for ReportReason {
     }
 }
 
-/// What a person writes about a report: 1 to 1000 characters without NUL. Never printed by `Debug`, as it may quote a message.
+/// A text of a report: 1 to 1000 characters without NUL. `Debug` hides it, because it may quote a message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReportText(String);
 
-/// Why a text cannot be part of a report.
+/// Why a text is not valid in a report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReportTextError {
     #[error("is empty")]
@@ -168,7 +168,7 @@ mod tests {
             user_id: None,
             chat_id: None,
             message_id: Some(MessageId::from_bytes([3; 16])),
-            evidence: Some(Evidence {
+            evidence: Some(MessageEvidence {
                 sequence: Sequence(1),
                 content: "buy now".to_owned().try_into().unwrap(),
                 content_type: ContentType::Text,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resolution_takes_what_was_to_expire_and_leaves_the_rest() {
+    fn a_resolution_removes_only_an_expiring_copy() {
         let lasting = report(None);
         let resolved = lasting.clone().resolved(resolution(5));
         assert_eq!(resolved, Report { resolution: Some(resolution(5)), ..lasting });

@@ -2,9 +2,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The place of a message in its chat: 1 for the first, then one more for each.
+/// The sequence of a message in its chat: 1 for the first message, then one more for each.
 ///
-/// 0 is the place before the first message: the head of an empty chat and the watermark of somebody who has seen nothing.
+/// 0 is before the first message: the head of an empty chat, and the watermark of a member who has seen nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sequence(pub u64);

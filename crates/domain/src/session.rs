@@ -4,7 +4,7 @@ use crate::{DeviceId, SessionId, Timestamp, UserId};
 /// SHA-256 of a refresh token; the token itself is never stored.
 pub type TokenDigest = [u8; 32];
 
-/// One login of one device. It lives until it expires, is revoked, or the device signs in anew.
+/// One login of one device. It ends when it expires, is revoked, or the device signs in again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     pub session_id: SessionId,
@@ -13,9 +13,9 @@ pub struct Session {
     pub created_at: Timestamp,
     pub last_active_at: Timestamp,
     pub expires_at: Timestamp,
-    /// The refresh token that is good now.
+    /// The digest of the valid refresh token.
     pub current: TokenDigest,
-    /// The one before it, while a lost answer may still bring it back.
+    /// The token before it, for as long as a client that lost the response may present it again.
     pub spent: Option<SpentToken>,
 }
 
@@ -23,14 +23,17 @@ pub struct Session {
 pub struct SpentToken {
     pub digest: TokenDigest,
     pub spent_at: Timestamp,
-    /// Whether it has been forgiven already; it is once.
+    /// Whether one reuse was already forgiven; a second one is not.
     pub forgiven: bool,
 }
 
-/// A refresh token presented by a device, and its successor if it is good.
+/// A refresh token presented by a device, and its successor if the token is valid.
 #[derive(Clone, Debug)]
 pub struct RefreshAttempt {
     pub presented: TokenDigest,
+    /// Whether the token is authentic by itself: this server issued it, now or earlier. A forged token is not. Neither
+    /// is a token of an earlier release, which has no MAC.
+    pub is_authentic: bool,
     pub device_id: DeviceId,
     pub successor: TokenDigest,
     pub now: Timestamp,
@@ -39,16 +42,17 @@ pub struct RefreshAttempt {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefreshOutcome {
-    /// The successor is the good token now.
+    /// The successor is now the valid token.
     Rotated,
-    /// A token that cannot be this session's, or another device's: refused, the session stays.
+    /// The session has expired, another device presented the valid token, or the token was never issued. The session
+    /// stays as it is.
     Refused,
-    /// A spent token came back: somebody has a copy. The session is to be revoked.
+    /// A spent token was reused, so a copy of it exists. The session is to be revoked.
     Reused,
 }
 
 impl Session {
-    /// Decides a refresh and, if it is good, rotates the token.
+    /// Decides a refresh and, if the token is valid, rotates it.
     ///
     /// Every store calls this inside the transaction that writes the session back or deletes it.
     pub fn refresh(&mut self, attempt: &RefreshAttempt) -> RefreshOutcome {
@@ -62,14 +66,14 @@ impl Session {
             }
             self.spent = Some(SpentToken { digest: self.current, spent_at: attempt.now, forgiven: false });
         } else {
-            // Any token of this session that is not the current one has been spent: the store finds the session by an
-            // id inside the token, and only we make tokens, so a stranger's guess ends here too and costs a session
-            // whose id the stranger must know.
-            let forgivable = self.spent.as_ref().is_some_and(|spent| {
-                spent.digest == attempt.presented
-                    && !spent.forgiven
-                    && attempt.now.since(spent.spent_at) <= REFRESH_GRACE
-            });
+            // Any other token that this server issued for the session has been spent. A session id is not secret, so a
+            // token that only contains it proves nothing.
+            let last = self.spent.as_ref().filter(|spent| spent.digest == attempt.presented);
+            if last.is_none() && !attempt.is_authentic {
+                return RefreshOutcome::Refused;
+            }
+            let forgivable =
+                last.is_some_and(|spent| !spent.forgiven && attempt.now.since(spent.spent_at) <= REFRESH_GRACE);
             if !(forgivable && same_device) {
                 return RefreshOutcome::Reused;
             }
@@ -108,6 +112,7 @@ mod tests {
     fn present(token: u8, successor: u8, device_id: DeviceId, now: u64) -> RefreshAttempt {
         RefreshAttempt {
             presented: [token; 32],
+            is_authentic: true,
             device_id,
             successor: [successor; 32],
             now: Timestamp::from_millis(now),
@@ -146,6 +151,17 @@ mod tests {
         used.refresh(&present(1, 2, device(1), 0));
         used.refresh(&present(2, 3, device(1), 1));
         assert_eq!(used.refresh(&present(1, 4, device(1), 2)), RefreshOutcome::Reused);
+    }
+
+    #[test]
+    fn a_forged_token_is_refused_without_revoking_and_a_spent_one_of_an_earlier_release_revokes() {
+        let without_mac = |attempt| RefreshAttempt { is_authentic: false, ..attempt };
+        let mut session = session();
+        let before = session.clone();
+        assert_eq!(session.refresh(&without_mac(present(9, 2, device(1), 0))), RefreshOutcome::Refused);
+        assert_eq!(session, before);
+        assert_eq!(session.refresh(&without_mac(present(1, 2, device(1), 0))), RefreshOutcome::Rotated);
+        assert_eq!(session.refresh(&without_mac(present(1, 3, device(1), 60_000))), RefreshOutcome::Reused);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-use crate::limits::{CHAT_NAME_CHARS_MAX, DISPLAY_NAME_CHARS_MAX};
+use crate::limits::{CHAT_NAME_CHARS_MAX, DISPLAY_NAME_CHARS_MAX, SUSPENSION_REASON_CHARS_MAX};
 
-/// Why a text cannot be a name.
+/// Why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     #[error("name is empty")]
@@ -34,21 +34,27 @@ macro_rules! name {
 }
 
 name!(
-    /// What a user is called: 1 to 64 characters.
+    /// The display name of a user: 1 to 64 characters.
     DisplayName,
     DISPLAY_NAME_CHARS_MAX
 );
 impl DisplayName {
-    /// What everybody is called whose account was deleted.
+    /// The display name of every deleted account.
     pub fn deleted_account() -> Self {
         Self("Deleted account".to_owned())
     }
 }
 
 name!(
-    /// What a group is called: 1 to 128 characters.
+    /// The name of a group: 1 to 128 characters.
     ChatName,
     CHAT_NAME_CHARS_MAX
+);
+
+name!(
+    /// Why a user is suspended, for operators: 1 to 200 characters.
+    SuspensionReason,
+    SUSPENSION_REASON_CHARS_MAX
 );
 
 fn check(text: &str, chars_max: usize) -> Result<(), TextError> {

@@ -4,17 +4,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A moment in UTC, in whole milliseconds since 1970, as all our records and answers carry it.
+/// A point in time in UTC, in whole milliseconds since 1970; the unit of all records and responses.
 ///
-/// Its text is RFC 3339 with milliseconds: `2026-01-30T14:30:00.000Z`.
+/// The text form is RFC 3339 with milliseconds: `2026-01-30T14:30:00.000Z`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The last millisecond of the year 9999, the last that RFC 3339 can write.
+    /// The last millisecond of the year 9999, the maximum that RFC 3339 can express.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// The moment `millis` milliseconds after the start of 1970, at the most [`MAX`](Self::MAX).
+    /// The time `millis` milliseconds after the start of 1970, at most [`MAX`](Self::MAX).
     pub fn from_millis(millis: u64) -> Self {
         Self(millis).min(Self::MAX)
     }
@@ -24,17 +24,17 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole seconds since the start of 1970, as JWT and HTTP headers count them.
+    /// Whole seconds since the start of 1970, as in JWT claims and HTTP headers.
     pub fn as_secs(self) -> u64 {
         self.0 / 1000
     }
 
-    /// How long after `earlier` this is; zero if it is not after.
+    /// The duration since `earlier`; zero if `earlier` is not before this time.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// This moment less a duration, at the least the start of 1970.
+    /// This time minus a duration, but not before the start of 1970.
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }

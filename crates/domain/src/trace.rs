@@ -1,9 +1,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where something stands in a trace: the trace, the span, and whether the trace is kept.
+/// A position in a trace: trace id, span id, and whether the trace is sampled.
 ///
-/// Its text is the header `traceparent` of the W3C, by which processes and clients hand it on.
+/// The text form is the W3C header `traceparent`, through which processes and clients propagate it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     pub trace_id: [u8; 16],
@@ -11,13 +11,13 @@ pub struct TraceContext {
     pub sampled: bool,
 }
 
-/// A text that is no `traceparent`. It may come from anybody and is not repeated.
+/// An invalid `traceparent`. The error does not repeat the text, because any client can send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no traceparent of the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits>")]
+#[error("expected a traceparent of the form 00-<32 hex digits>-<16 hex digits>-<2 hex digits>")]
 pub struct TraceContextError;
 
 impl TraceContext {
-    /// The name of the header, also of records of a log and of calls.
+    /// The name of the header in HTTP requests, log records and calls.
     pub const HEADER: &'static str = "traceparent";
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for TraceContext {
 impl FromStr for TraceContext {
     type Err = TraceContextError;
 
-    /// Reads the parts that every version has. What a later one adds behind them is left out.
+    /// Parses the fields that all versions have, and ignores additional fields of later versions.
     fn from_str(text: &str) -> Result<Self, TraceContextError> {
         let mut parts = text.split('-');
         let mut hex = |digits: usize| {
@@ -42,7 +42,7 @@ impl FromStr for TraceContext {
         let read = [hex(2), hex(32), hex(16), hex(2)];
         let [Some(version), Some(trace_id), Some(span_id), Some(flags)] = read else { return Err(TraceContextError) };
         let has_more = parts.next().is_some();
-        // Zeros are nobody's ids, and version ff is none.
+        // All-zero ids and version ff are invalid.
         if trace_id == 0 || span_id == 0 || version == 0xff || (version == 0 && has_more) {
             return Err(TraceContextError);
         }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_is_refused() {
+    fn invalid_texts_are_refused() {
         let zeros = "0".repeat(32);
         let refused = [
             String::new(),

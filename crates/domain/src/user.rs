@@ -7,21 +7,28 @@ use crate::{DisplayName, PresenceVisibility, Timestamp, UserId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub user_id: UserId,
-    /// Absent for users who come with another system's tokens.
+    /// Absent for users of an external identity provider.
     pub phone_number: Option<PhoneNumber>,
     pub display_name: DisplayName,
     pub presence_visibility: PresenceVisibility,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// When they last came or went; absent for somebody who never connected.
+    /// The time of their last connect or disconnect; absent if they never connected.
     pub last_seen_at: Option<Timestamp>,
-    /// When their account was deleted. What is left is a tombstone, which old messages and members lists lead to.
+    /// The time at which their account was deleted. The row then is a tombstone, which old messages and member lists
+    /// refer to.
     pub deleted_at: Option<Timestamp>,
 }
 
 impl User {
-    /// What is left of a user whose account is deleted: the id that others' chats still name, and nothing of the person. A
-    /// tombstone stays as it is.
+    /// Whether a sign-in key that leads to this user still does so for a proof of this time. The key of a deleted
+    /// account is free for proofs of a later time; older ones lead to the tombstone.
+    pub fn is_of_proof(&self, proven_at: Timestamp) -> bool {
+        self.deleted_at.is_none_or(|deleted_at| proven_at < deleted_at)
+    }
+
+    /// The tombstone of the user: it keeps the id, to which other users' chats refer, and no personal data. A tombstone
+    /// stays unchanged.
     pub fn tombstone(&self, now: Timestamp) -> Self {
         if self.deleted_at.is_some() {
             return self.clone();
@@ -39,13 +46,13 @@ impl User {
     }
 }
 
-/// A phone number in E.164, `+` and 7 to 15 digits. `Debug` masks all but its last two digits.
+/// A phone number in E.164: `+` and 7 to 15 digits. `Debug` masks all but the last two digits.
 ///
-/// The shape alone is checked here; whether a number can exist is for `auth` to say, with a real library.
+/// This type checks the format only. `auth` checks with a library whether the number can exist.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PhoneNumber(String);
 
-/// Not a number in E.164. It does not repeat the number: phone numbers stay out of answers and logs.
+/// Not an E.164 number. The error does not repeat the number, to keep phone numbers out of responses and logs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("phone number is not in E.164 form (+ and 7 to 15 digits)")]
 pub struct PhoneNumberError;

@@ -1,6 +1,6 @@
 use crate::Sequence;
 
-/// How far one user has come in one chat. Both only grow, and read never passes delivered (G10).
+/// The delivered and read positions of one user in one chat. Both only grow, and read never exceeds delivered (G10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
     pub delivered: Sequence,
@@ -13,25 +13,25 @@ pub enum WatermarkKind {
     Read,
 }
 
-/// What became of a request to move a watermark.
+/// The outcome of a request to advance a watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
     Moved(Watermarks),
-    /// Already there or further: a late or repeated request.
+    /// The watermark is already at or above the value: a late or repeated request.
     Unchanged(Watermarks),
-    /// Nobody has received what was never sent.
+    /// The value is above the head sequence of the chat.
     AboveHead(Sequence),
     NotAMember,
     ChatNotFound,
 }
 
 impl Watermarks {
-    /// Both watermarks at the same place, as a new member has them at the head of the moment of joining.
+    /// Both watermarks at the same sequence, as for a new member at the current head.
     pub fn at(sequence: Sequence) -> Self {
         Self { delivered: sequence, read: sequence }
     }
 
-    /// Moves one watermark forward to `to`, bounded by the chat's `head`.
+    /// Advances one watermark to `to`, bounded by the chat's `head`.
     pub fn advance(self, kind: WatermarkKind, to: Sequence, head: Sequence) -> Advance {
         if to > head {
             return Advance::AboveHead(head);

@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use xtask::Program;
+use programs::Program;
 
 use crate::program;
 
-/// The file of `cfn-lint`, which checks CloudFormation templates.
+/// The path of `cfn-lint`, which checks CloudFormation templates.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn cfn_lint() -> PathBuf {
     program::path(Program::CfnLint)
 }

@@ -1,11 +1,11 @@
-use xtask::Program;
+use programs::Program;
 
-use crate::server::{Engine, Server};
+use crate::server::{EngineServer, ServerProgram};
 
-/// A server that speaks DynamoDB's protocol and keeps its tables in a file. It takes any region and any credentials.
-pub type Dynamo = Server<Dynoxide>;
+/// A server that speaks DynamoDB's protocol and keeps its tables in a file. It accepts any region and any credentials.
+pub type Dynamo = EngineServer<Dynoxide>;
 
-/// The program behind [`Dynamo`].
+/// The program that [`Dynamo`] runs.
 #[derive(Debug)]
 pub struct Dynoxide;
 
@@ -15,13 +15,13 @@ impl Dynamo {
         Self::start_engine(Dynoxide).await
     }
 
-    /// What a client takes as its endpoint.
+    /// The endpoint URL for clients.
     pub fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port())
     }
 }
 
-impl Engine for Dynoxide {
+impl ServerProgram for Dynoxide {
     const PROGRAM: Program = Program::Dynoxide;
 
     fn is_ready(line: &str) -> bool {

@@ -7,34 +7,34 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Bytes of the head of a request or an answer, at the most.
+/// Most bytes in the head of a request or response.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a body, at the most: the service takes 16 MB.
+/// Most bytes in a body: the real service accepts 16 MB.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A proxy in front of a server that speaks DynamoDB's protocol. It answers as the real service does on a bad day,
-/// which no server on one machine does by itself. It ends when it is dropped.
+/// A proxy in front of a server that speaks DynamoDB's protocol. It injects faults of the real service that no local
+/// server produces. It stops when it is dropped.
 #[derive(Debug)]
 pub struct FaultyDynamo {
     address: SocketAddr,
-    plan: Arc<Mutex<Plan>>,
+    plan: Arc<Mutex<FaultPlan>>,
     accepting: JoinHandle<()>,
 }
 
-/// What goes wrong with a request.
+/// The fault injected into a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection is cut.
+    /// The connection is closed.
     Cut,
-    /// No answer comes, and the connection stays open.
+    /// No response arrives, and the connection stays open.
     Silence,
-    /// `ThrottlingException`: the account asks too much.
+    /// `ThrottlingException`: the account exceeds its request rate.
     Throttled,
-    /// `ProvisionedThroughputExceededException`: the table, or one key of it, is asked too much.
+    /// `ProvisionedThroughputExceededException`: the table, or one key of it, exceeds its capacity.
     CapacityExceeded,
-    /// `TransactionConflict`: a transaction is in the way.
+    /// `TransactionConflict`: another transaction conflicts.
     Conflict,
-    /// `TransactionInProgressException`: the same transaction is under way already.
+    /// `TransactionInProgressException`: the same transaction is already in progress.
     InProgress,
     /// `InternalServerError`, with status 500.
     ServerError,
@@ -42,17 +42,17 @@ pub enum Fault {
     Unavailable,
 }
 
-/// When it goes wrong.
+/// When the fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// The server never hears of the request.
+    /// Before the server receives the request.
     Before,
-    /// The server has done what was asked; its answer is lost.
+    /// After the server has executed the request; its response is lost.
     After,
 }
 
 #[derive(Debug, Default)]
-struct Plan {
+struct FaultPlan {
     faults: Vec<Planned>,
     /// Requests so far, by operation.
     requests: BTreeMap<String, usize>,
@@ -67,12 +67,12 @@ struct Planned {
 }
 
 impl FaultyDynamo {
-    /// A proxy in front of the server at `upstream`, which may come and go. Until told otherwise it passes everything
-    /// on.
+    /// Starts a proxy in front of the server at `upstream`, which may stop and restart. Without planned faults it
+    /// forwards everything.
     pub async fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("there is a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let plan = Arc::<Mutex<Plan>>::default();
+        let plan = Arc::<Mutex<FaultPlan>>::default();
         let planned = plan.clone();
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
@@ -84,37 +84,37 @@ impl FaultyDynamo {
         Self { address, plan, accepting }
     }
 
-    /// What a client takes as its endpoint.
+    /// The endpoint URL for clients.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Has the next `count` requests go wrong, behind those that are planned already.
+    /// Injects a fault into the next `count` requests, after the faults already planned.
     pub fn fail(&self, fault: Fault, when: When, count: usize) {
         self.plan().faults.push(Planned { operation: None, fault, when, left: count });
     }
 
-    /// Has the next `count` requests of one operation go wrong, `TransactWriteItems` for instance.
+    /// Injects a fault into the next `count` requests of one operation, for example `TransactWriteItems`.
     pub fn fail_operation(&self, operation: &'static str, fault: Fault, when: When, count: usize) {
         self.plan().faults.push(Planned { operation: Some(operation), fault, when, left: count });
     }
 
-    /// Has nothing go wrong any more.
+    /// Removes all planned faults.
     pub fn heal(&self) {
         self.plan().faults.clear();
     }
 
-    /// How many requests are still to go wrong.
+    /// The number of requests that will still fail.
     pub fn faults_left(&self) -> usize {
         self.plan().faults.iter().fold(0, |sum, planned| sum.saturating_add(planned.left))
     }
 
-    /// How many requests of an operation have come, those that went wrong among them.
+    /// The number of requests received for an operation, including failed ones.
     pub fn requests(&self, operation: &str) -> usize {
         self.plan().requests.get(operation).copied().unwrap_or(0)
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
+    fn plan(&self) -> MutexGuard<'_, FaultPlan> {
         lock(&self.plan)
     }
 }
@@ -125,12 +125,12 @@ impl Drop for FaultyDynamo {
     }
 }
 
-fn lock(plan: &Mutex<Plan>) -> MutexGuard<'_, Plan> {
+fn lock(plan: &Mutex<FaultPlan>) -> MutexGuard<'_, FaultPlan> {
     plan.lock().expect("nothing panics with the plan in hand")
 }
 
-impl Plan {
-    /// Notes a request, and says what is to go wrong with it.
+impl FaultPlan {
+    /// Counts a request and returns the fault planned for it.
     fn next(&mut self, operation: &str) -> Option<(Fault, When)> {
         *self.requests.entry(operation.to_owned()).or_default() += 1;
         let matches = |planned: &&mut Planned| planned.operation.is_none_or(|of| of == operation);
@@ -142,8 +142,8 @@ impl Plan {
     }
 }
 
-/// Passes the requests of a connection on, one after the other, until one of the ends closes it or it is cut.
-async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<Plan>>) -> io::Result<()> {
+/// Forwards the requests of a connection one by one, until an end closes it or a fault cuts it.
+async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<FaultPlan>>) -> io::Result<()> {
     let upstream = TcpStream::connect(upstream).await?;
     downstream.set_nodelay(true)?;
     upstream.set_nodelay(true)?;
@@ -158,7 +158,7 @@ async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<Plan>
             }
         };
         let answer = match planned {
-            // Until the client has had enough.
+            // Wait until the client gives up and closes the connection.
             Some((Fault::Silence, _)) => return client.read_u8().await.map(drop),
             Some((fault, _)) => fault.answer(&request),
             None => answer,
@@ -170,7 +170,7 @@ async fn pass(downstream: TcpStream, upstream: SocketAddr, plan: Arc<Mutex<Plan>
 }
 
 impl Fault {
-    /// What the service says, if it says anything.
+    /// The response of the service for this fault, if there is one.
     fn answer(self, request: &Whole) -> Option<Whole> {
         let (status, name) = match self {
             Self::Cut | Self::Silence => return None,
@@ -184,7 +184,7 @@ impl Fault {
         };
         let mut body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{name}","message":"a fault""#);
         if self == Self::Conflict && request.is_transaction() {
-            // One reason for each part, all of which name a table.
+            // One reason for each item of the transaction; every item names a table.
             let reasons = vec![r#"{"Code":"TransactionConflict"}"#; request.count(br#""TableName":"#)];
             body += &format!(r#","CancellationReasons":[{}]"#, reasons.join(","));
         }
@@ -194,14 +194,14 @@ impl Fault {
     }
 }
 
-/// One request or answer of HTTP/1.1, whole.
+/// One complete HTTP/1.1 request or response.
 struct Whole {
     head: String,
     body: Vec<u8>,
 }
 
 impl Whole {
-    /// The next one of a connection; `None` if it was closed in between.
+    /// Reads the next message of a connection; `None` if the peer closed it between messages.
     async fn read(from: &mut BufReader<TcpStream>) -> io::Result<Option<Self>> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -219,12 +219,12 @@ impl Whole {
         Ok(Some(Self { head, body }))
     }
 
-    /// Writes it at once: two small writes would make the second wait for the other end's acknowledgement.
+    /// Writes head and body in one write: with two small writes, the second would wait for the peer's acknowledgement.
     async fn write(&self, to: &mut BufReader<TcpStream>) -> io::Result<()> {
         to.write_all(&[self.head.as_bytes(), &self.body].concat()).await
     }
 
-    /// The operation that a request asks for.
+    /// The operation that a request names.
     fn operation(&self) -> &str {
         header(&self.head, "x-amz-target").and_then(|target| target.split('.').nth(1)).unwrap_or_default()
     }
@@ -233,7 +233,7 @@ impl Whole {
         self.operation() == "TransactWriteItems"
     }
 
-    /// How often the body has these bytes.
+    /// Counts the occurrences of these bytes in the body.
     fn count(&self, bytes: &[u8]) -> usize {
         self.body.windows(bytes.len()).filter(|window| *window == bytes).count()
     }
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn faults_come_in_the_order_they_were_planned_to_the_operations_they_are_for() {
-        let mut plan = Plan::default();
+        let mut plan = FaultPlan::default();
         let planned = |operation, fault, left| Planned { operation, fault, when: When::After, left };
         plan.faults.push(planned(Some("Query"), Fault::Cut, 1));
         plan.faults.push(planned(None, Fault::Throttled, 2));

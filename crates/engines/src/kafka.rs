@@ -1,11 +1,12 @@
-use xtask::Program;
+use programs::Program;
 
-use crate::server::{Engine, Server};
+use crate::server::{EngineServer, ServerProgram};
 
-/// A broker that speaks Kafka's protocol and keeps its records in a file. Up in half a second, so a test has its own.
-pub type Kafka = Server<Tansu>;
+/// A broker that speaks Kafka's protocol and keeps its records in a file. It starts in half a second, so each test can
+/// have its own.
+pub type Kafka = EngineServer<Tansu>;
 
-/// The program behind [`Kafka`].
+/// The program that [`Kafka`] runs.
 #[derive(Debug)]
 pub struct Tansu;
 
@@ -15,23 +16,23 @@ impl Kafka {
         Self::start_engine(Tansu).await
     }
 
-    /// What a client takes as its bootstrap servers.
+    /// The bootstrap servers for clients.
     pub fn bootstrap(&self) -> String {
         format!("127.0.0.1:{}", self.port())
     }
 }
 
-impl Engine for Tansu {
+impl ServerProgram for Tansu {
     const PROGRAM: Program = Program::Tansu;
 
     fn is_ready(line: &str) -> bool {
-        // Not anywhere in the line, because a port may be "already in use".
+        // Match only the start of the line, because an error line may contain "already in use".
         line.starts_with("ready in")
     }
 
     fn arguments(&self, port: u16) -> Vec<String> {
         let url = format!("tcp://127.0.0.1:{port}");
-        // The path is taken from the working directory on, whether it begins with a slash or not.
+        // The path is relative to the working directory, even if it begins with a slash.
         ["broker", "--listener-url", &url, "--advertised-listener-url", &url, "--storage-engine", "sqlite://tansu.db"]
             .map(str::to_owned)
             .into()

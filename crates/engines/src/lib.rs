@@ -1,9 +1,9 @@
-//! Real servers for tests, on free ports of this machine, with directories that go away.
+//! Real servers for tests, on free ports of this machine, with temporary directories.
 //!
-//! A [`Server`] belongs to the test that starts it, and ends with it, even if the test is killed. It can be killed itself,
-//! made to hang, and started again where it was. What it has logged is shown if it does not start.
+//! An [`EngineServer`] belongs to the test that starts it and stops with it, even if the test is killed. A test can kill it,
+//! pause it, and restart it on the same port with the same data. If it does not start, the panic shows its log.
 //!
-//! The programs come from `cargo xtask engines`; a test that misses one fails and says so.
+//! `cargo xtask engines` installs the programs. A test that needs a missing program fails and names that command.
 
 mod cfn_lint;
 mod dynamo;
@@ -25,5 +25,5 @@ pub use kafka::{Kafka, Tansu};
 pub use previous::previous_tidings;
 pub use redis::{Redis, RedisServer};
 pub use schemathesis::schemathesis;
-pub use server::{Engine, Server};
+pub use server::{EngineServer, ServerProgram};
 pub use validators::{chart_render, kubernetes_validate, systemd_analyze};

@@ -1,20 +1,20 @@
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
-/// How far above its port a node of a Redis Cluster talks to the others.
+/// Offset from the port of a Redis Cluster node to the port of its cluster bus.
 const BUS: u16 = 10_000;
 const TRIES_MAX: usize = 1000;
 
-/// A TCP port that no other test takes, also while its server is down.
+/// A TCP port that no other test takes, even while its server is down.
 #[derive(Debug)]
-pub(crate) struct Port {
-    /// The UDP port of the same number. No engine wants it, it needs no file, and it is free again when this process ends,
-    /// however it ends.
+pub(crate) struct ClaimedPort {
+    /// The UDP port of the same number serves as the claim. No engine uses it, it needs no file, and the kernel frees
+    /// it however this process ends.
     claim: UdpSocket,
 }
 
-impl Port {
-    /// A port that is free, and whose bus port is. It is below those that the kernel gives to outgoing connections: one of
-    /// them that tries to reach a dead server could otherwise take its port, or reach itself.
+impl ClaimedPort {
+    /// Claims a port that is free together with its cluster bus port. It lies below the kernel's range for outgoing
+    /// connections. Otherwise a connection attempt to a stopped server could take its port, or connect to itself.
     pub(crate) fn claim() -> Self {
         let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
         (0..TRIES_MAX)
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_claimed_port_is_free_for_its_server_and_for_no_other_claim() {
-        let port = Port::claim();
+        let port = ClaimedPort::claim();
         let address = (Ipv4Addr::LOCALHOST, port.number());
         TcpListener::bind(address).unwrap();
         UdpSocket::bind(address).unwrap_err();

@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use xtask::Program;
+use programs::Program;
 
 use crate::program;
 
-/// The file of the `tidings` of the release before this one.
+/// The path of `tidings` of the previous release.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn previous_tidings() -> PathBuf {
     program::path(Program::PreviousTidings)
 }

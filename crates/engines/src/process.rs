@@ -10,20 +10,20 @@ use thiserror::Error;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// How long a server may take to say what it is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The oldest lines of a log are forgotten beyond this.
+/// The longest wait for an expected log line.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Beyond this, the oldest lines of a log are dropped.
 const LOG_LINES_MAX: usize = 1000;
 
 /// One process of a server. It is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ServerProcess {
     child: Child,
-    /// The lines so far. Closed when the process has ended.
+    /// The lines so far. The channel closes when the process has ended.
     log: watch::Receiver<VecDeque<String>>,
 }
 
-/// A process has not said what it was waited for.
+/// A process did not log an expected line.
 #[derive(Debug, Error)]
 pub(crate) enum Silence {
     #[error("ended, having said:\n{log}")]
@@ -32,10 +32,10 @@ pub(crate) enum Silence {
     TimedOut { log: String },
 }
 
-impl Process {
-    /// Starts it on a thread of its own, which then reads its log, and so lives as long as the process does: the kernel
-    /// kills it together with the thread that started it (see `program::command`), and a test may start its server
-    /// on a thread that ends before the test does.
+impl ServerProcess {
+    /// Starts the process on a thread of its own, which then reads its log and so lives as long as the process does.
+    /// The kernel kills the process together with the thread that started it (see `program::command`), and a test may
+    /// start its server on a thread that ends before the test does.
     pub(crate) async fn start(mut command: Command) -> io::Result<Self> {
         let (output, input) = io::pipe()?;
         command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
@@ -43,7 +43,7 @@ impl Process {
         let (started, is_started) = oneshot::channel();
         thread::spawn(move || {
             let child = command.spawn();
-            // The log ends with the process only if nobody else can write to it.
+            // `command` holds write ends of the pipe. The log ends with the process only after they are closed.
             drop(command);
             drop(started.send(child));
             keep(&log, output);
@@ -52,7 +52,7 @@ impl Process {
         Ok(Self { child, log: log_receiver })
     }
 
-    /// Waits until the process has logged a line like this.
+    /// Waits until the process has logged a line that matches.
     pub(crate) async fn says(&self, is_it: impl Fn(&str) -> bool) -> Result<(), Silence> {
         let mut log = self.log.clone();
         match timeout(PATIENCE, log.wait_for(|lines| lines.iter().any(|line| is_it(line)))).await {
@@ -62,14 +62,14 @@ impl Process {
         }
     }
 
-    /// Ends it without a chance to say goodbye.
+    /// Kills it without a graceful shutdown.
     pub(crate) async fn kill(mut self) {
         self.signal(Signal::SIGKILL);
         while self.log.changed().await.is_ok() {}
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        // Its number is not given to anybody else before we have waited for it, which is when it is dropped.
+        // The kernel does not reuse the pid before `wait`, which happens when this is dropped.
         let pid = Pid::from_raw(self.child.id().try_into().expect("the kernel's numbers of processes fit"));
         signal::kill(pid, signal).expect("a process of ours takes signals");
     }
@@ -79,15 +79,15 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // Neither fails for a child of ours that was not waited for, whether it has ended or not.
+        // Neither call fails for a child that has not been waited for, whether it has ended or not.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Keeps the log up to date until it ends. What nobody waits for is read too, or the process would block.
+/// Appends lines to the log until the output ends. All output is read, because a full pipe would block the process.
 fn keep(log: &watch::Sender<VecDeque<String>>, output: PipeReader) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         log.send_modify(|lines| {

@@ -1,22 +1,22 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use xtask::Program;
+use programs::{Program, find_in_path};
 
-/// The file of a program that `cargo xtask engines` provides.
+/// The path of a program that `cargo xtask engines` provides.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub(crate) fn path(program: Program) -> PathBuf {
     program.find().unwrap_or_else(|| panic!("{} is missing; `cargo xtask engines` provides it", program.name()))
 }
 
-/// A command whose process is killed by the kernel when the thread that starts it ends: a test that is killed has no chance
-/// to kill its servers. Saying so to the kernel takes a process that is about to become the server, which is `setpriv` of
-/// util-linux; where there is none (it is Linux's alone), only a test that is killed leaves servers behind.
+/// A command that makes the kernel kill the process when its starting thread ends, because a killed test cannot kill
+/// its servers itself. The setting must be made in the child before `exec`, which `setpriv` of util-linux does. Without
+/// `setpriv`, which exists on Linux only, a killed test leaves its servers running.
 pub(crate) fn command(program: Program) -> Command {
     let path = path(program);
-    match xtask::find_in_path("setpriv") {
+    match find_in_path("setpriv") {
         Some(setpriv) => {
             let mut command = Command::new(setpriv);
             command.args(["--pdeathsig", "KILL"]).arg(path);

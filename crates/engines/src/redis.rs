@@ -1,11 +1,11 @@
-use xtask::Program;
+use programs::Program;
 
-use crate::server::{Engine, Server};
+use crate::server::{EngineServer, ServerProgram};
 
 /// A Redis that keeps nothing on disk.
-pub type Redis = Server<RedisServer>;
+pub type Redis = EngineServer<RedisServer>;
 
-/// The program behind [`Redis`].
+/// The program that [`Redis`] runs.
 #[derive(Debug)]
 pub struct RedisServer {
     pub(crate) settings: Vec<String>,
@@ -17,19 +17,19 @@ impl Redis {
         Self::start_with(&[]).await
     }
 
-    /// A server with these settings besides the usual ones, as they stand on a command line.
+    /// A server with these command-line settings in addition to the defaults.
     pub async fn start_with(settings: &[&str]) -> Self {
         let settings = settings.iter().copied().map(str::to_owned).collect();
         Self::start_engine(RedisServer { settings }).await
     }
 
-    /// Where a client finds it.
+    /// The URL for clients.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port())
     }
 }
 
-impl Engine for RedisServer {
+impl ServerProgram for RedisServer {
     const PROGRAM: Program = Program::RedisServer;
 
     fn is_ready(line: &str) -> bool {

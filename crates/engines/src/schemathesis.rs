@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use xtask::Program;
+use programs::Program;
 
 use crate::program;
 
-/// The file of `schemathesis`, which makes requests from an OpenAPI document and holds the answers against it.
+/// The path of `schemathesis`, which generates requests from an OpenAPI document and checks the responses against it.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn schemathesis() -> PathBuf {
     program::path(Program::Schemathesis)
 }

@@ -1,45 +1,45 @@
 use nix::sys::signal::Signal;
+use programs::Program;
 use tempfile::TempDir;
-use xtask::Program;
 
-use crate::port::Port;
-use crate::process::{Process, Silence};
+use crate::port::ClaimedPort;
+use crate::process::{ServerProcess, Silence};
 use crate::program;
 
-/// How many ports are tried, should somebody else be quicker each time.
+/// Most ports to try, if another process takes each one first.
 const STARTS_MAX: usize = 10;
 
-/// What makes a [`Server`] the one it is.
-pub trait Engine {
-    /// What runs.
+/// The parts of an [`EngineServer`] that are specific to one program.
+pub trait ServerProgram {
+    /// The program to run.
     const PROGRAM: Program;
 
-    /// Whether this line of its log says that it accepts connections.
+    /// Whether this log line shows that the server accepts connections.
     fn is_ready(line: &str) -> bool;
 
-    /// Has it serve on this port of this machine alone, and keep what it keeps in its working directory.
+    /// Arguments that make it listen on this port of the loopback interface and keep its data in the working directory.
     fn arguments(&self, port: u16) -> Vec<String>;
 }
 
-/// One server, with a directory of its own. When this is dropped, it is killed and the directory removed.
+/// One server, with a directory of its own. Dropping it kills the process and removes the directory.
 #[derive(Debug)]
-pub struct Server<E> {
+pub struct EngineServer<E> {
     engine: E,
-    // Before the directory, so that nobody writes there any more when it is removed.
-    process: Option<Process>,
+    // Declared before the directory, so that the process has stopped writing when the directory is removed.
+    process: Option<ServerProcess>,
     directory: TempDir,
-    port: Port,
+    port: ClaimedPort,
 }
 
-impl<E: Engine> Server<E> {
-    /// A server that is up.
+impl<E: ServerProgram> EngineServer<E> {
+    /// Starts a server and waits until it is ready.
     pub(crate) async fn start_engine(engine: E) -> Self {
         let directory = tempfile::tempdir().expect("a directory can be made");
-        let mut server = Self { engine, process: None, directory, port: Port::claim() };
+        let mut server = Self { engine, process: None, directory, port: ClaimedPort::claim() };
         for _ in 1..STARTS_MAX {
             match server.try_run().await {
                 Ok(()) => return server,
-                Err(Silence::Ended { log }) if log.contains("already in use") => server.port = Port::claim(),
+                Err(Silence::Ended { log }) if log.contains("already in use") => server.port = ClaimedPort::claim(),
                 Err(silence) => server.fail(&silence),
             }
         }
@@ -47,23 +47,23 @@ impl<E: Engine> Server<E> {
         server
     }
 
-    /// Ends the server without a chance to say goodbye. It keeps its port and its directory.
+    /// Kills the server without a graceful shutdown. It keeps its port and its directory.
     pub async fn stop(&mut self) {
         self.process.take().expect("the server is up").kill().await;
     }
 
-    /// Starts the server after a stop, where it was and with what it has kept.
+    /// Restarts the server after a stop, on the same port and with the same directory.
     pub async fn start_again(&mut self) {
         assert!(self.process.is_none(), "the server is up already");
         self.run().await;
     }
 
-    /// Makes the server hang: its connections stay, and nothing is answered.
+    /// Pauses the server: its connections stay open, and it answers nothing.
     pub fn pause(&self) {
         self.process().signal(Signal::SIGSTOP);
     }
 
-    /// Lets a paused server go on.
+    /// Resumes a paused server.
     pub fn resume(&self) {
         self.process().signal(Signal::SIGCONT);
     }
@@ -75,7 +75,7 @@ impl<E: Engine> Server<E> {
         }
     }
 
-    /// The port of 127.0.0.1 that it serves on, always the same.
+    /// The port of 127.0.0.1 that it listens on; a restart does not change it.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
@@ -89,13 +89,13 @@ impl<E: Engine> Server<E> {
     async fn try_run(&mut self) -> Result<(), Silence> {
         let mut command = program::command(E::PROGRAM);
         command.args(self.engine.arguments(self.port())).current_dir(self.directory.path());
-        let process = Process::start(command).await.expect("a program that is there can be started");
+        let process = ServerProcess::start(command).await.expect("a program that is there can be started");
         process.says(E::is_ready).await?;
         self.process = Some(process);
         Ok(())
     }
 
-    fn process(&self) -> &Process {
+    fn process(&self) -> &ServerProcess {
         self.process.as_ref().expect("the server is up")
     }
 
@@ -112,13 +112,13 @@ mod tests {
     use super::*;
     use crate::{Dynoxide, RedisServer, Tansu};
 
-    /// An engine that comes late to its first two ports.
+    /// An engine whose first two ports are taken by another listener.
     struct Late<E> {
         engine: E,
         takers: Mutex<Vec<TcpListener>>,
     }
 
-    impl<E: Engine> Engine for Late<E> {
+    impl<E: ServerProgram> ServerProgram for Late<E> {
         const PROGRAM: Program = E::PROGRAM;
 
         fn is_ready(line: &str) -> bool {
@@ -134,8 +134,8 @@ mod tests {
         }
     }
 
-    async fn gets_another_port(engine: impl Engine) {
-        let server = Server::start_engine(Late { engine, takers: Mutex::default() }).await;
+    async fn gets_another_port(engine: impl ServerProgram) {
+        let server = EngineServer::start_engine(Late { engine, takers: Mutex::default() }).await;
         let takers = server.engine.takers.lock().unwrap();
         assert_eq!(takers.len(), 2);
         assert!(takers.iter().all(|taker| taker.local_addr().unwrap().port() != server.port()));

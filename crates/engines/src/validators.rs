@@ -1,31 +1,31 @@
-//! Programs that say whether what is deployed would be taken.
+//! Programs that validate deployment files.
 
 use std::path::PathBuf;
 
-use xtask::Program;
+use programs::Program;
 
 use crate::program;
 
-/// The file of `chart-render`, which renders a Helm chart, and prints YAML as JSON.
+/// The path of `chart-render`, which renders a Helm chart, and prints YAML as JSON.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn chart_render() -> PathBuf {
     program::path(Program::ChartRender)
 }
 
-/// The file of `kubernetes-validate`, which holds manifests against the schemas of Kubernetes.
+/// The path of `kubernetes-validate`, which validates manifests against the schemas of Kubernetes.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn kubernetes_validate() -> PathBuf {
     program::path(Program::KubernetesValidate)
 }
 
-/// The file of `systemd-analyze`, which checks units.
+/// The path of `systemd-analyze`, which checks units.
 ///
 /// # Panics
-/// If it is not there.
+/// If it is missing.
 pub fn systemd_analyze() -> PathBuf {
     program::path(Program::SystemdAnalyze)
 }

@@ -1,78 +1,85 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, SessionId, UserId};
+use domain::{ChatId, UserId};
 use metrics::counter;
-use ports::{Delivery, GatewayId, MemberCache, Peer, Peers, ProcessRole, Push, Route, Routes, StoreError};
+use ports::{
+    Delivery, GatewayId, MemberCache, PeerProcess, PeerRegistry, ProcessRole, Push, RecipientConnection,
+    RecipientLookup, Recipients, Revocation, Route, Routes, StoreError, error_chain, lock,
+};
 use protocol::frame::Resync;
 use tokio::time::{self, Instant};
 use tracing::{info, warn};
 
-/// How long what is shared is not believed after its last failure. Routes that it has lost are registered again within
-/// this time; before that, no route means nothing.
+/// How long shared state is not trusted after its last failure. Gateways register lost routes again within this time;
+/// until then, a missing route does not mean that a user is offline.
 const REBUILD: Duration = Duration::from_secs(15);
-/// How often the gateways are looked up, and an outage is looked at for its end.
+/// How often the gateways are looked up, and the end of an outage is checked.
 const REFRESH: Duration = Duration::from_secs(5);
-/// Chats still to be forgotten by the member cache, at the most. Beyond them an invalidation is an error, which the
-/// consumer of the log waits out.
-const OWED_MAX: usize = 100_000;
-/// Users whom one push has sync, so that a gateway full of them fits into calls of a bounded size.
+/// Most pending invalidations of the member cache. Beyond it an invalidation fails, and the log consumer retries it.
+const INVALIDATIONS_MAX: usize = 100_000;
+/// Most recipients of one resync push, which bounds the size of a call.
 const SYNCING_MAX: usize = 4096;
 
-/// What processes share, and lose all at once.
+/// Shared state in Redis. All parts fail together.
 pub struct Shared {
     pub routes: Arc<dyn Routes>,
+    pub recipients: Arc<dyn RecipientLookup>,
     pub cache: Arc<dyn MemberCache>,
     pub delivery: Arc<dyn Delivery>,
-    /// Gateways among them have the names under which routes know them.
-    pub peers: Arc<dyn Peers>,
+    /// The ids of peer gateways are their ids in routes.
+    pub peers: Arc<dyn PeerRegistry>,
 }
 
-/// Keeps pushes going while what processes share is away (C8).
+/// Keeps pushes going while shared state in Redis is unavailable (C8).
 ///
-/// From its first failure on, what is shared is not asked any more, so that an outage costs one timeout and not one for
-/// each message. Every push goes directly to every gateway that was last known, with all its recipients: a gateway
-/// ignores those it has no connection of. Members come from the store. This ends 15 s after the last failure; once what
-/// is shared answers again, which gateways there are is asked for each push, because new ones may hold connections. Where
-/// it begins and ends a push may come twice, or before an earlier one, which clients know from its sequence.
+/// After the first failure, calls no longer go to Redis, so an outage costs one timeout instead of one for each message:
 ///
-/// A gateway that nobody knew of until what is shared answered again may have connections that pushes have passed by, of
-/// which it knows nothing: it has found everything in order. So all its clients are told to sync. If this process dies
-/// before that, they find the hole with the next message of the chat.
+/// - Every push goes directly to every last known gateway, with all recipients. A gateway ignores users without a
+///   connection to it.
+/// - Members are read from the store.
+/// - Once Redis answers again, the gateways are looked up for each push, because new ones may hold connections.
+/// - The fallback ends 15 s after the last failure.
 ///
-/// Its routes are for pushes alone: in an outage everybody seems to be at every gateway.
+/// At its start and end, a push may arrive twice or before an earlier one. Clients detect both by the sequence.
 ///
-/// Invalidations of the member cache that fail are made up for before it is read again. A crash meanwhile costs what a
-/// lost invalidation costs: the cache is wrong until it forgets by itself.
+/// A gateway that first became known after Redis answered again may have missed pushes without noticing, because its own
+/// calls succeeded. All its clients are therefore asked to resync. If this process crashes before that, they detect the gap
+/// with the next message of the chat.
+///
+/// Use these routes only for pushes: in an outage, every user appears to be on every gateway.
+///
+/// Failed invalidations of the member cache are repeated before the cache is read again. A crash before that leaves the
+/// cache outdated until its entries expire.
 pub struct Fallback {
     shared: Shared,
     direct: Arc<dyn Delivery>,
-    state: Mutex<State>,
+    state: Mutex<FallbackState>,
 }
 
 #[derive(Default)]
-struct State {
-    /// The gateways that were last known.
+struct FallbackState {
+    /// The last known gateways.
     gateways: BTreeSet<GatewayId>,
-    /// Those of them that became known while what is shared was not believed, until their clients are told to sync.
+    /// Gateways that became known during an outage and have clients that still need a resync.
     newcomers: BTreeSet<GatewayId>,
-    /// When what is shared may be believed again, while it is not.
+    /// During an outage, the earliest time at which shared state is trusted again.
     away_until: Option<Instant>,
-    /// Whether it has answered since its last failure.
+    /// Whether a call has succeeded since the last failure.
     answers: bool,
-    /// Chats whose members have changed and may still be remembered. As long as there are any, nothing is believed.
-    owed: BTreeSet<ChatId>,
+    /// Chats with a pending cache invalidation. While there are any, the outage does not end.
+    pending_invalidations: BTreeSet<ChatId>,
 }
 
 impl Fallback {
-    /// Asks `shared` while it answers, and delivers by `direct` while it does not. [`run`](Self::run) has to run too.
+    /// Uses `shared` while it is available, and delivers through `direct` otherwise. [`run`](Self::run) must be running.
     pub fn new(shared: Shared, direct: Arc<dyn Delivery>) -> Self {
         Self { shared, direct, state: Mutex::default() }
     }
 
-    /// Keeps in mind which gateways there are, and finds the end of an outage, for ever.
+    /// Tracks the gateways and detects the end of an outage, until the task is aborted.
     pub async fn run(&self) {
         let mut beat = time::interval(REFRESH);
         beat.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
@@ -86,17 +93,17 @@ impl Fallback {
 
     async fn refresh(&self) -> Result<(), StoreError> {
         self.look_up_gateways().await?;
-        while let Some(chat_id) = self.take_owed() {
+        while let Some(chat_id) = self.take_invalidation() {
             if let Err(failure) = self.shared.cache.invalidate(chat_id).await {
-                self.lock().owed.insert(chat_id);
+                self.lock().pending_invalidations.insert(chat_id);
                 return Err(failure);
             }
         }
-        self.tell_newcomers().await?;
+        self.resync_newcomers().await?;
         let mut state = self.lock();
-        if state.owed.is_empty() && state.away_until.is_some_and(|until| until <= Instant::now()) {
+        if state.pending_invalidations.is_empty() && state.away_until.is_some_and(|until| until <= Instant::now()) {
             state.away_until = None;
-            info!("what processes share is back");
+            info!("shared state in Redis is available again");
         }
         Ok(())
     }
@@ -107,8 +114,8 @@ impl Fallback {
         Ok(())
     }
 
-    /// Has the clients of newcomers sync. One that does not take it is told the next time, until its routes are gone too.
-    async fn tell_newcomers(&self) -> Result<(), StoreError> {
+    /// Asks the clients of newly known gateways to resync. Failed gateways are retried until their routes are gone, too.
+    async fn resync_newcomers(&self) -> Result<(), StoreError> {
         let newcomers = self.lock().newcomers.clone();
         for gateway in newcomers {
             let routes = self.shared.routes.on_gateway(&gateway, usize::MAX).await?;
@@ -121,8 +128,8 @@ impl Fallback {
                 told = told.and(self.direct.deliver(&gateway, &[push]).await);
             }
             if let Err(failure) = told {
-                let (error, gateway) = (&failure as &dyn std::error::Error, &*gateway.0);
-                warn!(error, gateway, "clients of a new gateway cannot be told to sync yet");
+                let (error, gateway) = (error_chain(&failure), &*gateway.0);
+                warn!(%error, gateway, "resync of a new gateway's clients failed; retrying at next refresh");
             } else {
                 self.lock().newcomers.remove(&gateway);
             }
@@ -130,7 +137,7 @@ impl Fallback {
         Ok(())
     }
 
-    /// The gateways to push to while what is shared is not believed.
+    /// The gateways to push to during an outage.
     async fn known_gateways(&self) -> BTreeSet<GatewayId> {
         let answers = self.lock().answers;
         if answers && let Err(failure) = self.look_up_gateways().await {
@@ -139,11 +146,11 @@ impl Fallback {
         self.lock().gateways.clone()
     }
 
-    fn learn(&self, peers: Vec<Peer>) {
+    fn learn(&self, peers: Vec<PeerProcess>) {
         let mut state = self.lock();
         state.answers = true;
         let peers = BTreeSet::from_iter(peers.into_iter().map(|peer| GatewayId(peer.id)));
-        // What was wiped, or comes back from an outage, may know few of those that are there, or none.
+        // After a wipe or an outage, Redis may list only some of the running gateways, so add to the known ones.
         if state.away_until.is_some() {
             let newcomers: Vec<_> = peers.difference(&state.gateways).cloned().collect();
             state.newcomers.extend(newcomers);
@@ -153,11 +160,11 @@ impl Fallback {
         }
     }
 
-    fn take_owed(&self) -> Option<ChatId> {
-        self.lock().owed.pop_first()
+    fn take_invalidation(&self) -> Option<ChatId> {
+        self.lock().pending_invalidations.pop_first()
     }
 
-    /// The answer of what is shared, or nothing while it is away.
+    /// Calls shared state. Returns `None` on failure and during an outage.
     async fn ask<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
         if self.lock().away_until.is_some() {
             return None;
@@ -177,14 +184,13 @@ impl Fallback {
         let before = state.away_until.replace(Instant::now() + REBUILD);
         drop(state);
         if before.is_none() {
-            let error = failure as &dyn std::error::Error;
-            warn!(error, "what processes share is away; pushes go directly to every gateway");
+            let error = error_chain(failure);
+            warn!(%error, "shared state in Redis is unavailable; pushes go directly to every gateway");
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change leaves the state whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FallbackState> {
+        lock(&self.state)
     }
 }
 
@@ -192,7 +198,7 @@ impl Fallback {
 impl Routes for Fallback {
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         let routes = self.ask(self.shared.routes.routes(user_id)).await;
-        routes.ok_or_else(|| StoreError::unavailable("what processes share is away"))
+        routes.ok_or_else(|| StoreError::unavailable("shared state in Redis is unavailable"))
     }
 
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError> {
@@ -212,9 +218,28 @@ impl Routes for Fallback {
         }
     }
 
-    // Who administers is told what is there and not what was last known.
+    // No fallback: administration must see stored routes, not the last known gateways.
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError> {
         self.shared.routes.on_gateway(gateway, limit).await
+    }
+}
+
+#[async_trait]
+impl RecipientLookup for Fallback {
+    async fn cached(&self, chat_id: ChatId, named: &[UserId]) -> Result<Option<Recipients>, StoreError> {
+        Ok(self.ask(self.shared.recipients.cached(chat_id, named)).await.flatten())
+    }
+
+    async fn of(&self, members: Arc<[UserId]>, named: &[UserId]) -> Result<Recipients, StoreError> {
+        if let Some(recipients) = self.ask(self.shared.recipients.of(members.clone(), named)).await {
+            return Ok(recipients);
+        }
+        let known = self.known_gateways().await;
+        let anywhere =
+            || known.iter().map(|gateway| RecipientConnection { gateway: gateway.clone(), connection_id: None });
+        let connections = named.iter().map(|user_id| (*user_id, anywhere().collect())).collect();
+        let gateways = known.iter().map(|gateway| (gateway.clone(), members.to_vec())).collect();
+        Ok(Recipients { members, gateways, connections })
     }
 }
 
@@ -228,12 +253,12 @@ impl Delivery for Fallback {
         self.direct.deliver(gateway, pushes).await
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        if self.ask(self.shared.delivery.revoke(session_id)).await.is_some() {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        if self.ask(self.shared.delivery.revoke(revocation)).await.is_some() {
             return Ok(());
         }
         counter!("tidings_fanout_fallback_total").increment(1);
-        self.direct.revoke(session_id).await
+        self.direct.revoke(revocation).await
     }
 }
 
@@ -244,7 +269,7 @@ impl MemberCache for Fallback {
     }
 
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError> {
-        // What is not remembered is asked for again.
+        // A failure only costs another read from the store.
         self.ask(self.shared.cache.fill(chat_id, members)).await;
         Ok(())
     }
@@ -254,10 +279,12 @@ impl MemberCache for Fallback {
             return Ok(());
         }
         let mut state = self.lock();
-        if state.owed.len() >= OWED_MAX && !state.owed.contains(&chat_id) {
-            return Err(StoreError::unavailable(format!("{OWED_MAX} chats wait to be forgotten already")));
+        if state.pending_invalidations.len() >= INVALIDATIONS_MAX && !state.pending_invalidations.contains(&chat_id) {
+            return Err(StoreError::unavailable(format!(
+                "{INVALIDATIONS_MAX} chats already have a pending cache invalidation"
+            )));
         }
-        state.owed.insert(chat_id);
+        state.pending_invalidations.insert(chat_id);
         Ok(())
     }
 }

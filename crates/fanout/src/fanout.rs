@@ -1,265 +1,256 @@
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use domain::{ChatId, ConnectionId, Event, Invariant, Message, UserId};
+use domain::{ChatId, Event, UserId};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use metrics::{counter, gauge, histogram};
 use ports::{
-    ChatReader, Clock, Delivery, EventLog, GatewayId, MemberCache, Push, Record, Routes, StoreError, holds, trace,
+    ChatReader, Clock, Delivery, EventLog, MemberCache, RecipientLookup, Recipients, Record, Routes, StoreError,
+    error_chain, trace,
 };
-use protocol::frame::message_body;
-use tracing::{Instrument, Span, debug_span, error, warn};
+use tokio::time::{self, Instant};
+use tokio::try_join;
+use tracing::{Span, debug_span, error, warn};
 
-use crate::backlog::{Backlog, Prepared};
-use crate::owed::Owed;
-use crate::plan::{self, Plan, What};
+use crate::backlog::{Backlog, QueuedEvent};
+use crate::lookups::Lookups;
+use crate::missed_pushes::MissedPushes;
+use crate::push_plan::{self, PushContent, PushPlan};
+use crate::pushes::{GatewayPushes, PushBatch, push_frame, push_message};
 use crate::receipts::Receipts;
+use crate::unpushed::Unpushed;
 
-/// How long to wait before the log or the store is asked again after a failure.
-const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Recipients of large chats that are served at once: a few milliseconds, for which others of the same thread wait.
-const TURN_LEN_MAX: usize = 2048;
+/// Pause before a failed call to the log or the store is retried.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Longest wait for running lookups before the next page is read. If they finish within this time, the offset is
+/// committed after each page. A slower lookup delays the commit, and other chats by no more than this.
+const PAGE_WAIT_MAX: Duration = Duration::from_millis(5);
+/// Recipients of large chats served in one batch. It takes a few milliseconds, and other tasks of the thread wait for it.
+const BATCH_LEN_MAX: usize = 2048;
+
+/// Most members of a direct chat. Larger chats are groups, which blocks do not affect.
+pub(crate) const DIRECT_MEMBERS_MAX: usize = 2;
 
 /// The delivery plane in this process.
 pub struct Fanout {
     pub chats: Arc<dyn ChatReader>,
     pub cache: Arc<dyn MemberCache>,
+    /// Reads the same cache and routes.
+    pub recipients: Arc<dyn RecipientLookup>,
     pub routes: Arc<dyn Routes>,
     pub delivery: Arc<dyn Delivery>,
     pub clock: Arc<dyn Clock>,
-    /// Members of a chat up to which it is a small one, and comes before large ones.
+    /// Most members of a small chat. Small chats are served before large ones.
     pub small_members_max: usize,
-    /// Watermarks that have moved, on their way to the members.
+    /// Receipts to push to the members.
     pub receipts: Receipts,
 }
 
-/// Pushes gathered for each gateway, in the order of their events.
-pub(crate) type Outgoing = BTreeMap<GatewayId, Vec<Push>>;
-
-/// What is delivered at once.
-#[derive(Default)]
-struct Turn {
-    outgoing: Outgoing,
-    /// Of the events in it, each of which is processed when its pushes are handed over.
-    spans: Vec<Span>,
-}
-
-impl Turn {
-    /// Recipients of all pushes.
-    fn len(&self) -> usize {
-        self.outgoing.values().flatten().map(|push| push.recipients.len()).sum()
-    }
+/// The next step of the consumer.
+enum Step {
+    /// Look up the recipients of a page of the log.
+    Read(Result<Vec<Record>, StoreError>),
+    /// Push events of one chat.
+    Push(Vec<QueuedEvent>),
+    /// Serve the backlog, or retry missed pushes.
+    Continue,
 }
 
 impl Fanout {
-    /// The name under which all fanout processes share the log.
+    /// The consumer group that all fanout processes share.
     pub const GROUP: &'static str = "fanout";
-    /// What is good for `small_members_max`.
+    /// Default of `small_members_max`.
     pub const SMALL_MEMBERS_MAX: usize = 32;
 
-    /// Consumes the log, for ever. Failures of the log and of the store are waited out: an event is processed late rather
-    /// than skipped. It may be dropped at any moment; the next run repeats what was not committed.
+    /// Consumes the log until the task is aborted. It retries failures of the log and the store, so an event may be late
+    /// but is never skipped. Dropping the future is safe: the next run repeats all events without a committed offset.
+    ///
+    /// Events of one chat are pushed in order. Chats do not wait for each other: recipients of different chats are looked
+    /// up concurrently, and a message to a small chat does not wait for the pushes of large chats before it. The offset
+    /// is committed after all events that were read are pushed.
     pub async fn run(&self, log: Arc<dyn EventLog>) {
         let mut consumer = loop {
             match log.consumer(Self::GROUP).await {
                 Ok(consumer) => break consumer,
-                Err(failure) => wait_out(failure).await,
+                Err(failure) => {
+                    report(&failure);
+                    time::sleep(RETRY_PAUSE).await;
+                }
             }
         };
-        let (mut backlog, mut owed) = (Backlog::default(), Owed::default());
-        // None is a number too, and not the same as no fanout.
+        let (mut lookups, mut backlog) = (Lookups::new(self), Backlog::default());
+        let (mut unpushed, mut missed) = (Unpushed::default(), MissedPushes::default());
+        // No read before these times: after a failure, and while lookups of the last page run.
+        let (mut retry_at, mut page_until) = (None, None);
+        // Publish 0 explicitly: an absent gauge would read as "no fanout running".
         gauge!("tidings_fanout_gateways_owed").set(0.0);
         loop {
-            let records = tokio::select! {
-                biased;
-                () = tokio::time::sleep(RETRY_PAUSE), if !owed.is_empty() => Ok(vec![]),
-                records = consumer.next(), if !owed.is_full() && backlog.has_room() => records,
-                // Only when nothing is there to be read.
-                () = future::ready(()), if !backlog.is_empty() => Ok(vec![]),
-            };
-            let records = match records {
-                Ok(records) => records,
-                Err(failure) => {
-                    wait_out(failure).await;
-                    // What was read is pushed all the same.
-                    if backlog.is_empty() {
-                        continue;
-                    }
-                    vec![]
+            let read_at: Option<Instant> = if lookups.is_empty() { retry_at } else { retry_at.max(page_until) };
+            let read = async {
+                if let Some(at) = read_at.filter(|at| *at > Instant::now()) {
+                    time::sleep_until(at).await;
                 }
+                consumer.next().await
             };
-            self.process_page(records, &mut backlog, &mut owed).await;
-            self.process_backlog(&mut backlog, &mut owed).await;
-            if !owed.is_empty() {
-                self.make_up(&mut owed).await;
+            let step = tokio::select! {
+                biased;
+                () = time::sleep(RETRY_PAUSE), if !missed.is_empty() => Step::Continue,
+                Some(events) = lookups.next(), if !lookups.is_empty() => Step::Push(events),
+                records = read, if !missed.is_full() && unpushed.has_room() => Step::Read(records),
+                // Reached only when the log has no new records.
+                () = future::ready(()), if !backlog.is_empty() => Step::Continue,
+            };
+            let mut batch = PushBatch::default();
+            match step {
+                Step::Read(Ok(records)) => {
+                    page_until = Some(Instant::now() + PAGE_WAIT_MAX);
+                    unpushed.add(records.len());
+                    for Record { event, .. } in records {
+                        let span = span_of(&event);
+                        lookups.push(event, span);
+                    }
+                }
+                Step::Read(Err(failure)) => {
+                    report(&failure);
+                    retry_at = Some(Instant::now() + RETRY_PAUSE);
+                }
+                Step::Push(events) => self.push_or_queue(events, &mut backlog, &mut batch),
+                Step::Continue => {}
             }
-            // The place is kept only now, behind the pushes: a crash before this repeats them.
-            if owed.is_empty()
-                && backlog.is_empty()
+            // Deliver all events with finished lookups together.
+            while let Some(Some(events)) = lookups.next().now_or_never() {
+                self.push_or_queue(events, &mut backlog, &mut batch);
+            }
+            self.deliver_batch(batch, &mut unpushed, &mut missed).await;
+            self.process_backlog(&mut backlog, &mut unpushed, &mut missed).await;
+            if !missed.is_empty() {
+                self.request_resyncs(&mut missed).await;
+            }
+            // Commit after the pushes: a crash before this point repeats them.
+            if missed.is_empty()
+                && unpushed.is_empty()
                 && let Err(failure) = consumer.commit().await
             {
-                warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
+                warn!(
+                    error = %error_chain(&failure),
+                    "offset commit failed; the events are processed again after a restart"
+                );
             }
         }
     }
 
-    /// Processes a page of the log, but for events of large chats, whose turn comes later. Order is promised within each
-    /// chat: a message for one reader does not wait for the thousand pushes of those before it.
-    async fn process_page(&self, records: Vec<Record>, backlog: &mut Backlog, owed: &mut Owed) {
-        let mut turn = Turn::default();
-        for Record { event, .. } in records {
-            let span = span_of(&event);
-            let members = loop {
-                match self.members_for(&event).instrument(span.clone()).await {
-                    Ok(members) => break members,
-                    Err(failure) => wait_out(failure).await,
-                }
-            };
-            let chat_id = event.body.chat_id();
-            let is_small = members.len() <= self.small_members_max;
-            let prepared = Prepared { event, members, span };
-            // What comes behind an event that waits does so too, however many members are left by then.
-            if is_small && !backlog.has(chat_id) {
-                self.push_event(prepared, &mut turn).await;
+    /// Pushes events of one small chat, or queues them if the chat is large.
+    fn push_or_queue(&self, events: Vec<QueuedEvent>, backlog: &mut Backlog, batch: &mut PushBatch) {
+        for prepared in events {
+            let is_small = prepared.recipients.members.len() <= self.small_members_max;
+            // An event of a chat with queued events must queue, too, even if the chat is small by now.
+            if is_small && !backlog.has(prepared.event.body.chat_id()) {
+                self.push_event(prepared, batch);
             } else {
                 backlog.push(prepared);
             }
         }
-        owed.note(self.deliver(turn.outgoing).await);
     }
 
-    /// Gives large chats a turn, behind which whoever waits for a page or for a thread comes first again.
-    async fn process_backlog(&self, backlog: &mut Backlog, owed: &mut Owed) {
-        let mut turn = Turn::default();
-        while turn.len() < TURN_LEN_MAX
+    /// Serves one batch of the backlog, then yields to other tasks and to the next page.
+    async fn process_backlog(&self, backlog: &mut Backlog, unpushed: &mut Unpushed, missed: &mut MissedPushes) {
+        let mut batch = PushBatch::default();
+        while batch.len() < BATCH_LEN_MAX
             && let Some(prepared) = backlog.pop()
         {
-            self.push_event(prepared, &mut turn).await;
+            self.push_event(prepared, &mut batch);
         }
-        owed.note(self.deliver(turn.outgoing).await);
+        self.deliver_batch(batch, unpushed, missed).await;
         if !backlog.is_empty() {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Who is to hear of an event.
-    async fn members_for(&self, event: &Event) -> Result<Arc<[UserId]>, StoreError> {
-        let chat_id = event.body.chat_id();
-        if plan::members_changed(event) {
-            self.cache.invalidate(chat_id).await?;
-        }
-        self.members(chat_id).await
-    }
-
     /// Adds the pushes of one event.
-    async fn push_event(&self, prepared: Prepared, turn: &mut Turn) {
-        let Prepared { event, members, span } = prepared;
-        let Turn { outgoing, spans } = turn;
-        let Plan { also, what } = Plan::of(&event);
-        let pushed = async {
-            match what {
-                // One that has expired while it waited here is gone for everybody (G11).
-                What::Message { message, .. } if message.is_expired(self.clock.now()) => {}
-                What::Message { message, origin } => self.push_message(message, origin, &members, outgoing).await,
-                What::Frame(frame) => {
-                    let recipients: Vec<UserId> = members.iter().copied().chain(also).collect();
-                    self.push(&recipients, None, || frame, outgoing).await;
-                }
+    fn push_event(&self, prepared: QueuedEvent, batch: &mut PushBatch) {
+        let QueuedEvent { event, recipients, span } = prepared;
+        let PushPlan { also, content } = PushPlan::of(&event);
+        span.in_scope(|| match content {
+            // A message that expired before its push is not delivered (G11).
+            PushContent::Message { message, .. } if message.is_expired(self.clock.now()) => {}
+            PushContent::Message { message, origin } => {
+                push_message(message, origin, &recipients, &mut batch.outgoing);
             }
-        };
-        pushed.instrument(span.clone()).await;
+            PushContent::Frame(frame) => push_frame(frame, also, &recipients, &mut batch.outgoing),
+        });
+        batch.events += 1;
         if !span.is_disabled() {
-            spans.push(span);
+            batch.spans.push(span);
         }
         histogram!("tidings_fanout_lag_seconds").record(self.clock.now().since(event.event_time).as_secs_f64());
         counter!("tidings_fanout_events_total").increment(1);
     }
 
-    async fn push_message(
-        &self,
-        message: &Message,
-        origin: Option<ConnectionId>,
-        members: &[UserId],
-        outgoing: &mut Outgoing,
-    ) {
-        let sender = message.sender_id;
-        let others: Vec<UserId> = members.iter().copied().filter(|member| *member != sender).collect();
-        self.push(&others, None, || message_body(message, None), outgoing).await;
-        // Most senders have one device, which has the acknowledgement: the sender's own frame is then never encoded.
-        let has_other_devices = match self.routes.routes(sender).await {
-            Ok(routes) => routes.iter().any(|route| Some(route.connection_id) != origin),
-            // If they are away, the gateways are too, and whoever asks for those says so.
-            Err(_) => true,
-        };
-        if members.contains(&sender) && has_other_devices {
-            self.push(&[sender], origin, || message_body(message, Some(sender)), outgoing).await;
-        }
+    async fn deliver_batch(&self, batch: PushBatch, unpushed: &mut Unpushed, missed: &mut MissedPushes) {
+        let PushBatch { outgoing, events, spans } = batch;
+        missed.note(self.deliver(outgoing).await);
+        unpushed.remove(events);
+        drop(spans);
     }
 
-    /// Adds one push for each gateway that holds connections of the recipients. The frame is made if there is one.
-    pub(crate) async fn push(
-        &self,
-        recipients: &[UserId],
-        except: Option<ConnectionId>,
-        frame: impl FnOnce() -> Bytes,
-        outgoing: &mut Outgoing,
-    ) {
-        let gateways = match self.routes.gateways(recipients).await {
-            Ok(gateways) if gateways.is_empty() => return,
-            Ok(gateways) => gateways,
-            Err(failure) => {
-                warn!(error = &failure as &dyn std::error::Error, "routes are unknown; recipients will sync");
-                return;
-            }
-        };
-        let (frame, trace) = (frame(), trace::current());
-        for (gateway, mut there) in gateways {
-            // Routes answer in the order of the question, so one walk through the recipients finds them all.
-            let mut rest = recipients.iter();
-            there.retain(|user_id| {
-                let asked = rest.any(|recipient| recipient == user_id) || recipients.contains(user_id);
-                holds(Invariant::OnlyMembersReceive, asked, || format!("user {user_id} was to get a push of others"))
-            });
-            let recipients = there;
-            outgoing.entry(gateway).or_default().push(Push { recipients, except, frame: frame.clone(), trace });
-        }
-    }
-
-    /// Hands each gateway its pushes, and returns those that were not taken.
-    pub(crate) async fn deliver(&self, outgoing: Outgoing) -> Outgoing {
-        // At once, so that one that is slow or dead does not hold up the others.
+    /// Delivers pushes to their gateways and returns the failed ones.
+    pub(crate) async fn deliver(&self, outgoing: GatewayPushes) -> GatewayPushes {
+        // Concurrently, so that a slow or dead gateway does not delay the others.
         let delivered = outgoing.into_iter().map(async |(gateway, pushes)| {
             counter!("tidings_fanout_pushes_total").increment(pushes.len() as u64);
             let failure = self.delivery.deliver(&gateway, &pushes).await.err()?;
             counter!("tidings_fanout_push_failures_total").increment(pushes.len() as u64);
             let name = &*gateway.0;
-            warn!(error = &failure as &dyn std::error::Error, gateway = name, "pushes were lost; recipients will sync");
+            warn!(
+                error = %error_chain(&failure),
+                gateway = name,
+                "delivery to a gateway failed; its recipients will be asked to resync"
+            );
             Some((gateway, pushes))
         });
         join_all(delivered).await.into_iter().flatten().collect()
     }
 
-    /// The members of a chat, remembered or from the store, and then remembered.
+    /// The recipients of consecutive events of a chat, of which at most the first changes the members. The members are
+    /// from the cache, or else from the store, which fills the cache.
     ///
-    /// For the consumer of the log alone: what it reads is as new as every change it has seen, and the next change comes
-    /// to it after this. Anybody else could remember an old list behind the event that voids it. When a chat moves to
-    /// the consumer of another process, the cache that both share sees to that.
-    async fn members(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
-        let remembered = self.cache.members(chat_id).await?;
-        let outcome = if remembered.is_some() { "hit" } else { "miss" };
+    /// Only the log consumer may call it, one call at a time for each chat: its read is at least as new as every membership
+    /// event it has seen, and later events invalidate the cache afterwards. Another caller could cache an old list after
+    /// the event that invalidates it. The shared cache handles the case that a chat moves to the consumer of another
+    /// process.
+    pub(crate) async fn recipients_for(
+        &self,
+        chat_id: ChatId,
+        events: impl Iterator<Item = &Event> + Clone,
+    ) -> Result<Recipients, StoreError> {
+        if events.clone().any(push_plan::members_changed) {
+            self.cache.invalidate(chat_id).await?;
+        }
+        let named: Vec<UserId> = BTreeSet::from_iter(events.filter_map(push_plan::named)).into_iter().collect();
+        let cached = self.recipients.cached(chat_id, &named).await?;
+        let outcome = if cached.is_some() { "hit" } else { "miss" };
         counter!("tidings_fanout_members_total", "outcome" => outcome).increment(1);
-        if let Some(members) = remembered {
-            return Ok(members);
+        if let Some(recipients) = cached {
+            return Ok(recipients);
         }
         let members = self.stored_members(chat_id).await?;
-        self.cache.fill(chat_id, members.clone()).await?;
-        Ok(members)
+        let filled = self.cache.fill(chat_id, members.clone());
+        let ((), recipients) = try_join!(filled, self.recipients.of(members, &named))?;
+        Ok(recipients)
     }
 
-    /// The members of a chat for whoever does not consume the log: remembered or from the store, and then forgotten.
+    /// The recipients of a chat for callers other than the log consumer. Members from the store are not cached.
+    pub(crate) async fn recipients_now(&self, chat_id: ChatId) -> Result<Recipients, StoreError> {
+        match self.recipients.cached(chat_id, &[]).await? {
+            Some(recipients) => Ok(recipients),
+            None => self.recipients.of(self.stored_members(chat_id).await?, &[]).await,
+        }
+    }
+
+    /// The members of a chat for callers other than the log consumer. A result from the store is not cached.
     pub(crate) async fn members_now(&self, chat_id: ChatId) -> Result<Arc<[UserId]>, StoreError> {
         match self.cache.members(chat_id).await? {
             Some(members) => Ok(members),
@@ -272,7 +263,7 @@ impl Fanout {
     }
 }
 
-/// What is done for an event, behind its commit.
+/// Span of the processing of an event.
 fn span_of(event: &Event) -> Span {
     let (event_id, context) = (event.event_id, trace::of(event.event_id));
     debug_span!(
@@ -281,8 +272,7 @@ fn span_of(event: &Event) -> Span {
     )
 }
 
-async fn wait_out(failure: StoreError) {
+fn report(failure: &StoreError) {
     counter!("tidings_fanout_waits_total").increment(1);
-    error!(error = &failure as &dyn std::error::Error, "fanout waits for what it needs");
-    tokio::time::sleep(RETRY_PAUSE).await;
+    error!(error = %error_chain(failure), "fanout cannot read the log; retrying");
 }

@@ -1,18 +1,24 @@
 //! Delivery plane: turns a persisted event into pushes to online devices.
 //!
-//! [`Fanout`] consumes the log and may only read: it is handed no port that writes the store, and it never answers a
-//! sender. What it fails to push is not lost, because sync is the guarantee (G6): whom a push did not reach is told to sync
-//! as soon as can be. What it has not processed it does not commit, so a restart repeats events and skips none. What is no
-//! event of the log, typing and receipts, comes to it as [`Signals`](ports::Signals). Where processes share routes, the
-//! member cache and the way of pushes, [`Fallback`] stands between fanout and them, for the time in which they are away.
+//! [`Fanout`] consumes the log and only reads the store; it never replies to a sender.
+//!
+//! - A failed push loses no data, because sync is the guarantee (G6). Clients with missed pushes are asked to resync as
+//!   soon as their gateway is reachable.
+//! - Fanout commits an offset after the pushes, so a restart repeats events and skips none.
+//! - Typing indicators and receipts are not in the log; they arrive through [`SignalSender`](ports::SignalSender).
+//! - In a fleet, routes, member cache and push delivery are shared state in Redis. [`Fallback`] wraps them and keeps pushes
+//!   going while Redis is unavailable.
 
 mod backlog;
 mod fallback;
 mod fanout;
-mod owed;
-mod plan;
+mod lookups;
+mod missed_pushes;
+mod push_plan;
+mod pushes;
 mod receipts;
 mod signals;
+mod unpushed;
 
 pub use fallback::{Fallback, Shared};
 pub use fanout::Fanout;

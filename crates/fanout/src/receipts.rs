@@ -1,47 +1,57 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use domain::limits::RECEIPT_MEMBERS_MAX;
-use domain::{ChatId, UserId, Watermarks};
+use domain::{ChatId, Invariant, UserId, Watermarks};
 use metrics::counter;
-use ports::StoreError;
+use ports::{StoreError, error_chain, holds, lock};
 use protocol::frame::{ReceiptBody, ServerFrame};
 use tokio::sync::Notify;
 use tracing::warn;
 
 use crate::Fanout;
-use crate::fanout::Outgoing;
+use crate::fanout::DIRECT_MEMBERS_MAX;
+use crate::pushes::{GatewayPushes, members_except, push};
 
-/// How long moves are gathered before the members are told.
-const GATHER: Duration = Duration::from_millis(100);
-/// The pause that each frame delivered puts before the next round: a group of a hundred in which everybody reads every
-/// message tells ten thousand at a time, and messages come first.
+/// Debounce before moved watermarks are pushed.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Pause after each round, per delivered frame. A group of a hundred in which all members read every message takes ten
+/// thousand frames per round, and messages have priority.
 const PAUSE_PER_FRAME: Duration = Duration::from_micros(50);
-/// Moves that wait, at the most. Beyond them moves of other members are dropped: the next one says it all, and whoever
-/// wants to know now asks for the receipts of a chat.
+/// Most pending receipts. Beyond it, receipts are dropped: the next receipt of the member supersedes them, and clients can
+/// read the receipts of a chat over REST.
 const WAITING_MAX: usize = 100_000;
 
-/// Watermarks that have moved and that nobody was told of: of each member the last.
+/// Moved watermarks that were not pushed yet, only the latest of each member.
 #[derive(Default)]
 pub struct Receipts {
-    moved: Mutex<Moved>,
+    moved: Mutex<MovedWatermarks>,
     woken: Notify,
 }
 
 #[derive(Default)]
-struct Moved {
+struct MovedWatermarks {
     chats: BTreeMap<ChatId, BTreeMap<UserId, Watermarks>>,
     len: usize,
+}
+
+/// The receipts of one chat to push.
+struct ChatReceipts {
+    chat_id: ChatId,
+    members: Arc<[UserId]>,
+    moved: BTreeMap<UserId, Watermarks>,
+    /// In a direct chat with a block, receipts go only to the devices of their own user.
+    is_blocked: bool,
 }
 
 impl Receipts {
     pub(crate) fn note(&self, chat_id: ChatId, user_id: UserId, watermarks: Watermarks) {
         let mut moved = self.lock();
-        let Moved { chats, len } = &mut *moved;
+        let MovedWatermarks { chats, len } = &mut *moved;
         if *len < WAITING_MAX {
             let members = chats.entry(chat_id).or_default();
-            // Two moves of one member may come in the wrong order; watermarks only grow, so the higher is the later.
+            // Two moves of one member may arrive out of order. Watermarks only grow, so the maximum is the latest.
             let last = members.entry(user_id).or_insert_with(|| {
                 *len += 1;
                 watermarks
@@ -55,32 +65,27 @@ impl Receipts {
         self.woken.notify_one();
     }
 
-    /// Waits for a move and takes all that have gathered since.
-    async fn gathered(&self) -> BTreeMap<ChatId, BTreeMap<UserId, Watermarks>> {
+    /// Waits for a move, then takes all moves of the debounce interval.
+    async fn take_debounced(&self) -> BTreeMap<ChatId, BTreeMap<UserId, Watermarks>> {
         self.woken.notified().await;
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(DEBOUNCE).await;
         std::mem::take(&mut *self.lock()).chats
     }
 
-    fn lock(&self) -> MutexGuard<'_, Moved> {
-        // Each change leaves the maps whole.
-        self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, MovedWatermarks> {
+        lock(&self.moved)
     }
 }
 
 impl Fanout {
-    /// Tells the members of chats how far others have come (G10), for ever. It may be dropped at any moment: receipts
-    /// are told as well as can be, and the store knows them.
+    /// Pushes receipts to the members of chats (G10), until the task is aborted. Dropping the future is safe: receipts are
+    /// best effort, and the store has them.
     pub async fn tell_receipts(&self) {
         loop {
+            let moved = self.receipts.take_debounced().await;
             let mut frames = 0;
-            for (chat_id, moved) in self.receipts.gathered().await {
-                match self.tell_chat(chat_id, moved).await {
-                    Ok(told) => frames += told,
-                    Err(failure) => {
-                        warn!(error = &failure as &dyn std::error::Error, "receipts of a chat were not told");
-                    }
-                }
+            for receipts in self.chat_receipts(moved).await {
+                frames += self.push_chat_receipts(receipts).await;
                 tokio::task::yield_now().await;
             }
             counter!("tidings_fanout_receipt_frames_total").increment(u64::from(frames));
@@ -88,26 +93,70 @@ impl Fanout {
         }
     }
 
-    /// Tells the members of one chat, and returns how many frames that took.
-    async fn tell_chat(&self, chat_id: ChatId, moved: BTreeMap<UserId, Watermarks>) -> Result<u32, StoreError> {
-        let members = self.members_now(chat_id).await?;
-        if members.len() > RECEIPT_MEMBERS_MAX {
-            return Ok(0);
+    /// Looks up the recipients of receipts. Chats whose lookup fails are left out.
+    async fn chat_receipts(&self, moved: BTreeMap<ChatId, BTreeMap<UserId, Watermarks>>) -> Vec<ChatReceipts> {
+        let mut chats = vec![];
+        for (chat_id, moved) in moved {
+            match self.members_now(chat_id).await {
+                Ok(members) if members.is_empty() || members.len() > RECEIPT_MEMBERS_MAX => {}
+                Ok(members) => chats.push(ChatReceipts { chat_id, members, moved, is_blocked: false }),
+                Err(failure) => not_pushed(&failure),
+            }
         }
-        let mut outgoing = Outgoing::new();
-        // Whoever has left meanwhile has no watermarks any more.
-        for (user_id, watermarks) in moved.into_iter().filter(|(user_id, _)| members.contains(user_id)) {
+        let mut small: Vec<&mut ChatReceipts> =
+            chats.iter_mut().filter(|chat| chat.members.len() <= DIRECT_MEMBERS_MAX).collect();
+        // One lookup for all chats of a round, so that it costs little for each receipt.
+        let asked: Vec<_> = small.iter().map(|chat| (chat.chat_id, chat.members[0])).collect();
+        if asked.is_empty() {
+            return chats;
+        }
+        let answered = self.chats.blocked_chats(&asked).await.and_then(|blocked| {
+            let answers = || format!("{} answers on {} chats", blocked.len(), asked.len());
+            let is_complete = holds(Invariant::PrivacyEnforced, blocked.len() == asked.len(), answers);
+            if is_complete { Ok(blocked) } else { Err(StoreError::unavailable(answers())) }
+        });
+        match answered {
+            Ok(blocked) => {
+                small.iter_mut().zip(blocked).for_each(|(chat, is_blocked)| chat.is_blocked = is_blocked);
+                chats
+            }
+            Err(failure) => {
+                not_pushed(&failure);
+                chats.retain(|chat| chat.members.len() > DIRECT_MEMBERS_MAX);
+                chats
+            }
+        }
+    }
+
+    /// Pushes the receipts of one chat and returns the number of frames.
+    async fn push_chat_receipts(&self, ChatReceipts { chat_id, members, moved, is_blocked }: ChatReceipts) -> u32 {
+        let recipients = match self.recipients.of(members, &[]).await {
+            Ok(recipients) => recipients,
+            Err(failure) => {
+                not_pushed(&failure);
+                return 0;
+            }
+        };
+        let mut outgoing = GatewayPushes::new();
+        // A user who has left the chat meanwhile no longer has watermarks.
+        for (user_id, watermarks) in moved.into_iter().filter(|(user_id, _)| recipients.members.contains(user_id)) {
             let receipt = ServerFrame::Receipt(ReceiptBody {
                 chat_id,
                 user_id,
                 delivered_sequence: watermarks.delivered,
                 read_sequence: watermarks.read,
             });
-            self.push(&members, None, || receipt.encode(None), &mut outgoing).await;
+            // Blocks are in direct chats only, which have one other member.
+            let hidden_from = recipients.members.iter().copied().find(|member| is_blocked && *member != user_id);
+            push(members_except(&recipients, hidden_from), None, || receipt.encode(None), &mut outgoing);
         }
         let frames = outgoing.values().flatten().map(|push| push.recipients.len() as u32).sum();
-        // What is lost of these nobody misses for long.
+        // The next receipt supersedes a lost one, so failed deliveries are dropped.
         drop(self.deliver(outgoing).await);
-        Ok(frames)
+        frames
     }
+}
+
+fn not_pushed(failure: &StoreError) {
+    warn!(error = %error_chain(failure), "receipts could not be pushed; the next ones supersede them");
 }

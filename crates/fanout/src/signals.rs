@@ -1,16 +1,17 @@
 use async_trait::async_trait;
 use domain::{ChatId, UserId};
-use ports::{Signal, Signals, StoreError};
+use ports::{Signal, SignalSender, StoreError};
 use protocol::frame::{ServerFrame, TypingIndicator};
 
 use crate::Fanout;
-use crate::fanout::Outgoing;
+use crate::fanout::DIRECT_MEMBERS_MAX;
+use crate::pushes::{GatewayPushes, members_except, push};
 
 #[async_trait]
-impl Signals for Fanout {
+impl SignalSender for Fanout {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         match signal {
-            Signal::Typing { chat_id, user_id, is_typing } => self.tell_typing(chat_id, user_id, is_typing).await,
+            Signal::Typing { chat_id, user_id, is_typing } => self.push_typing(chat_id, user_id, is_typing).await,
             // Only members have watermarks.
             Signal::Receipt { chat_id, user_id, watermarks } => {
                 self.receipts.note(chat_id, user_id, watermarks);
@@ -21,17 +22,27 @@ impl Signals for Fanout {
 }
 
 impl Fanout {
-    async fn tell_typing(&self, chat_id: ChatId, user_id: UserId, is_typing: bool) -> Result<bool, StoreError> {
-        let members = self.members_now(chat_id).await?;
-        if !members.contains(&user_id) {
+    async fn push_typing(&self, chat_id: ChatId, user_id: UserId, is_typing: bool) -> Result<bool, StoreError> {
+        let recipients = self.recipients_now(chat_id).await?;
+        if !recipients.members.contains(&user_id) {
             return Ok(false);
         }
-        let others: Vec<UserId> = members.iter().copied().filter(|member| *member != user_id).collect();
+        if self.is_blocked(chat_id, user_id, &recipients.members).await? {
+            return Ok(true);
+        }
         let indicator = ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id, is_typing });
-        let mut outgoing = Outgoing::new();
-        self.push(&others, None, || indicator.encode(None), &mut outgoing).await;
-        // What is lost of these nobody misses for long.
+        let mut outgoing = GatewayPushes::new();
+        push(members_except(&recipients, Some(user_id)), None, || indicator.encode(None), &mut outgoing);
+        // Typing indicators are transient, so failed deliveries are dropped.
         drop(self.deliver(outgoing).await);
         Ok(true)
+    }
+
+    /// Whether the chat is a direct chat in which either user has blocked the other. Typing in it is not shown.
+    async fn is_blocked(&self, chat_id: ChatId, user_id: UserId, members: &[UserId]) -> Result<bool, StoreError> {
+        if members.len() > DIRECT_MEMBERS_MAX {
+            return Ok(false);
+        }
+        Ok(self.chats.blocked_chats(&[(chat_id, user_id)]).await?.contains(&true))
     }
 }

@@ -3,124 +3,106 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{PresenceView, Quota, Timestamp, UserId};
+use domain::{ChatId, IngestError, PresenceView, Quota, Timestamp, UserId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::counter;
-use ports::{IngestError, LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest};
+use ports::{LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest, error_chain};
 use protocol::frame::{
     MessageBody, PresenceSnapshot, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
 };
-use protocol::{Command, ErrorBody, ErrorCode, Move};
-use serde_json::json;
+use protocol::{Command, ErrorBody, ErrorCode, FrameLimit, Move, UserLimit};
 use tracing::{error, warn};
 
 use crate::Gateway;
-use crate::peer::Peer;
-use crate::watches::{TooMany, WATCHED_MAX};
+use crate::peer::ConnectionPeer;
+use crate::subscriptions::{SUBSCRIPTIONS_MAX, TooManySubscriptions};
 
-/// How a command ended: an answer for the client, or nothing, or an error.
+/// The result of a command: an optional response frame for the client, or an error.
 pub(crate) struct Finished {
-    pub(crate) kind: Kind,
+    pub(crate) kind: ResponseKind,
     pub(crate) request_id: Option<RequestId>,
     pub(crate) outcome: Result<Option<Bytes>, ErrorBody>,
 }
 
-/// What kind of answer a command has.
+/// The kind of response a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ResponseKind {
     Small,
-    /// A page of messages: half a megabyte at the most.
+    /// A page of messages, at most half a megabyte.
     Page,
-    /// None, unless this could not be done.
+    /// No response, unless the watermark could not be moved.
     Move(Move),
+    /// No response, unless the start of typing in this chat was refused.
+    TypingStart(ChatId),
 }
 
-impl Kind {
+impl ResponseKind {
     pub(crate) fn of(command: &Command) -> Self {
         match command {
             Command::Sync { .. } => Self::Page,
             Command::Advance(moved) => Self::Move(*moved),
+            Command::Typing { chat_id, is_typing: true } => Self::TypingStart(*chat_id),
             _ => Self::Small,
         }
     }
 }
 
-/// A command that is under way.
-pub(crate) type Pending = BoxFuture<'static, Finished>;
+/// A command in progress.
+pub(crate) type PendingCommand = BoxFuture<'static, Finished>;
 
 impl Gateway {
-    /// Begins a command. Limits are taken and a send has its place in the order before this returns, so commands begun
-    /// one after another keep their order however their ends are awaited.
-    pub(crate) async fn begin(self: &Arc<Self>, peer: &Arc<Peer>, command: Command) -> Pending {
+    /// Starts a command. Before this returns, rate limits are charged and a send has its position in the order. Commands
+    /// started in sequence therefore keep their order, no matter when their futures are awaited.
+    pub(crate) async fn begin(self: &Arc<Self>, peer: &Arc<ConnectionPeer>, command: Command) -> PendingCommand {
         counter!("tidings_gateway_commands_total", "command" => name(&command)).increment(1);
-        let kind = Kind::of(&command);
+        let kind = ResponseKind::of(&command);
         let user_id = peer.user_id;
-        let limits = &self.config.limits;
+        if let Err(error) = self.charge(user_id, &command).await {
+            return finished(kind, command.request_id().cloned(), Err(error));
+        }
         match command {
-            Command::Send { request_id, message } => {
-                let chat_id = message.chat_id;
-                let allowed = async {
-                    self.take("send_per_user", LimitKey::SendPerUser(user_id), limits.send_per_user).await?;
-                    self.take("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), limits.send_per_chat).await
-                };
-                match allowed.await {
-                    Ok(()) => self.send(peer, request_id, message),
-                    Err(error) => finished(kind, Some(request_id), Err(error)),
-                }
-            }
-            Command::Sync { request_id, sync } => match self.take("sync", LimitKey::Sync(user_id), limits.sync).await {
-                Ok(()) => self.sync(peer, request_id, sync),
-                Err(error) => finished(kind, Some(request_id), Err(error)),
-            },
+            Command::Send { request_id, message } => self.send(peer, request_id, message),
+            Command::Sync { request_id, sync } => self.sync(peer, request_id, sync),
             Command::Advance(moved) => {
                 let gateway = self.clone();
                 let Move { chat_id, kind: watermark, sequence } = moved;
                 async move {
                     let advanced = gateway.ingest.advance(user_id, chat_id, watermark, sequence).await;
-                    Finished { kind, request_id: None, outcome: advanced.map(|_| None).map_err(ingest_error) }
+                    Finished { kind, request_id: None, outcome: advanced.map(|_| None).map_err(ErrorBody::from) }
                 }
                 .boxed()
             }
-            Command::Typing { chat_id, is_typing } => {
-                // The end of typing is never refused: it would leave somebody typing in the eyes of the others.
-                let quota = limits.typing.filter(|_| is_typing);
-                match self.take("typing", LimitKey::Typing(user_id, chat_id), quota).await {
-                    Ok(()) => self.signal(Signal::Typing { chat_id, user_id, is_typing }),
-                    Err(error) => finished(kind, None, Err(error)),
-                }
-            }
+            Command::Typing { chat_id, is_typing } => self.signal(kind, Signal::Typing { chat_id, user_id, is_typing }),
             Command::PresenceSubscribe { request_id, mut user_ids } => {
                 let mut named = HashSet::new();
                 user_ids.retain(|user_id| named.insert(*user_id));
-                let allowed = self.take("rest_read", LimitKey::RestRead(user_id), limits.rest_read).await;
-                match allowed.and_then(|()| self.hub.watches.watch(peer, &user_ids).map_err(too_many)) {
+                match self.hub.subscriptions.subscribe_peer(peer, &user_ids).map_err(too_many) {
                     Ok(()) => self.snapshot(peer, request_id, user_ids),
                     Err(error) => finished(kind, Some(request_id), Err(error)),
                 }
             }
             Command::PresenceUnsubscribe { user_ids } => {
-                self.hub.watches.unwatch(peer, &user_ids);
+                self.hub.subscriptions.unsubscribe_peer(peer, &user_ids);
                 finished(kind, None, Ok(None))
             }
-            // It was counted with the others.
+            // `begin` has already counted it.
             Command::CountUnknown => finished(kind, None, Ok(None)),
         }
     }
 
-    fn send(&self, peer: &Peer, request_id: RequestId, message: SendMessage) -> Pending {
-        let SendMessage { client_message_id, chat_id, content, content_type, ttl } = message;
+    fn send(&self, peer: &ConnectionPeer, request_id: RequestId, message: SendMessage) -> PendingCommand {
+        let SendMessage { client_message_id, chat_id, body, ttl } = message;
         let sent = self.ingest.send(SendRequest {
             chat_id,
             sender_id: peer.user_id,
             client_message_id,
-            content,
-            content_type,
+            body,
             ttl,
             origin_connection_id: Some(peer.connection_id),
         });
         sent.map(move |sent| {
-            let outcome = sent.map_err(ingest_error).map(|Sent { receipt, deduplicated }| {
+            let outcome = sent.map_err(ErrorBody::from).map(|Sent { receipt, deduplicated }| {
                 let ack = SendMessageAck {
                     client_message_id,
                     message_id: receipt.message_id,
@@ -131,18 +113,18 @@ impl Gateway {
                 };
                 Some(ServerFrame::SendMessageAck(ack).encode(Some(&request_id)))
             });
-            Finished { kind: Kind::Small, request_id: Some(request_id), outcome }
+            Finished { kind: ResponseKind::Small, request_id: Some(request_id), outcome }
         })
         .boxed()
     }
 
-    fn sync(self: &Arc<Self>, peer: &Peer, request_id: RequestId, sync: Sync) -> Pending {
+    fn sync(self: &Arc<Self>, peer: &ConnectionPeer, request_id: RequestId, sync: Sync) -> PendingCommand {
         let gateway = self.clone();
         let user_id = peer.user_id;
         async move {
             let Sync { chat_id, after, limit } = sync;
             let page = gateway.ingest.sync(SyncRequest { user_id, chat_id, after, limit }).await;
-            let outcome = page.map_err(ingest_error).map(|Page { messages, examined, head }| {
+            let outcome = page.map_err(ErrorBody::from).map(|Page { messages, examined, head }| {
                 let has_more = examined < head;
                 let response = SyncResponse {
                     chat_id,
@@ -153,56 +135,91 @@ impl Gateway {
                 };
                 Some(response.encode(Some(&request_id)))
             });
-            Finished { kind: Kind::Page, request_id: Some(request_id), outcome }
+            Finished { kind: ResponseKind::Page, request_id: Some(request_id), outcome }
         }
         .boxed()
     }
 
-    fn signal(self: &Arc<Self>, signal: Signal) -> Pending {
+    fn signal(self: &Arc<Self>, kind: ResponseKind, signal: Signal) -> PendingCommand {
         let gateway = self.clone();
         async move {
             let outcome = match gateway.signals.signal(signal).await {
                 Ok(true) => Ok(None),
-                Ok(false) => Err(ErrorBody::new(ErrorCode::NotAMember, IngestError::NotAMember)),
+                Ok(false) => Err(IngestError::NotAMember.into()),
                 Err(failure) => Err(unavailable(failure)),
             };
-            Finished { kind: Kind::Small, request_id: None, outcome }
+            Finished { kind, request_id: None, outcome }
         }
         .boxed()
     }
 
-    /// Looks at users who are watched from now on. What cannot be told is unknown, and shown as soon as it is known.
-    fn snapshot(self: &Arc<Self>, peer: &Arc<Peer>, request_id: RequestId, user_ids: Vec<UserId>) -> Pending {
+    /// Looks up users that the connection has just subscribed to. Failed lookups read as unknown and are re-checked.
+    fn snapshot(
+        self: &Arc<Self>,
+        peer: &Arc<ConnectionPeer>,
+        request_id: RequestId,
+        user_ids: Vec<UserId>,
+    ) -> PendingCommand {
         let (gateway, peer) = (self.clone(), peer.clone());
         async move {
-            let watches = &gateway.hub.watches;
+            let subscriptions = &gateway.hub.subscriptions;
             let looks: Vec<Look> =
                 user_ids.iter().map(|user_id| Look { viewer: peer.user_id, user_id: *user_id }).collect();
             let views = gateway.presences.look(&looks).await.unwrap_or_else(|failure| {
-                let error = &failure as &dyn std::error::Error;
-                warn!(error, "what users see of others is not known; it is asked again");
-                watches.doubt(user_ids.iter().copied());
+                let error = error_chain(&failure);
+                warn!(%error, "presence lookup failed; the snapshot shows unknown until the re-check");
+                subscriptions.recheck(user_ids.iter().copied());
                 vec![PresenceView::Unknown; user_ids.len()]
             });
             let shown = user_ids.into_iter().zip(views).map(|(user_id, view)| {
-                watches.handle_snapshot(&peer, user_id, view);
+                subscriptions.handle_snapshot(&peer, user_id, view);
                 (user_id, view).into()
             });
             let snapshot = ServerFrame::PresenceSnapshot(PresenceSnapshot { presences: shown.collect() });
             let answer = snapshot.encode(Some(&request_id));
-            Finished { kind: Kind::Small, request_id: Some(request_id), outcome: Ok(Some(answer)) }
+            Finished { kind: ResponseKind::Small, request_id: Some(request_id), outcome: Ok(Some(answer)) }
         }
         .boxed()
     }
 
-    async fn take(&self, limit: &'static str, key: LimitKey, quota: Option<Quota>) -> Result<(), ErrorBody> {
-        let Some(quota) = quota else { return Ok(()) };
-        let decision = self.limiter.take(key, quota).await.map_err(unavailable)?;
-        if decision.allowed {
+    /// Charges a command to all limits of its user ([`FrameKind::limit`](protocol::FrameKind::limit)), or to none if one of
+    /// them refuses.
+    async fn charge(&self, user_id: UserId, command: &Command) -> Result<(), ErrorBody> {
+        let FrameLimit::PerUser(limits) = command.kind().limit() else { return Ok(()) };
+        let quotas = limits.iter().map(|limit| self.quota(*limit, user_id, command));
+        let (names, takes): (Vec<_>, Vec<_>) =
+            quotas.filter_map(|(name, key, quota)| Some((name, (key, quota?)))).unzip();
+        if takes.is_empty() {
             return Ok(());
         }
-        let error = ErrorBody::new(ErrorCode::RateLimited, format_args!("limit `{limit}` is reached"));
-        Err(error.with_details(json!({ "limit": limit, "retry_after_seconds": seconds(decision.retry_after) })))
+        let decisions = self.limiter.take_all(&takes).await.map_err(unavailable)?;
+        let refused = names.into_iter().zip(decisions).filter(|(_, decision)| !decision.allowed);
+        // Of several, the client waits for the last.
+        let Some((limit, decision)) = refused.max_by_key(|(_, decision)| decision.retry_after) else { return Ok(()) };
+        counter!("tidings_gateway_limited_total", "limit" => limit).increment(1);
+        Err(ErrorBody::rate_limited(limit, decision.retry_after))
+    }
+
+    /// The name, the bucket and the quota of a limit; `None` if the limit is off.
+    fn quota(&self, limit: UserLimit, user_id: UserId, command: &Command) -> (&'static str, LimitKey, Option<Quota>) {
+        let limits = &self.config.limits;
+        match (limit, command.chat_id()) {
+            (UserLimit::SendPerUser, _) => ("send_per_user", LimitKey::SendPerUser(user_id), limits.send_per_user),
+            (UserLimit::SendPerChat, Some(chat_id)) => {
+                ("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), limits.send_per_chat)
+            }
+            (UserLimit::MessageMib, _) => {
+                let kib = if let Command::Send { message, .. } = command { message.body.stored_kib() } else { 0 };
+                ("message_mib", LimitKey::MessageKib(user_id), limits.message_kib.map(|quota| quota.weighing(kib)))
+            }
+            (UserLimit::Sync, _) => ("sync", LimitKey::Sync(user_id), limits.sync),
+            (UserLimit::Typing, Some(chat_id)) => ("typing", LimitKey::Typing(user_id, chat_id), limits.typing),
+            (UserLimit::TypingPerUser, _) => {
+                ("typing_per_user", LimitKey::TypingPerUser(user_id), limits.typing_per_user)
+            }
+            (UserLimit::RestRead, _) => ("rest_read", LimitKey::RestRead(user_id), limits.rest_read),
+            (UserLimit::SendPerChat | UserLimit::Typing, None) => unreachable!("sends and typing are in a chat"),
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -210,7 +227,7 @@ impl Gateway {
     }
 }
 
-/// What a command is counted as.
+/// The value of the metric label `command`.
 fn name(command: &Command) -> &'static str {
     match command {
         Command::Send { .. } => "send_message",
@@ -223,44 +240,81 @@ fn name(command: &Command) -> &'static str {
     }
 }
 
-fn finished(kind: Kind, request_id: Option<RequestId>, outcome: Result<Option<Bytes>, ErrorBody>) -> Pending {
+fn finished(
+    kind: ResponseKind,
+    request_id: Option<RequestId>,
+    outcome: Result<Option<Bytes>, ErrorBody>,
+) -> PendingCommand {
     std::future::ready(Finished { kind, request_id, outcome }).boxed()
 }
 
-fn ingest_error(failure: IngestError) -> ErrorBody {
-    let code = match &failure {
-        IngestError::ChatNotFound => ErrorCode::NotFound,
-        IngestError::NotAMember => ErrorCode::NotAMember,
-        IngestError::IdempotencyKeyReused => ErrorCode::IdempotencyKeyReused,
-        IngestError::Blocked => ErrorCode::Forbidden,
-        IngestError::Blocking => ErrorCode::InvalidOperation,
-        IngestError::CounterMissing => ErrorCode::CounterMissing,
-        IngestError::Unreadable => ErrorCode::InternalError,
-        IngestError::AboveHead { .. } => ErrorCode::InvalidSequence,
-        IngestError::Busy => ErrorCode::ServerBusy,
-        IngestError::Unavailable { .. } => ErrorCode::ServiceUnavailable,
-    };
-    let error = ErrorBody::new(code, &failure);
-    match failure {
-        IngestError::AboveHead { head } => error.with_details(json!({ "head_sequence": head })),
-        IngestError::Unavailable { retry_after } => {
-            error.with_details(json!({ "retry_after_seconds": seconds(retry_after) }))
-        }
-        _ => error,
-    }
-}
-
-fn too_many(TooMany { watched }: TooMany) -> ErrorBody {
-    let message = format_args!("{watched} users would be watched on one connection, limit is {WATCHED_MAX}");
+fn too_many(TooManySubscriptions { watched }: TooManySubscriptions) -> ErrorBody {
+    let message =
+        format_args!("{watched} presence subscriptions would be on one connection, limit is {SUBSCRIPTIONS_MAX}");
     ErrorBody::new(ErrorCode::InvalidOperation, message)
 }
 
 fn unavailable(failure: StoreError) -> ErrorBody {
-    error!(error = &failure as &dyn std::error::Error, "a command could not be done");
-    ingest_error(IngestError::Unavailable { retry_after: Duration::from_secs(1) })
+    error!(error = %error_chain(&failure), "command failed; the client is asked to retry");
+    IngestError::Unavailable { retry_after: Duration::from_secs(1) }.into()
 }
 
-/// Whole seconds, rounded up: who waits that long has waited long enough.
-fn seconds(duration: Duration) -> u64 {
-    duration.as_millis().div_ceil(1000).max(1) as u64
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use domain::{Body, ClientMessageId, ContentType};
+    use serde_json::json;
+
+    use super::*;
+    use crate::Limits;
+    use crate::test_world::World;
+
+    /// The error of a send to the chat with this id; the queue of the world's ingest is full.
+    async fn send_error(world: &World, peer: &Arc<ConnectionPeer>, chat: u8) -> ErrorBody {
+        let message = SendMessage {
+            client_message_id: ClientMessageId::from_bytes([1; 16]),
+            chat_id: ChatId::from_bytes([chat; 16]),
+            body: Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text),
+            ttl: None,
+        };
+        let send = Command::Send { request_id: RequestId::new("r1").unwrap(), message };
+        world.gateway.begin(peer, send).await.await.outcome.unwrap_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_send_refused_by_a_full_queue_has_a_retry_delay() {
+        let world = World::start().await;
+        let connection = world.connect(world.user()).await;
+        let error = send_error(&world, &connection.peer, 2).await;
+        assert_eq!((error.code, error.details), (ErrorCode::ServerBusy, Some(json!({ "retry_after_seconds": 1 }))));
+        assert_eq!(world.limiter.calls.load(Ordering::SeqCst), 0, "no limit is on");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_send_takes_from_both_limits_in_one_call_or_from_none() {
+        let minute = Duration::from_secs(60);
+        let (send_per_user, send_per_chat) = (Quota::per(2, minute), Quota::per(1, minute * 2));
+        let world = World::with(Limits { send_per_user, send_per_chat, ..Limits::default() }).await;
+        let connection = world.connect(world.user()).await;
+        let passed = None;
+        let refused = |limit, seconds| Some(json!({ "limit": limit, "retry_after_seconds": seconds }));
+        let sends = [
+            (2, passed.clone()),
+            (2, refused("send_per_chat", 120)),
+            (3, passed),
+            (4, refused("send_per_user", 30)),
+            // Both refuse. The client has to wait for the chat's.
+            (3, refused("send_per_chat", 120)),
+        ];
+        for (calls, (chat, expected)) in (1..).zip(sends) {
+            let error = send_error(&world, &connection.peer, chat).await;
+            let limited = error.details.filter(|_| error.code == ErrorCode::RateLimited);
+            assert_eq!(limited, expected, "send {calls}");
+            assert_eq!(world.limiter.calls.load(Ordering::SeqCst), calls);
+        }
+        tokio::time::advance(minute / 2).await;
+        let error = send_error(&world, &connection.peer, 4).await;
+        assert_eq!(error.code, ErrorCode::ServerBusy, "the refused send took nothing from the bucket of the chat");
+    }
 }

@@ -5,37 +5,37 @@ use protocol::CloseReason;
 use tokio::time;
 
 use crate::Hub;
-use crate::peer::Peer;
+use crate::peer::ConnectionPeer;
 
-/// Connections that are told to leave together, and the pause before the next ones: whoever takes them in gets them bit by
-/// bit, and not all at once.
+/// Connections closed in one wave, and the pause between waves. Waves spread the reconnects over time, so the remaining
+/// gateways are not flooded.
 const WAVE_LEN: usize = 100;
 const WAVE_PAUSE: Duration = Duration::from_millis(200);
 
 impl Hub {
-    /// Takes no more connections until [`end_drain`](Self::end_drain). Those there are leave while
+    /// Stops accepting connections until [`end_drain`](Self::end_drain). Open connections are closed while
     /// [`keep_drained`](Self::keep_drained) runs.
     pub fn begin_drain(&self) {
         self.draining.send_replace(true);
     }
 
-    /// Takes connections again. Whoever was told to leave leaves.
+    /// Accepts connections again. Connections that already have a close order still close.
     pub fn end_drain(&self) {
         self.draining.send_replace(false);
     }
 
-    /// Whether no more connections are taken.
+    /// Whether new connections are rejected.
     pub fn is_draining(&self) -> bool {
         *self.draining.borrow()
     }
 
-    /// Has the clients of a gateway that drains go elsewhere, wave by wave, for ever.
+    /// Closes connections in waves whenever the gateway drains. Runs until the task is aborted.
     pub async fn keep_drained(&self) {
         let mut draining = self.draining.subscribe();
         loop {
-            // The sender lives as long as the hub does.
+            // `wait_for` fails only when the sender is dropped, and `self` owns the sender.
             drop(draining.wait_for(|draining| *draining).await);
-            let mut leaving: Vec<Arc<Peer>> = vec![];
+            let mut leaving: Vec<Arc<ConnectionPeer>> = vec![];
             self.for_each(|peer| leaving.push(peer.clone()));
             for wave in leaving.chunks(WAVE_LEN) {
                 if !self.is_draining() {
@@ -44,7 +44,7 @@ impl Hub {
                 wave.iter().for_each(|peer| peer.mailbox.close(CloseReason::ServerShutdown));
                 time::sleep(WAVE_PAUSE).await;
             }
-            // Not the end of the drain, but any change: one that has ended and begun anew meanwhile begins again here.
+            // Wait for any change, not for the end of the drain: a drain that ended and restarted meanwhile then starts over.
             drop(draining.changed().await);
         }
     }
@@ -55,10 +55,10 @@ mod tests {
     use tokio::task::JoinSet;
 
     use super::*;
-    use crate::hub::{Admitted, Refused};
-    use crate::world::World;
+    use crate::hub::{AdmissionError, Admitted};
+    use crate::test_world::World;
 
-    /// A gateway whose clients leave when it drains.
+    /// A gateway that runs `keep_drained`.
     async fn world() -> (World, JoinSet<()>) {
         let world = World::start().await;
         let hub = world.gateway.hub.clone();
@@ -73,12 +73,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_drain_takes_nobody_in_and_tells_a_hundred_clients_to_leave_every_fifth_of_a_second() {
+    async fn a_drain_rejects_connections_and_closes_a_hundred_every_fifth_of_a_second() {
         let (world, _tasks) = world().await;
         let connections = world.connect_many(250).await;
         assert!(!world.gateway.hub.is_draining());
         world.gateway.hub.begin_drain();
-        assert_eq!(world.try_admit(), Err(Refused::NoRoom));
+        assert_eq!(world.try_admit(), Err(AdmissionError::NoRoom));
         for told in [100, 200, 250] {
             time::sleep(Duration::from_millis(1)).await;
             assert_eq!(told_to_leave(&connections), told);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_came_between_two_drains_leaves_in_the_second() {
+    async fn connections_made_between_two_drains_close_in_the_second() {
         let (world, _tasks) = world().await;
         let mut connections = world.connect_many(101).await;
         world.gateway.hub.begin_drain();

@@ -10,44 +10,43 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt, Stream, StreamExt};
 use metrics::counter;
 use protocol::frame::{ConnectionEstablished, ServerFrame};
-use protocol::{CloseReason, Command, Connection, Output, PROTOCOL_VERSION, Pressure};
+use protocol::{CloseReason, Command, Connection, Missed, Output, PROTOCOL_VERSION, Pressure};
 use tokio::time::Sleep;
 
 use crate::Gateway;
-use crate::commands::{Finished, Kind, Pending};
+use crate::commands::{Finished, PendingCommand, ResponseKind};
 use crate::hub::Admitted;
-use crate::mailbox::Pushed;
-use crate::socket::{Incoming, Outgoing, Socket, SocketError, TextFrame};
+use crate::mailbox::QueuedPush;
+use crate::socket::{Incoming, OutboundFrame, Socket, SocketError, TextFrame};
 use crate::spans;
 
-/// Answers that may wait for the socket before no further frame is read, in number and in bytes.
+/// Responses that may queue for the socket before the driver stops reading frames, in number and in bytes.
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
-/// Pages of messages that may be under way: each is an answer that has no place in the bytes yet.
+/// Message pages that may be in progress. Their size is unknown, so `ANSWERS_BYTES_MAX` does not cover them yet.
 const PAGES_MAX: usize = 4;
-/// How long a client has to take the last frames and the close.
+/// How long a client has to read the last frames and the close frame.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs one connection: moves frames between its socket, its [`Connection`] and the planes.
 ///
-/// Everything the connection waits for is polled in one place, so a socket that does not take what is written holds up
-/// neither its timers nor the order to close it.
-pub(crate) struct Driver<S> {
+/// All events are polled in one place, so a socket that blocks on writes delays neither timers nor a close order.
+pub(crate) struct ConnectionDriver<S> {
     socket: S,
     connection: Connection,
     gateway: Arc<Gateway>,
     admitted: Admitted,
-    commands: FuturesUnordered<Pending>,
+    commands: FuturesUnordered<PendingCommand>,
     pages_under_way: usize,
     answers: VecDeque<TextFrame>,
     unflushed: bool,
     timer: Pin<Box<Sleep>>,
-    /// The trace that the client's handshake was in.
+    /// The trace context of the client's handshake.
     inbound: Option<TraceContext>,
 }
 
-/// What the connection was waiting for.
-enum Step {
+/// The next event of a connection.
+enum ConnectionEvent {
     Frame(Incoming),
     /// The client has closed, or the socket has failed.
     Gone,
@@ -55,11 +54,11 @@ enum Step {
     Finished(Finished),
     Ordered(CloseReason),
     Pressed(Pressure),
-    Missed,
+    Missed(Missed),
     Timeout,
 }
 
-impl<S: Socket> Driver<S> {
+impl<S: Socket> ConnectionDriver<S> {
     pub(crate) fn new(
         socket: S,
         gateway: Arc<Gateway>,
@@ -69,7 +68,8 @@ impl<S: Socket> Driver<S> {
     ) -> Self {
         let now = now();
         let expires_at = now + token_expires_at.since(gateway.now());
-        let connection = Connection::new(gateway.config.timing, now, expires_at);
+        let connection =
+            Connection::new(gateway.config.timing, gateway.config.limits.frames_per_connection, now, expires_at);
         let timer = Box::pin(tokio::time::sleep_until(connection.poll_timeout().into()));
         Self {
             socket,
@@ -91,8 +91,8 @@ impl<S: Socket> Driver<S> {
         let reason = self.converse().await;
         self.admitted.handle_end();
         self.wind_up().await;
-        // What the client said last is done before its own close is answered: who has closed in order knows that an ack
-        // right before it counts. Each command has a deadline.
+        // Finish the client's last commands before answering its close: a client that closes cleanly may rely on an ack it
+        // sent just before. Each command has a deadline.
         let mut commands = std::mem::take(&mut self.commands);
         let done = async { while commands.next().await.is_some() {} };
         match reason {
@@ -105,7 +105,7 @@ impl<S: Socket> Driver<S> {
         drop(tokio::time::timeout(CLOSE_GRACE, self.socket.flush()).await);
     }
 
-    /// Goes on until the connection is to be closed, for the reason returned, or is gone.
+    /// Runs until the connection must be closed, for the returned reason, or the client has disconnected.
     async fn converse(&mut self) -> Option<CloseReason> {
         let mut closing = None;
         loop {
@@ -113,8 +113,11 @@ impl<S: Socket> Driver<S> {
                 match output {
                     Output::Send(frame) => self.answers.push_back(TextFrame::new(frame)),
                     Output::Command(command) => {
-                        self.pages_under_way += usize::from(Kind::of(&command) == Kind::Page);
+                        self.pages_under_way += usize::from(ResponseKind::of(&command) == ResponseKind::Page);
                         self.begin(command).await;
+                    }
+                    Output::CountLimited(kind) => {
+                        counter!("tidings_gateway_frames_limited_total", "frame" => kind.as_str()).increment(1);
                     }
                     Output::Close(reason) => closing = Some(reason),
                 }
@@ -122,44 +125,49 @@ impl<S: Socket> Driver<S> {
             if closing.is_some() && self.connection.drained() {
                 return closing;
             }
-            let step = poll_fn(|cx| self.poll_step(cx)).await;
+            let event = poll_fn(|cx| self.poll_event(cx)).await;
             let now = now();
-            match step {
-                Step::Frame(Incoming::Text(text)) => {
+            match event {
+                ConnectionEvent::Frame(Incoming::Text(text)) => {
                     self.heard();
                     self.connection.handle_text(now, self.gateway.now(), &text);
                 }
-                Step::Frame(Incoming::Binary) => {
+                ConnectionEvent::Frame(Incoming::Binary) => {
                     self.heard();
                     self.connection.handle_binary(now);
                 }
-                Step::Frame(Incoming::Alive) => {
+                ConnectionEvent::Frame(Incoming::Alive) => {
                     self.heard();
                     self.connection.handle_alive(now);
                 }
-                Step::Frame(Incoming::Close) | Step::Gone => return None,
-                Step::TooLarge => self.connection.close(CloseReason::FrameTooLarge),
-                Step::Finished(Finished { kind, request_id, outcome }) => {
-                    self.pages_under_way -= usize::from(kind == Kind::Page);
+                ConnectionEvent::Frame(Incoming::Close) | ConnectionEvent::Gone => return None,
+                ConnectionEvent::TooLarge => self.connection.close(CloseReason::FrameTooLarge),
+                ConnectionEvent::Finished(Finished { kind, request_id, outcome }) => {
+                    self.pages_under_way -= usize::from(kind == ResponseKind::Page);
                     if let Err(error) = &outcome {
                         counter!("tidings_gateway_errors_total", "code" => error.code.as_str()).increment(1);
                     }
                     match (kind, outcome) {
-                        (Kind::Move(moved), outcome) => {
+                        (ResponseKind::Move(moved), outcome) => {
                             self.connection.handle_advanced(now, &moved, outcome.map(drop));
+                        }
+                        (ResponseKind::TypingStart(chat_id), outcome) => {
+                            self.connection.handle_typing(now, chat_id, outcome.map(drop));
                         }
                         (_, Ok(answer)) => self.connection.handle_done(answer),
                         (_, Err(error)) => self.connection.handle_failure(now, request_id.as_ref(), error),
                     }
                 }
-                Step::Ordered(reason) => self.connection.close(reason),
-                Step::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
-                Step::Missed => {
-                    counter!("tidings_gateway_pushes_missed_total").increment(1);
-                    self.connection.handle_missed();
-                    self.gateway.hub.watches.handle_missed(&self.admitted.peer);
+                ConnectionEvent::Ordered(reason) => self.connection.close(reason),
+                ConnectionEvent::Pressed(pressure) => self.connection.handle_pressure(now, pressure),
+                ConnectionEvent::Missed(missed) => {
+                    if missed == Missed::Durable {
+                        counter!("tidings_gateway_pushes_missed_total").increment(1);
+                        self.connection.handle_missed();
+                    }
+                    self.gateway.hub.subscriptions.handle_missed(&self.admitted.peer);
                 }
-                Step::Timeout => {
+                ConnectionEvent::Timeout => {
                     self.connection.handle_timeout(now);
                     self.timer.as_mut().reset(self.connection.poll_timeout().into());
                 }
@@ -167,51 +175,51 @@ impl<S: Socket> Driver<S> {
         }
     }
 
-    /// Writes what can be written, then tells what has happened.
-    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+    /// Writes all that the socket accepts, then returns the next event.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEvent> {
         let open = self.connection.is_open();
         if open {
             self.admitted.peer.mailbox.register(cx.waker());
             if let Some(reason) = self.admitted.peer.mailbox.close_order() {
-                return Poll::Ready(Step::Ordered(reason));
+                return Poll::Ready(ConnectionEvent::Ordered(reason));
             }
         }
         if self.poll_write(cx).is_err() {
-            return Poll::Ready(Step::Gone);
+            return Poll::Ready(ConnectionEvent::Gone);
         }
         if open {
             let pressure = self.admitted.peer.mailbox.pressure();
             if pressure != self.connection.pressure() {
-                return Poll::Ready(Step::Pressed(pressure));
+                return Poll::Ready(ConnectionEvent::Pressed(pressure));
             }
-            if self.admitted.peer.mailbox.take_missed() {
-                return Poll::Ready(Step::Missed);
+            if let Some(missed) = self.admitted.peer.mailbox.take_missed() {
+                return Poll::Ready(ConnectionEvent::Missed(missed));
             }
         }
         if let Poll::Ready(Some(finished)) = Pin::new(&mut self.commands).poll_next(cx) {
-            return Poll::Ready(Step::Finished(finished));
+            return Poll::Ready(ConnectionEvent::Finished(finished));
         }
         if self.connection.wants_frame() && self.has_room_for_answers() {
             match Pin::new(&mut self.socket).poll_next(cx) {
-                Poll::Ready(Some(Ok(message))) => return Poll::Ready(Step::Frame(message)),
-                Poll::Ready(Some(Err(SocketError::TooLarge))) => return Poll::Ready(Step::TooLarge),
-                Poll::Ready(Some(Err(SocketError::Failed(_))) | None) => return Poll::Ready(Step::Gone),
+                Poll::Ready(Some(Ok(message))) => return Poll::Ready(ConnectionEvent::Frame(message)),
+                Poll::Ready(Some(Err(SocketError::TooLarge))) => return Poll::Ready(ConnectionEvent::TooLarge),
+                Poll::Ready(Some(Err(SocketError::Failed(_))) | None) => return Poll::Ready(ConnectionEvent::Gone),
                 Poll::Pending => {}
             }
         }
         if !open {
-            // Nothing is left to wait for but the commands under way, each of which has a deadline.
+            // Only the commands in progress remain, and each of them has a deadline.
             return Poll::Pending;
         }
-        // The timer is left where it is when the time to wait for moves away, and looked at anew when it fires: frames
-        // come far more often than timeouts.
+        // A timer that fires too early is cheap: it is reset when it fires. Resetting it for each frame would cost more,
+        // because frames are far more frequent than timeouts.
         if self.timer.deadline() > self.connection.poll_timeout().into() {
             self.timer.as_mut().reset(self.connection.poll_timeout().into());
         }
-        self.timer.as_mut().poll(cx).map(|()| Step::Timeout)
+        self.timer.as_mut().poll(cx).map(|()| ConnectionEvent::Timeout)
     }
 
-    /// Writes answers, then pushes, as long as the socket takes them; then flushes, once for all of them.
+    /// Writes responses, then pushes, while the socket accepts them, and flushes once at the end.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), SocketError> {
         let mut bytes = 0;
         loop {
@@ -222,13 +230,16 @@ impl<S: Socket> Driver<S> {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => break,
             }
-            let answer = self.answers.pop_front().map(Pushed::from);
-            // Its span ends with this round.
-            let Some(Pushed { frame, span: _written }) = answer.or_else(|| self.admitted.peer.mailbox.pop()) else {
-                break;
+            // Dropping the span at the end of this iteration ends it.
+            let (frame, _written) = match self.answers.pop_front() {
+                Some(answer) => (answer, None),
+                None => match self.admitted.peer.mailbox.pop() {
+                    Some(QueuedPush { frame, span, .. }) => (frame, span),
+                    None => break,
+                },
             };
             bytes += frame.size();
-            Pin::new(&mut self.socket).start_send(Outgoing::Text(frame))?;
+            Pin::new(&mut self.socket).start_send(OutboundFrame::Text(frame))?;
             self.unflushed = true;
         }
         if bytes > 0 {
@@ -243,8 +254,8 @@ impl<S: Socket> Driver<S> {
         Ok(())
     }
 
-    /// Does what is left to do for a connection that has ended: others are told that its typing has stopped, and watermarks
-    /// are moved where it moved them last. Nobody is left to hear how that ends.
+    /// Finishes the work of a connection that has ended: stops its typing indicators and writes its last watermarks.
+    /// The outcomes are discarded.
     async fn wind_up(&mut self) {
         self.connection.handle_end();
         while let Some(output) = self.connection.poll_output() {
@@ -259,27 +270,27 @@ impl<S: Socket> Driver<S> {
         self.commands.push(pending);
     }
 
-    /// Writes the last answers and the close frame, if the client still takes them, and waits for the client's own.
+    /// Writes the last responses and the close frame, then waits for the client's close frame, within `CLOSE_GRACE`.
     async fn close(&mut self, reason: CloseReason) {
         let goodbye = async {
             while let Some(frame) = self.answers.pop_front() {
-                self.socket.feed(Outgoing::Text(frame)).await?;
+                self.socket.feed(OutboundFrame::Text(frame)).await?;
             }
-            self.socket.send(Outgoing::Close(reason)).await?;
-            // A socket that is dropped with bytes unread is reset, and a reset can overtake the goodbye on its way.
+            self.socket.send(OutboundFrame::Close(reason)).await?;
+            // Dropping a socket with unread bytes resets it, and the reset can overtake the close frame.
             while let Some(Ok(_)) = self.socket.next().await {}
             if reason == CloseReason::FrameTooLarge {
-                // The rest of the frame cannot be read, so the client has all of its time to read the goodbye.
+                // The rest of the oversized frame cannot be read, so keep the socket open for the whole grace period.
                 pending::<()>().await;
             }
             Ok::<_, SocketError>(())
         };
-        // A client that is gone, or does not read, has no use for a goodbye.
+        // A timeout or an error means that the client no longer reads, so the close frame is lost either way.
         drop(tokio::time::timeout(CLOSE_GRACE, goodbye).await);
     }
 
-    /// Whether a client that asks has also read what it was answered: one that does not is not asked again, falls silent
-    /// to us, and is cut (G9).
+    /// Whether the response queue has room. Otherwise the driver stops reading, and a client that does not read its
+    /// responses runs into the heartbeat timeout (G9).
     fn has_room_for_answers(&self) -> bool {
         self.pages_under_way < PAGES_MAX
             && self.answers.len() < ANSWERS_MAX
@@ -304,7 +315,7 @@ impl<S: Socket> Driver<S> {
     }
 }
 
-/// The time of the runtime, which is that of the machine unless a simulation says otherwise.
+/// The runtime's time: the machine's, except in a simulation.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -320,18 +331,18 @@ mod tests {
     use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
     use super::*;
-    use crate::world::World;
+    use crate::test_world::World;
 
-    type Client = WebSocketStream<MaybeTlsStream<TcpStream>>;
+    type WebSocketClient = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-    /// A gateway with a listener of its own.
-    struct Service {
+    /// A gateway with its own listener.
+    struct GatewayUnderTest {
         world: World,
         address: String,
         _tasks: JoinSet<()>,
     }
 
-    impl Service {
+    impl GatewayUnderTest {
         async fn start() -> Self {
             let world = World::start().await;
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -342,8 +353,8 @@ mod tests {
             Self { world, address, _tasks: tasks }
         }
 
-        /// A client that was told that it is connected.
-        async fn connect(&self, user_id: UserId) -> Client {
+        /// A client that has received `connection_established`.
+        async fn connect(&self, user_id: UserId) -> WebSocketClient {
             let mut request = format!("ws://{}/v1/ws", self.address).into_client_request().unwrap();
             let headers = request.headers_mut();
             headers.insert("authorization", format!("Bearer {user_id}").parse().unwrap());
@@ -374,7 +385,7 @@ mod tests {
         Push { recipients: recipients.to_vec(), except, frame: frame.to_owned().into(), trace: None }
     }
 
-    async fn type_in(client: &mut Client, frame_type: &str, chat_id: ChatId) {
+    async fn type_in(client: &mut WebSocketClient, frame_type: &str, chat_id: ChatId) {
         let frame = format!(r#"{{"type":"{frame_type}","payload":{{"chat_id":"{chat_id}"}}}}"#);
         client.send(tungstenite::Message::text(frame)).await.unwrap();
     }
@@ -383,7 +394,7 @@ mod tests {
     async fn typing_ends_with_the_connection_in_each_chat_once_however_it_ends() {
         let chats = [ChatId::from_bytes([1; 16]), ChatId::from_bytes([2; 16]), ChatId::from_bytes([3; 16])];
         for closes_in_order in [true, false] {
-            let service = Service::start().await;
+            let service = GatewayUnderTest::start().await;
             let user_id = service.world.user();
             let mut client = service.connect(user_id).await;
             for chat_id in chats {
@@ -402,20 +413,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_has_its_route_when_it_is_told_so_and_none_when_it_has_ended() {
-        let service = Service::start().await;
+    async fn a_connection_has_its_route_once_established_and_none_after_its_end() {
+        let service = GatewayUnderTest::start().await;
         let user_id = service.world.user();
         let client = service.connect(user_id).await;
         assert_eq!(service.world.gateway.routes.routes(user_id).await.unwrap().len(), 1);
         drop(client);
         soon(service.until_ended()).await;
-        soon(service.world.gateway.hub.departures.none()).await;
+        soon(service.world.gateway.hub.deregistrations.none()).await;
         assert_eq!(service.world.gateway.routes.routes(user_id).await.unwrap(), []);
     }
 
     #[tokio::test]
-    async fn what_is_pushed_together_comes_in_its_order_to_every_connection_it_is_meant_for() {
-        let service = Service::start().await;
+    async fn a_batch_of_pushes_arrives_in_order_at_its_recipients() {
+        let service = GatewayUnderTest::start().await;
         let [ann, bob] = [service.world.user(), service.world.user()];
         let [mut of_ann, mut of_bob] = [service.connect(ann).await, service.connect(bob).await];
         let hub = &service.world.gateway.hub;
@@ -436,12 +447,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_goes_on_where_it_was_when_it_becomes_busy_and_when_it_is_quiet_again() {
-        let service = Service::start().await;
+        let service = GatewayUnderTest::start().await;
         let user_id = service.world.user();
         let mut client = service.connect(user_id).await;
         let hub = &service.world.gateway.hub;
-        // Among the busy, whoever wakes a connection knows the queue, too.
-        let is_busy = || Arc::strong_count(&hub.turns) > 2;
+        // A waker of a busy connection holds the run queue, so the reference count shows whether one is busy.
+        let is_busy = || Arc::strong_count(&hub.run_queue) > 2;
         let mut number = 0;
         for (becomes_busy, length, pause) in [(true, 16_384, Duration::ZERO), (false, 16, Duration::from_millis(10))] {
             let pushing = async {

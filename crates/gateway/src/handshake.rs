@@ -10,21 +10,21 @@ use http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
 use metrics::{counter, histogram};
-use ports::{IdentityError, LimitKey, Principal, Route, StoreError};
+use ports::{ConnectionHolder, IdentityError, LimitKey, Principal, Route, StoreError, error_chain};
 use serde::{Deserialize, Serialize};
 use tokio_tungstenite::tungstenite::handshake::server::create_response_with_body;
 use tracing::{Instrument, debug, error, warn};
 
 use crate::Gateway;
-use crate::driver::Driver;
-use crate::hub::{Admitted, Refused};
-use crate::peer::Peer;
+use crate::driver::ConnectionDriver;
+use crate::hub::{AdmissionError, Admitted};
+use crate::peer::ConnectionPeer;
+use crate::run_queue;
 use crate::socket::Socket;
 use crate::spans;
-use crate::turns;
-use crate::wire::Wire;
+use crate::wire::WebSocketWire;
 
-/// What browsers, which cannot set headers, say in the query. Never logged: it holds secrets.
+/// Query parameters for browsers, which cannot set headers. Never logged: they hold secrets.
 #[derive(Deserialize)]
 pub(crate) struct Parameters {
     ticket: Option<String>,
@@ -59,39 +59,42 @@ async fn admit(
     gateway: &Arc<Gateway>,
     mut request: Request,
     inbound: Option<TraceContext>,
-) -> Result<Response, Refusal> {
+) -> Result<Response, HandshakeRefusal> {
     let headers = request.headers();
     if !gateway.config.origins.permit(headers) {
-        return Err(Refusal::foreign_page());
+        return Err(HandshakeRefusal::foreign_page());
     }
-    let Query(parameters) =
-        Query::try_from_uri(request.uri()).map_err(|rejection| Refusal::invalid_request(rejection.body_text()))?;
+    let Query(parameters) = Query::try_from_uri(request.uri())
+        .map_err(|rejection| HandshakeRefusal::invalid_request(rejection.body_text()))?;
     let device_id = device(&parameters, headers)?;
     let principal = gateway.identify(credential(&parameters, headers)?, device_id).await?;
     let response = create_response_with_body(&request, Body::empty)
-        .map_err(|error| Refusal::invalid_request(format!("this is no WebSocket handshake: {error}")))?;
+        .map_err(|error| HandshakeRefusal::invalid_request(format!("this is no WebSocket handshake: {error}")))?;
     let upgrade = hyper::upgrade::on(&mut request);
     let entrant = Entrant { inbound, ..gateway.admit(principal, device_id).await? };
-    let (turns, peer) = (gateway.hub.turns.clone(), entrant.admitted.peer.clone());
-    turns::spawn(turns, peer, async move {
+    let (run_queue, peer) = (gateway.hub.run_queue.clone(), entrant.admitted.peer.clone());
+    run_queue::spawn(run_queue, peer, async move {
         match upgrade.await {
-            Ok(stream) => entrant.converse(Wire::new(TokioIo::new(stream)).await).await,
-            // The client is gone, and the place it had in the hub with it.
-            Err(error) => debug!(error = &error as &dyn std::error::Error, "a handshake came to nothing"),
+            Ok(stream) => entrant.converse(WebSocketWire::new(TokioIo::new(stream)).await).await,
+            // The client has disconnected; dropping `entrant` frees its slot in the hub.
+            Err(error) => debug!(
+                error = %error_chain(&error),
+                "WebSocket upgrade failed; the client has disconnected"
+            ),
         }
     });
     Ok(response)
 }
 
-/// What a client shows to be let in.
+/// Credential of a client in the handshake.
 pub enum Credential<'a> {
     /// An access token.
     Token(&'a str),
-    /// A ticket, which is good once.
+    /// A single-use ticket.
     Ticket(&'a str),
 }
 
-/// A client that has its place and its route, and waits for its socket. Dropped, it gives them back.
+/// A client that is registered in the hub and has a route, but no socket yet. Dropping it releases both.
 pub struct Entrant {
     gateway: Arc<Gateway>,
     admitted: Admitted,
@@ -102,53 +105,62 @@ pub struct Entrant {
 impl Entrant {
     /// Runs the connection to its end.
     pub async fn converse(self, socket: impl Socket) {
-        Driver::new(socket, self.gateway, self.admitted, self.token_expires_at, self.inbound).run().await;
+        ConnectionDriver::new(socket, self.gateway, self.admitted, self.token_expires_at, self.inbound).run().await;
     }
 }
 
 impl Gateway {
-    /// Says who a client is.
-    pub async fn identify(&self, credential: Credential<'_>, device_id: DeviceId) -> Result<Principal, Refusal> {
+    /// Authenticates a client.
+    pub async fn identify(
+        &self,
+        credential: Credential<'_>,
+        device_id: DeviceId,
+    ) -> Result<Principal, HandshakeRefusal> {
         let principal = match credential {
             Credential::Token(token) => self.identity.identify(token, device_id).await,
             Credential::Ticket(ticket) => self.identity.redeem(ticket, device_id).await,
         };
-        principal.map_err(Refusal::from)
+        principal.map_err(HandshakeRefusal::from)
     }
 
-    /// Takes a client in: gives it its place and its route, and has older connections of the same device end.
-    pub async fn admit(self: &Arc<Self>, principal: Principal, device_id: DeviceId) -> Result<Entrant, Refusal> {
+    /// Registers a client in the hub, registers its route, and closes older connections of the same device.
+    pub async fn admit(
+        self: &Arc<Self>,
+        principal: Principal,
+        device_id: DeviceId,
+    ) -> Result<Entrant, HandshakeRefusal> {
         let limits = &self.config.limits;
         if let Some(quota) = limits.connections_new {
             let decision = self.limiter.take(LimitKey::ConnectionsNew(principal.user_id), quota).await?;
             if !decision.allowed {
-                return Err(Refusal::rate_limited("connections_new", decision.retry_after));
+                return Err(HandshakeRefusal::rate_limited("connections_new", decision.retry_after));
             }
         }
         let (older, others): (Vec<_>, Vec<_>) =
             elsewhere(self, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
         let connection_id = self.ids.ulid().into();
-        let peer = Peer::new(connection_id, principal.user_id, device_id, principal.session_id, self.now());
+        let peer = ConnectionPeer::new(connection_id, principal.user_id, device_id, principal.session_id, self.now());
         let admitted =
             self.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
-                Refused::TooManyOfUser => Refusal::rate_limited("connections_live", Duration::from_secs(5)),
-                Refused::NoRoom => Refusal::unavailable(),
+                AdmissionError::TooManyOfUser => {
+                    HandshakeRefusal::rate_limited("connections_live", Duration::from_secs(5))
+                }
+                AdmissionError::NoRoom => HandshakeRefusal::unavailable(),
             })?;
-        // A session revoked before the hub knew of this connection had nothing to close: it is looked up once more now.
-        // Who has no session here cannot lose it.
-        if let Some(session_id) = principal.session_id
-            && self.identity.live(&[session_id]).await? != [true]
-        {
+        // A revocation that came before the hub knew this connection had nothing to close, so check again now. The clock of
+        // this process decides nothing here: it may be behind that of a revocation which the token has passed.
+        let holder = ConnectionHolder { connected_at: Timestamp::MAX, ..admitted.peer.holder() };
+        if self.identity.live(&[holder]).await? != [true] {
             return Err(IdentityError::TokenRevoked.into());
         }
-        // The route is there before the client hears that it is connected: what it does not sync then, it is pushed.
+        // Register the route before `connection_established`: each event is then either in the client's sync or pushed.
         self.register_route(&admitted.peer).await;
         for route in &older {
             let displaced = self.displacement.displace(&route.gateway, route.user_id, route.connection_id);
             if let Err(failure) = displaced.await {
                 warn!(
-                    error = &failure as &dyn std::error::Error,
-                    "an older connection of a device stays until it is silent"
+                    error = %error_chain(&failure),
+                    "could not close the device's older connection; it stays until its heartbeat timeout"
                 );
             }
         }
@@ -156,27 +168,32 @@ impl Gateway {
     }
 }
 
-/// The connections that a user has at other gateways. Where they cannot be looked up, there are none.
+/// The user's connections on other gateways. A failed lookup counts as none.
 async fn elsewhere(gateway: &Gateway, user_id: UserId) -> Vec<Route> {
     match gateway.routes.routes(user_id).await {
         Ok(routes) => routes.into_iter().filter(|route| route.gateway != *gateway.hub.id()).collect(),
         Err(failure) => {
-            warn!(error = &failure as &dyn std::error::Error, "a user's other connections are unknown");
+            warn!(
+                error = %error_chain(&failure),
+                "lookup of the user's other connections failed; assuming none"
+            );
             vec![]
         }
     }
 }
 
-fn device(parameters: &Parameters, headers: &HeaderMap) -> Result<DeviceId, Refusal> {
+fn device(parameters: &Parameters, headers: &HeaderMap) -> Result<DeviceId, HandshakeRefusal> {
     let text = match (headers.get("x-device-id"), &parameters.device_id) {
-        (Some(header), _) => header.to_str().map_err(|_| Refusal::invalid_request("X-Device-ID is not text"))?,
+        (Some(header), _) => {
+            header.to_str().map_err(|_| HandshakeRefusal::invalid_request("X-Device-ID is not text"))?
+        }
         (None, Some(parameter)) => parameter,
-        (None, None) => return Err(Refusal::invalid_request("X-Device-ID or ?device_id= is missing")),
+        (None, None) => return Err(HandshakeRefusal::invalid_request("X-Device-ID or ?device_id= is missing")),
     };
-    text.parse().map_err(|error| Refusal::invalid_request(format!("device id: {error}")))
+    text.parse().map_err(|error| HandshakeRefusal::invalid_request(format!("device id: {error}")))
 }
 
-fn credential<'a>(parameters: &'a Parameters, headers: &'a HeaderMap) -> Result<Credential<'a>, Refusal> {
+fn credential<'a>(parameters: &'a Parameters, headers: &'a HeaderMap) -> Result<Credential<'a>, HandshakeRefusal> {
     let bearer = headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()).and_then(|header| {
         let (scheme, token) = header.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
@@ -188,14 +205,14 @@ fn credential<'a>(parameters: &'a Parameters, headers: &'a HeaderMap) -> Result<
     }
 }
 
-/// A handshake that fails is answered in plain HTTP.
+/// A rejected handshake, answered in plain HTTP.
 #[derive(Debug)]
-pub struct Refusal {
-    /// The status of the answer.
+pub struct HandshakeRefusal {
+    /// The status of the response.
     pub status: StatusCode,
     error: &'static str,
     message: String,
-    /// How long the client is asked to wait.
+    /// How long the client should wait before it retries.
     pub retry_after: Option<Duration>,
     limit: Option<&'static str>,
 }
@@ -215,7 +232,7 @@ struct RefusalDetails {
     limit: Option<&'static str>,
 }
 
-impl Refusal {
+impl HandshakeRefusal {
     fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
         Self { status, error, message: message.into(), retry_after: None, limit: None }
     }
@@ -224,7 +241,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// A browser says whose page has opened the socket, and it is nobody's who was let in.
+    /// The browser's `Origin` header names an origin that is not allowed.
     fn foreign_page() -> Self {
         let message = "pages of this origin may not connect; the operator names those that may in `allowed_origins`";
         Self::new(StatusCode::FORBIDDEN, "forbidden_origin", message)
@@ -248,26 +265,27 @@ impl Refusal {
     }
 }
 
-impl From<StoreError> for Refusal {
+impl From<StoreError> for HandshakeRefusal {
     fn from(failure: StoreError) -> Self {
-        error!(error = &failure as &dyn std::error::Error, "a handshake could not be checked");
+        error!(error = %error_chain(&failure), "handshake check failed; the client is asked to retry");
         Self::unavailable()
     }
 }
 
-impl From<IdentityError> for Refusal {
+impl From<IdentityError> for HandshakeRefusal {
     fn from(failure: IdentityError) -> Self {
         match failure {
             IdentityError::Unavailable(failure) => failure.into(),
             IdentityError::TokenRevoked => Self::new(StatusCode::UNAUTHORIZED, "token_revoked", failure.to_string()),
+            IdentityError::Suspended => Self::new(StatusCode::FORBIDDEN, "account_suspended", failure.to_string()),
             IdentityError::InvalidToken(_) => Self::new(StatusCode::UNAUTHORIZED, "invalid_token", failure.to_string()),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HandshakeRefusal {
     fn into_response(self) -> Response {
-        let seconds = self.retry_after.map(|duration| duration.as_secs_f64().ceil().max(1.0) as u64);
+        let seconds = self.retry_after.map(protocol::whole_seconds);
         let details = seconds.map(|retry_after_seconds| RefusalDetails { retry_after_seconds, limit: self.limit });
         let body = RefusalBody { error: self.error, message: self.message, details };
         let mut response = (self.status, Json(body)).into_response();

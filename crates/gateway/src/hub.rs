@@ -1,67 +1,71 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ConnectionId, SessionId, UserId};
+use domain::{ConnectionId, UserId};
 use metrics::{Counter, counter, gauge};
-use ports::{Delivery, Displacement, GatewayId, PresenceNews, Push, Route, StoreError, Watchers};
+use ports::{
+    ConnectionDisplacer, Delivery, GatewayId, PresenceNotifier, PresenceUpdate, Push, Revocation, Route, StoreError,
+    lock,
+};
 use protocol::CloseReason;
+use protocol::frame::ServerFrame;
 use tokio::sync::watch;
 use tokio::time::{self, Instant};
 use tracing::warn;
 
-use crate::beats::Orders;
-use crate::departures::{Departures, Ending};
-use crate::mailbox::Pushed;
-use crate::peer::Peer;
+use crate::deregistrations::{ConnectionEnding, Deregistrations};
+use crate::heartbeat::RouteRewrites;
+use crate::mailbox::QueuedPush;
+use crate::peer::ConnectionPeer;
+use crate::run_queue::RunQueue;
 use crate::socket::TextFrame;
 use crate::spans;
-use crate::turns::Turns;
-use crate::watches::Watches;
+use crate::subscriptions::PresenceSubscriptions;
 
 const SHARDS: usize = 64;
-/// How long a drain waits for the routes of the last connections to be taken back.
-const TAKE_BACK_MAX: Duration = Duration::from_secs(2);
+/// How long a drain waits until the routes of the last connections are deregistered.
+const DEREGISTER_MAX: Duration = Duration::from_secs(2);
 
-/// Every connection of this process, by user, and the way pushes come to them.
+/// All connections of this process, by user, and the entry point for pushes to them.
 pub struct Hub {
     id: GatewayId,
     connections_max: usize,
-    /// In the order of their users, so that whatever goes through all of them goes the same way each time.
-    shards: Vec<Mutex<BTreeMap<UserId, Vec<Arc<Peer>>>>>,
-    /// How many there are; watched for the last one to go.
+    /// Sorted by user, so that iterations are deterministic.
+    shards: Vec<Mutex<BTreeMap<UserId, Vec<Arc<ConnectionPeer>>>>>,
+    /// Number of open connections; a drain waits for zero.
     connections: watch::Sender<usize>,
-    /// Whether no more connections are taken; watched for those there are to leave.
+    /// Whether new connections are rejected; `keep_drained` waits for it.
     pub(crate) draining: watch::Sender<bool>,
     started: Instant,
-    /// When the others were last told of this gateway.
+    /// When this gateway was last announced to its peers.
     announced_at: Mutex<Option<Instant>>,
-    /// Counts the beats of this gateway; never 0.
-    beat: AtomicU64,
-    pub(crate) orders: Orders,
-    pub(crate) departures: Departures,
-    pub(crate) watches: Watches,
-    pub(crate) turns: Arc<Turns>,
-    /// Counters of what happens too often to look them up each time.
+    /// Number of heartbeats of this gateway, starting at 1.
+    heartbeat: AtomicU64,
+    pub(crate) route_rewrites: RouteRewrites,
+    pub(crate) deregistrations: Deregistrations,
+    pub(crate) subscriptions: PresenceSubscriptions,
+    pub(crate) run_queue: Arc<RunQueue>,
+    /// Handles of frequent counters, to avoid a registry lookup for each increment.
     frames: Counter,
     pushes: Counter,
 }
 
-/// Why a connection is not taken.
+/// Reason to reject a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The user has as many as they may.
+pub(crate) enum AdmissionError {
+    /// The user has reached the limit of connections.
     TooManyOfUser,
-    /// The process has as many as it may, or is going away.
+    /// The process has reached its limit of connections, or is draining.
     NoRoom,
 }
 
 impl Hub {
     /// A hub that holds up to `connections_max` connections.
     pub fn new(id: GatewayId, connections_max: usize) -> Self {
-        // None is a number too, and not the same as no gateway.
+        // Publish 0 explicitly: an absent gauge would read as "no gateway running".
         gauge!("tidings_gateway_connections").set(0);
         gauge!("tidings_gateway_connections_max").set(connections_max as f64);
         Self {
@@ -72,11 +76,11 @@ impl Hub {
             draining: watch::Sender::new(false),
             started: Instant::now(),
             announced_at: Mutex::default(),
-            beat: AtomicU64::new(1),
-            orders: Orders::default(),
-            departures: Departures::new(connections_max),
-            watches: Watches::default(),
-            turns: Arc::default(),
+            heartbeat: AtomicU64::new(1),
+            route_rewrites: RouteRewrites::default(),
+            deregistrations: Deregistrations::new(connections_max),
+            subscriptions: PresenceSubscriptions::default(),
+            run_queue: Arc::default(),
             frames: counter!("tidings_heartbeats_total"),
             pushes: counter!("tidings_gateway_pushes_total"),
         }
@@ -86,30 +90,30 @@ impl Hub {
         &self.id
     }
 
-    /// Connections open now.
+    /// Number of open connections.
     pub fn connections(&self) -> usize {
         *self.connections.borrow()
     }
 
-    /// Takes a connection in, of a user whose other devices have so many elsewhere. One of the same device before it is told
-    /// to close: the newer wins.
+    /// Registers a connection. `elsewhere` is the number of connections that other devices of the user have on other
+    /// gateways. An older connection of the same device is closed: the newer one wins.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        peer: Peer,
+        peer: ConnectionPeer,
         per_user_max: Option<usize>,
         elsewhere: usize,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, AdmissionError> {
         self.heard(&peer);
         let peer = Arc::new(peer);
         let mut shard = self.shard(peer.user_id);
-        // Looked at under the lock, so that a drain sees every connection that was taken before it.
+        // Checked under the lock, so that a drain sees every connection that was registered before it.
         if self.is_draining() || self.connections() >= self.connections_max {
-            return Err(Refused::NoRoom);
+            return Err(AdmissionError::NoRoom);
         }
         let peers = shard.get(&peer.user_id).map(Vec::as_slice).unwrap_or_default();
         let (older, others): (Vec<_>, Vec<_>) = peers.iter().partition(|other| other.device_id == peer.device_id);
         if per_user_max.is_some_and(|max| others.len() + elsewhere >= max) {
-            return Err(Refused::TooManyOfUser);
+            return Err(AdmissionError::TooManyOfUser);
         }
         for other in older {
             other.mailbox.close(CloseReason::DuplicateConnection);
@@ -121,20 +125,21 @@ impl Hub {
         Ok(Admitted { peer, hub: self.clone() })
     }
 
-    /// Takes note of a frame of a client, which counts as its beat whatever it is (C11).
-    pub(crate) fn handle_frame(&self, peer: &Peer) {
+    /// Records a frame of a client. Every frame counts as a heartbeat (C11).
+    pub(crate) fn handle_frame(&self, peer: &ConnectionPeer) {
         self.frames.increment(1);
         self.heard(peer);
     }
 
-    fn heard(&self, peer: &Peer) {
+    fn heard(&self, peer: &ConnectionPeer) {
         peer.last_heard_ms.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// The connections heard from within `within` whose handshake is done with their route.
-    pub(crate) fn fresh(&self, within: Duration) -> Vec<Arc<Peer>> {
+    /// The connections with a frame within `within` and a completed route registration.
+    pub(crate) fn fresh(&self, within: Duration) -> Vec<Arc<ConnectionPeer>> {
         let oldest_ms = (self.started.elapsed().saturating_sub(within)).as_millis() as u64;
-        let is_fresh = |peer: &Peer| peer.is_kept() && peer.last_heard_ms.load(Ordering::Relaxed) >= oldest_ms;
+        let is_fresh =
+            |peer: &ConnectionPeer| peer.is_kept() && peer.last_heard_ms.load(Ordering::Relaxed) >= oldest_ms;
         let mut fresh = Vec::with_capacity(self.connections());
         for index in 0..SHARDS {
             fresh.extend(self.lock(index).values().flatten().filter(|peer| is_fresh(peer)).cloned());
@@ -142,8 +147,8 @@ impl Hub {
         fresh
     }
 
-    /// Has one connection end; `false` if it is not here. Its client reconnects. It looks at every connection, as a
-    /// revocation does.
+    /// Closes one connection; its client reconnects. Returns `false` if this gateway does not have it. Scans all connections,
+    /// as `revoke` does.
     pub fn close(&self, connection_id: ConnectionId) -> bool {
         let mut is_here = false;
         self.for_each(|peer| {
@@ -155,19 +160,19 @@ impl Hub {
         is_here
     }
 
-    pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Arc<Peer>)) {
+    pub(crate) fn for_each(&self, mut look_at: impl FnMut(&Arc<ConnectionPeer>)) {
         for index in 0..SHARDS {
             self.lock(index).values().flatten().for_each(&mut look_at);
         }
     }
 
-    /// Notes that the others were told of this gateway now, and says whether they knew it, who remember it for so long.
+    /// Records an announcement to the peers. Returns whether the previous one was at most `remembered` ago.
     pub(crate) fn note_announced(&self, remembered: Duration) -> bool {
-        let mut announced_at = self.announced_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced_at = lock(&self.announced_at);
         announced_at.replace(Instant::now()).is_some_and(|at| at.elapsed() <= remembered)
     }
 
-    /// How many pushes, and how many bytes of them, wait for the connection that has most of either waiting.
+    /// The largest number of queued pushes of any connection, and the largest number of queued bytes.
     pub fn fullest(&self) -> (usize, usize) {
         let (mut messages, mut bytes) = (0, 0);
         self.for_each(|peer| {
@@ -178,24 +183,17 @@ impl Hub {
         (messages, bytes)
     }
 
-    /// The beat that was last begun.
-    pub(crate) fn beat(&self) -> u64 {
-        self.beat.load(Ordering::SeqCst)
+    /// The number of the latest heartbeat.
+    pub(crate) fn heartbeat(&self) -> u64 {
+        self.heartbeat.load(Ordering::SeqCst)
     }
 
-    /// Begins the next beat.
-    pub(crate) fn begin_beat(&self) -> u64 {
-        self.beat.fetch_add(1, Ordering::SeqCst) + 1
+    /// Starts the next heartbeat and returns its number.
+    pub(crate) fn begin_heartbeat(&self) -> u64 {
+        self.heartbeat.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// The sessions of all connections, each once.
-    pub(crate) fn sessions(&self) -> BTreeSet<SessionId> {
-        let mut sessions = BTreeSet::new();
-        self.for_each(|peer| sessions.extend(peer.session_id));
-        sessions
-    }
-
-    pub(crate) fn route(&self, peer: &Peer) -> Route {
+    pub(crate) fn route(&self, peer: &ConnectionPeer) -> Route {
         Route {
             connection_id: peer.connection_id,
             user_id: peer.user_id,
@@ -205,21 +203,20 @@ impl Hub {
         }
     }
 
-    /// Takes no more connections, closes those there are, and waits until the last one is gone and its route taken back.
+    /// Rejects new connections, closes all open ones, and waits until they have ended and their routes are deregistered.
     pub async fn drain(&self) {
         self.begin_drain();
         self.for_each(|peer| peer.mailbox.close(CloseReason::ServerShutdown));
         let mut connections = self.connections.subscribe();
-        // The sender lives as long as the hub does, so the wait ends with the last connection.
+        // `wait_for` fails only when the sender is dropped, and `self` owns the sender.
         drop(connections.wait_for(|connections| *connections == 0).await);
-        if time::timeout(TAKE_BACK_MAX, self.departures.none()).await.is_err() {
-            warn!("routes were not taken back; they expire with this gateway");
+        if time::timeout(DEREGISTER_MAX, self.deregistrations.none()).await.is_err() {
+            warn!("routes were not deregistered in time; they expire with this gateway's lease");
         }
     }
 
-    /// Forgets a connection that is not open any more: nothing is pushed to it, it watches nobody, and its route is taken
-    /// back.
-    fn forget(&self, peer: &Peer) {
+    /// Removes an ended connection: stops pushes to it, ends its presence subscriptions and deregisters its route.
+    fn forget(&self, peer: &ConnectionPeer) {
         let mut shard = self.shard(peer.user_id);
         let Some(peers) = shard.get_mut(&peer.user_id) else { return };
         let before = peers.len();
@@ -232,15 +229,15 @@ impl Hub {
         if !was_known {
             return;
         }
-        self.watches.end(peer);
+        self.subscriptions.end(peer);
         if peer.may_be_routed() {
-            let ending = if self.is_draining() { Ending::Drained } else { Ending::Left };
-            self.departures.push(self.route(peer), ending);
+            let ending = if self.is_draining() { ConnectionEnding::Drained } else { ConnectionEnding::Left };
+            self.deregistrations.push(self.route(peer), ending);
         }
     }
 
-    /// Hands the connections of a user those pushes that are meant for them, and returns how many.
-    fn hand_over(&self, user_id: UserId, places: &[usize], pushes: &[Push], frames: &[Pushed]) -> u64 {
+    /// Queues the pushes at `places` for the user's connections, except for excluded connections. Returns the number queued.
+    fn hand_over(&self, user_id: UserId, places: &[usize], pushes: &[Push], frames: &[QueuedPush]) -> u64 {
         let shard = self.shard(user_id);
         let peers = shard.get(&user_id).into_iter().flatten();
         peers
@@ -251,19 +248,24 @@ impl Hub {
             .sum()
     }
 
-    fn shard(&self, user_id: UserId) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<Peer>>>> {
-        // The last byte of an id is as good as random.
+    fn close_all_of(&self, user_id: UserId, reason: CloseReason) {
+        for peer in self.shard(user_id).get(&user_id).into_iter().flatten() {
+            peer.mailbox.close(reason);
+        }
+    }
+
+    fn shard(&self, user_id: UserId) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<ConnectionPeer>>>> {
+        // The last byte of an id is effectively random.
         let [.., last] = user_id.to_bytes();
         self.lock(usize::from(last) % SHARDS)
     }
 
-    fn lock(&self, index: usize) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<Peer>>>> {
-        // Nothing that runs under the lock can leave the map half changed.
-        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, index: usize) -> MutexGuard<'_, BTreeMap<UserId, Vec<Arc<ConnectionPeer>>>> {
+        lock(&self.shards[index])
     }
 }
 
-/// The places of the pushes of each recipient, so that a connection is woken once for all it gets, and writes it at once.
+/// Groups the indexes of pushes by recipient, so that each connection is woken once and writes all its pushes together.
 fn by_recipient(pushes: &[Push]) -> Vec<(UserId, Vec<usize>)> {
     let mut recipients: Vec<(UserId, Vec<usize>)> = vec![];
     let mut known = HashMap::new();
@@ -279,14 +281,14 @@ fn by_recipient(pushes: &[Push]) -> Vec<(UserId, Vec<usize>)> {
     recipients
 }
 
-/// A place in the hub; given up when dropped.
+/// Registration of a connection in the hub, removed on drop.
 pub(crate) struct Admitted {
-    pub(crate) peer: Arc<Peer>,
+    pub(crate) peer: Arc<ConnectionPeer>,
     hub: Arc<Hub>,
 }
 
 impl Admitted {
-    /// Takes note that the connection is not open any more, though it still has something to say: it keeps its place.
+    /// Removes the connection from the hub before the drop. It still counts as open until its last commands are done.
     pub(crate) fn handle_end(&self) {
         self.hub.forget(&self.peer);
     }
@@ -300,15 +302,15 @@ impl Drop for Admitted {
     }
 }
 
-/// The receiving end of every way of delivery: whichever gateway was meant, this one is asked.
+/// Receives pushes from every delivery adapter. The gateway id is ignored, because the adapter has already routed the call.
 #[async_trait]
 impl Delivery for Hub {
     async fn deliver(&self, _gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
-        let frames: Vec<Pushed> = pushes
+        let frames: Vec<QueuedPush> = pushes
             .iter()
             .map(|Push { recipients, frame, trace, .. }| {
                 let span = trace.and_then(|trace| spans::push(trace, recipients.len()));
-                Pushed { frame: TextFrame::new(frame.clone()), span }
+                QueuedPush { frame: TextFrame::new(frame.clone()), class: ServerFrame::class_of(frame), span }
             })
             .collect();
         let pushed = match pushes {
@@ -322,19 +324,24 @@ impl Delivery for Hub {
         Ok(())
     }
 
-    /// Looks at every connection: revocations are rare, and an index of sessions would cost every connection memory.
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.for_each(|peer| {
-            if peer.session_id == Some(session_id) {
-                peer.mailbox.close(CloseReason::SessionRevoked);
-            }
-        });
+    /// Scans all connections for a session: revocations are rare, and an index by session would cost memory for every connection.
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        match revocation {
+            Revocation::Session(session_id) => self.for_each(|peer| {
+                if peer.session_id == Some(session_id) {
+                    peer.mailbox.close(CloseReason::SessionRevoked);
+                }
+            }),
+            Revocation::User(user_id) => self.close_all_of(user_id, CloseReason::SessionRevoked),
+            // The client refreshes its token and reconnects, unless its own token is the denied one.
+            Revocation::Token(user_id) => self.close_all_of(user_id, CloseReason::TokenExpired),
+        }
         Ok(())
     }
 }
 
 #[async_trait]
-impl Displacement for Hub {
+impl ConnectionDisplacer for Hub {
     async fn displace(
         &self,
         _gateway: &GatewayId,
@@ -350,14 +357,14 @@ impl Displacement for Hub {
     }
 }
 
-/// The receiving end of news, likewise. It waits for nobody: whoever watches is pushed theirs by another task.
+/// Receives presence changes. It returns without a lookup: `watch_presence` re-checks the subscribers in its own task.
 #[async_trait]
-impl Watchers for Hub {
-    async fn tell(&self, _gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
-        for PresenceNews { user_id, view, recipients } in news {
+impl PresenceNotifier for Hub {
+    async fn tell(&self, _gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
+        for PresenceUpdate { user_id, view, recipients } in news {
             let peers = |user_id| self.shard(user_id).get(&user_id).cloned().unwrap_or_default();
-            let peers: Vec<Arc<Peer>> = recipients.into_iter().flat_map(peers).collect();
-            self.watches.tell(user_id, view, &peers);
+            let peers: Vec<Arc<ConnectionPeer>> = recipients.into_iter().flat_map(peers).collect();
+            self.subscriptions.push_change(user_id, view, &peers);
         }
         Ok(())
     }

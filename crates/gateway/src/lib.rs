@@ -1,37 +1,42 @@
 //! Connection plane: drives one protocol `Connection` per WebSocket.
 //!
-//! A [`Gateway`] authenticates handshakes, frames, limits and registers routes. It persists, sequences and authorizes
-//! nothing: what a client asks for goes to the port `Ingest`, and what others did comes in through [`Hub`], its half of
-//! the port `Delivery`. It is handed no store and no log.
+//! A [`Gateway`] authenticates handshakes, parses frames, enforces limits and registers routes. It does not persist,
+//! sequence or authorize: client commands go to the port `Ingest`, and pushes arrive through [`Hub`], which implements the
+//! port `Delivery`. A gateway has no access to the store or the log.
 //!
-//! In reading order: `handshake` admits a socket, `origins` says from whose pages, `hub` knows all of them, `peer` is
-//! one as others see it, `mailbox` where pushes for it wait. `socket` is what it speaks through, `wire` that in earnest.
-//! `driver` runs one, `turns` says when, `commands` does what its client asks for, `watches` knows whose presence it is
-//! shown. `beats` keeps the routes, `departures` takes them back, `gap` makes up for what was lost on its way to all, `drain` has clients
-//! go elsewhere, `spans` is what a trace shows of all this.
+//! Modules in reading order:
+//!
+//! - `handshake` admits a client, and `origins` checks the origin of web pages.
+//! - `hub` holds all connections, `peer` the state of one connection, and `mailbox` its queue of pushes.
+//! - `socket` defines the socket interface, and `wire` implements it over WebSocket.
+//! - `driver` runs one connection, `run_queue` schedules connections, and `commands` executes client commands.
+//! - `subscriptions` holds the presence subscriptions.
+//! - `heartbeat` sends the heartbeat and refreshes routes, and `deregistrations` removes routes of ended connections.
+//! - `recovery` makes clients resync after pushes may have been lost.
+//! - `drain` moves clients to other gateways, and `spans` defines the trace spans.
 
-mod beats;
 mod commands;
-mod departures;
+mod deregistrations;
 mod drain;
 mod driver;
-mod gap;
 mod gateway;
 mod handshake;
+mod heartbeat;
 mod hub;
 mod mailbox;
 mod origins;
 mod peer;
+mod recovery;
+mod run_queue;
 mod socket;
 mod spans;
-mod turns;
-mod watches;
-mod wire;
+mod subscriptions;
 #[cfg(test)]
-mod world;
+mod test_world;
+mod wire;
 
 pub use gateway::{Config, Gateway, Limits, router};
-pub use handshake::{Credential, Entrant, Refusal};
+pub use handshake::{Credential, Entrant, HandshakeRefusal};
 pub use hub::Hub;
 pub use origins::Origins;
-pub use socket::{Incoming, Outgoing, Socket, SocketError, TextFrame};
+pub use socket::{Incoming, OutboundFrame, Socket, SocketError, TextFrame};

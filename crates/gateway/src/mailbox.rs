@@ -1,15 +1,18 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
 use futures_util::task::AtomicWaker;
-use protocol::{CloseReason, Outbox, Pressure, Weight};
+use metrics::counter;
+use ports::lock;
+use protocol::frame::{PushClass, ServerFrame};
+use protocol::{CloseReason, Missed, Outbox, Pressure, Queueable};
 use tracing::Span;
 
 use crate::socket::TextFrame;
 
-/// What waits for one connection from outside of it: pushes, and perhaps the order to close.
+/// Queue of pushes for one connection, with an optional close order.
 ///
-/// Anybody may put something in; the connection's own task takes it out.
+/// Any task may add to it; only the connection's task takes from it.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     inner: Mutex<Inner>,
@@ -18,66 +21,68 @@ pub(crate) struct Mailbox {
 
 #[derive(Debug, Default)]
 struct Inner {
-    outbox: Outbox<Pushed>,
+    outbox: Outbox<QueuedPush>,
     close: Option<CloseReason>,
 }
 
-/// A frame that was pushed. Its span, if it is in a trace, ends when the last of its recipients has written it or never
-/// will.
+/// A pushed frame. Its trace span, if any, ends when the last recipient has written or discarded the frame.
 #[derive(Clone, Debug)]
-pub(crate) struct Pushed {
+pub(crate) struct QueuedPush {
     pub(crate) frame: TextFrame,
+    pub(crate) class: PushClass,
     pub(crate) span: Option<Box<Span>>,
 }
 
-impl From<TextFrame> for Pushed {
-    fn from(frame: TextFrame) -> Self {
-        Self { frame, span: None }
-    }
-}
-
-impl Weight for Pushed {
+impl Queueable for QueuedPush {
     fn bytes(&self) -> usize {
         self.frame.size()
+    }
+
+    fn class(&self) -> PushClass {
+        self.class
     }
 }
 
 impl Mailbox {
-    pub(crate) fn push(&self, pushed: impl Into<Pushed>) {
-        self.push_all([pushed.into()].into_iter());
+    pub(crate) fn push(&self, frame: TextFrame) {
+        let class = ServerFrame::class_of(&frame.text());
+        self.push_all([QueuedPush { frame, class, span: None }].into_iter());
     }
 
-    /// Adds pushes in their order, and returns how many.
-    pub(crate) fn push_all(&self, pushed: impl Iterator<Item = Pushed>) -> u64 {
-        let mut count = 0;
+    /// Queues pushes in order and returns their number.
+    pub(crate) fn push_all(&self, pushed: impl Iterator<Item = QueuedPush>) -> u64 {
+        let (mut count, mut dropped) = (0, 0);
         let mut inner = self.lock();
         for pushed in pushed {
-            inner.outbox.push(pushed);
+            dropped += inner.outbox.push(pushed);
             count += 1;
         }
         drop(inner);
+        if dropped > 0 {
+            counter!("tidings_gateway_ephemeral_pushes_dropped_total").increment(dropped as u64);
+        }
         if count > 0 {
             self.waker.wake();
         }
         count
     }
 
-    /// Orders the connection to close. The first order stands.
+    /// Orders the connection to close. Only the first order counts.
     pub(crate) fn close(&self, reason: CloseReason) {
         self.lock().close.get_or_insert(reason);
         self.waker.wake();
     }
 
-    /// Has `waker` woken by the next push or order.
+    /// Registers `waker` for the next push or close order.
     pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 
-    pub(crate) fn pop(&self) -> Option<Pushed> {
+    pub(crate) fn pop(&self) -> Option<QueuedPush> {
         self.lock().outbox.pop()
     }
 
-    /// The pushes that wait, and their bytes.
+    /// The number of queued pushes and their size in bytes.
     pub(crate) fn waiting(&self) -> (usize, usize) {
         self.lock().outbox.waiting()
     }
@@ -86,7 +91,7 @@ impl Mailbox {
         self.lock().outbox.pressure()
     }
 
-    pub(crate) fn take_missed(&self) -> bool {
+    pub(crate) fn take_missed(&self) -> Option<Missed> {
         self.lock().outbox.take_missed()
     }
 
@@ -95,7 +100,6 @@ impl Mailbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that runs under the lock can leave the queue half changed.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }

@@ -1,28 +1,27 @@
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 
-/// Whose pages may open a WebSocket: those that the server itself has served, and those of named origins.
+/// Web page origins that may open a WebSocket: the server's own origin and the configured ones.
 ///
-/// Browsers let any page open a socket to anywhere and say only whose page it was; other clients say nothing and are
-/// not asked. A page has no token of ours unless it was given one, so this is a second lock, for the day the first one
-/// fails.
+/// Browsers let any page open a WebSocket to any host and only send the page's origin; other clients send none and pass.
+/// A foreign page has no access token, so this check is a second line of defense in case a token leaks.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
     named: Vec<String>,
 }
 
 impl<'a> FromIterator<&'a str> for Origins {
-    /// Origins as browsers write them, such as `https://app.example`; `*` is every one.
+    /// Origins as browsers write them, such as `https://app.example`; `*` allows all.
     fn from_iter<I: IntoIterator<Item = &'a str>>(named: I) -> Self {
         Self { named: named.into_iter().map(str::to_owned).collect() }
     }
 }
 
 impl Origins {
-    /// Whether a handshake with these headers may go on.
+    /// Whether a handshake with these headers may proceed.
     pub(crate) fn permit(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(ORIGIN) else { return true };
-        // More than one is nothing that a browser sends, and somebody in between may read the other one.
+        // Browsers send exactly one `Origin`. With several, a proxy might have checked a different one than we do.
         let Some(origin) = origin.to_str().ok().filter(|_| headers.get_all(ORIGIN).iter().count() == 1) else {
             return false;
         };
@@ -30,7 +29,7 @@ impl Origins {
     }
 }
 
-/// Whether a page comes from where it connects to. The scheme is not compared: a proxy in front may have taken TLS off.
+/// Whether a page's origin is the host it connects to. The scheme is not compared: a proxy may terminate TLS.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());

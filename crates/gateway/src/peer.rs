@@ -1,40 +1,40 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use domain::{ConnectionId, DeviceId, SessionId, Timestamp, UserId};
-use ports::Refreshed;
+use ports::{ConnectionHolder, RefreshedRoute};
 
 use crate::mailbox::Mailbox;
-use crate::watches::Watched;
+use crate::subscriptions::SubscribedUsers;
 
-/// What stands for a beat while the handshake has not written the route yet.
+/// Value of `written_in` before the handshake has registered the route.
 const NOT_YET: u64 = u64::MAX;
-/// What stands for a beat when the route is to be written at once.
-const OWED: u64 = 0;
+/// Value of `written_in` for a route that must be written immediately.
+const DUE_NOW: u64 = 0;
 
-/// One connection, as others see it.
-pub(crate) struct Peer {
+/// State of one connection that other tasks share.
+pub(crate) struct ConnectionPeer {
     pub(crate) connection_id: ConnectionId,
     pub(crate) user_id: UserId,
     pub(crate) device_id: DeviceId,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) connected_at: Timestamp,
     pub(crate) mailbox: Mailbox,
-    pub(crate) watched: Watched,
-    /// Bytes that were written to it since somebody looked.
+    pub(crate) subscribed_users: SubscribedUsers,
+    /// Bytes written since the last `take_written`.
     written: AtomicUsize,
     /// Milliseconds from the hub's start to the last frame of the client.
     pub(crate) last_heard_ms: AtomicU64,
-    /// The beat in which its route was last written.
+    /// The heartbeat in which its route was last written.
     written_in: AtomicU64,
-    /// Whether its route may be known, also if nobody has said so.
+    /// Whether the route may be stored, including writes with an unknown outcome.
     may_be_routed: AtomicBool,
-    /// Whether pushes may have passed it by, and its client was not told yet.
-    is_passed_by: AtomicBool,
-    /// Connections of its user over all gateways, as they were when its route was last written.
+    /// Whether the connection may have missed pushes and its client has not received a resync yet.
+    needs_resync: AtomicBool,
+    /// The user's connections over all gateways at the last write of the route.
     connections_of_user: AtomicUsize,
 }
 
-impl Peer {
+impl ConnectionPeer {
     pub(crate) fn new(
         connection_id: ConnectionId,
         user_id: UserId,
@@ -49,72 +49,78 @@ impl Peer {
             session_id,
             connected_at,
             mailbox: Mailbox::default(),
-            watched: Watched::default(),
+            subscribed_users: SubscribedUsers::default(),
             written: AtomicUsize::new(0),
             last_heard_ms: AtomicU64::new(0),
             written_in: AtomicU64::new(NOT_YET),
             may_be_routed: AtomicBool::new(false),
-            is_passed_by: AtomicBool::new(false),
+            needs_resync: AtomicBool::new(false),
             connections_of_user: AtomicUsize::new(1),
         }
     }
 
-    /// Takes note that it is written so many bytes.
+    /// The facts by which the connection is checked again.
+    pub(crate) fn holder(&self) -> ConnectionHolder {
+        let Self { user_id, session_id, connected_at, .. } = self;
+        ConnectionHolder { user_id: *user_id, session_id: *session_id, connected_at: *connected_at }
+    }
+
+    /// Counts bytes written to the socket.
     pub(crate) fn handle_written(&self, bytes: usize) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The bytes that were written to it since this was last asked.
+    /// Returns the bytes written since the last call.
     pub(crate) fn take_written(&self) -> usize {
         self.written.swap(0, Ordering::Relaxed)
     }
 
-    /// Takes note that the handshake is about to write its route.
+    /// Records that the handshake starts to write the route.
     pub(crate) fn handle_registering(&self) {
         self.may_be_routed.store(true, Ordering::SeqCst);
     }
 
-    /// Takes note that the handshake has written its route in a beat, or could not. From now on it is kept like others.
-    pub(crate) fn handle_registered(&self, beat: Option<u64>) {
-        self.written_in.store(beat.unwrap_or(OWED), Ordering::SeqCst);
+    /// Records the heartbeat in which the handshake wrote the route, or `None` on failure. Heartbeats refresh it from now on.
+    pub(crate) fn handle_registered(&self, heartbeat: Option<u64>) {
+        self.written_in.store(heartbeat.unwrap_or(DUE_NOW), Ordering::SeqCst);
     }
 
-    /// Takes note that its route was written once more; `true` if pushes have passed it by and its client is to be told.
-    pub(crate) fn handle_refreshed(&self, beat: u64, refreshed: Refreshed) -> bool {
-        self.written_in.store(beat, Ordering::SeqCst);
+    /// Records a refresh of the route. Returns `true` if pushes were missed and the client needs a resync.
+    pub(crate) fn handle_refreshed(&self, heartbeat: u64, refreshed: RefreshedRoute) -> bool {
+        self.written_in.store(heartbeat, Ordering::SeqCst);
         self.connections_of_user.store(refreshed.connections, Ordering::Relaxed);
-        self.take_passed_by() || !refreshed.was_known
+        self.take_needs_resync() || !refreshed.was_known
     }
 
-    /// Has its route written at once, unless the handshake still has to, or it was written since `beat` began.
-    pub(crate) fn owe_route(&self, beat: u64) {
-        if self.written_in() < beat {
-            self.written_in.store(OWED, Ordering::SeqCst);
+    /// Marks the route for immediate writing, unless the handshake is still writing it or it was written since `heartbeat`.
+    pub(crate) fn mark_route_due(&self, heartbeat: u64) {
+        if self.written_in() < heartbeat {
+            self.written_in.store(DUE_NOW, Ordering::SeqCst);
         }
     }
 
-    /// Takes note that pushes may have passed it by. During its handshake none can: its client syncs when it is connected.
-    pub(crate) fn pass_by(&self) {
+    /// Records that pushes may have been missed. Ignored during the handshake: the client syncs once it is connected.
+    pub(crate) fn mark_needs_resync(&self) {
         if self.is_kept() {
-            self.is_passed_by.store(true, Ordering::SeqCst);
+            self.needs_resync.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Whether its client is to be told that pushes have passed it by; once.
-    pub(crate) fn take_passed_by(&self) -> bool {
-        self.is_passed_by.swap(false, Ordering::SeqCst)
+    /// Whether the client needs a resync because of missed pushes. Clears the flag.
+    pub(crate) fn take_needs_resync(&self) -> bool {
+        self.needs_resync.swap(false, Ordering::SeqCst)
     }
 
-    /// The beat in which its route was last written. Those that are owed come before all others.
+    /// The heartbeat in which the route was last written. Routes marked for immediate writing sort first.
     pub(crate) fn written_in(&self) -> u64 {
         self.written_in.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn owes_route(&self) -> bool {
-        self.written_in() == OWED
+    pub(crate) fn is_route_due(&self) -> bool {
+        self.written_in() == DUE_NOW
     }
 
-    /// Whether the handshake is done with its route.
+    /// Whether the handshake has finished registering the route.
     pub(crate) fn is_kept(&self) -> bool {
         self.written_in() != NOT_YET
     }

@@ -1,4 +1,4 @@
-//! What the driver of a connection needs of its socket.
+//! The socket interface that a connection's driver uses.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::{Sink, Stream};
@@ -10,34 +10,34 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 /// The socket of a connection: whole frames in, whole frames out.
 pub trait Socket:
-    Stream<Item = Result<Incoming, SocketError>> + Sink<Outgoing, Error = SocketError> + Unpin + Send
+    Stream<Item = Result<Incoming, SocketError>> + Sink<OutboundFrame, Error = SocketError> + Unpin + Send
 {
 }
 
 impl<S> Socket for S where
-    S: Stream<Item = Result<Incoming, SocketError>> + Sink<Outgoing, Error = SocketError> + Unpin + Send
+    S: Stream<Item = Result<Incoming, SocketError>> + Sink<OutboundFrame, Error = SocketError> + Unpin + Send
 {
 }
 
-/// What a client says.
+/// A frame from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     Text(Utf8Bytes),
     Binary,
-    /// A ping or a pong. It is answered below.
+    /// A ping or a pong. tungstenite answers pings.
     Alive,
     Close,
 }
 
-/// What a client is told.
+/// A frame to the client.
 #[derive(Clone, Debug)]
-pub enum Outgoing {
+pub enum OutboundFrame {
     Text(TextFrame),
-    /// Nothing comes behind it.
+    /// The last frame of a connection.
     Close(CloseReason),
 }
 
-/// Why a socket is of no more use.
+/// The failure that ended a socket.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     #[error("the frame is too large")]
@@ -46,19 +46,19 @@ pub enum SocketError {
     Failed(#[source] BoxError),
 }
 
-/// A text frame as it goes over the wire, head and all: made once, and shared by all who get it.
+/// A text frame as it goes over the wire, including its header. Encoded once and shared by all recipients.
 #[derive(Clone, Debug)]
 pub struct TextFrame {
-    /// The head of the frame, and a small text with it: one piece less to write.
+    /// The frame header, followed by the text if it is short: one buffer less to write.
     first: Bytes,
-    /// A large text, which is not copied.
+    /// A long text, which is not copied.
     rest: Bytes,
 }
 
 impl TextFrame {
-    /// The longest head of a frame that is not masked.
+    /// Length of the longest header of an unmasked frame.
     const HEAD_BYTES_MAX: usize = 10;
-    /// Texts up to this are put behind the head.
+    /// Texts up to this length are copied into the buffer of the header.
     const COPIED_BYTES_MAX: usize = 4096;
 
     pub fn new(text: Bytes) -> Self {
@@ -79,7 +79,7 @@ impl TextFrame {
         if !self.rest.is_empty() {
             return self.rest.clone();
         }
-        // The second byte tells the length of a short text, or in how many bytes the length follows.
+        // The second byte is the length of a short text, or indicates the number of length bytes that follow.
         let head_bytes = match self.first.get(1) {
             Some(126) => 4,
             Some(127) => 10,
@@ -93,7 +93,7 @@ impl TextFrame {
         self.first.len() + self.rest.len()
     }
 
-    /// The pieces to write one after the other.
+    /// The buffers to write, in order.
     pub(crate) fn into_pieces(self) -> impl Iterator<Item = Bytes> {
         [self.first, self.rest].into_iter().filter(|piece| !piece.is_empty())
     }

@@ -10,15 +10,15 @@ use tracing::field::{self, Empty};
 use tracing::{Instrument, Span, debug_span};
 
 use crate::Gateway;
-use crate::commands::Pending;
-use crate::peer::Peer;
+use crate::commands::PendingCommand;
+use crate::peer::ConnectionPeer;
 
-/// Where a client says that its handshake stands in a trace.
+/// The trace context that the client sent with its handshake.
 pub(crate) fn inbound(headers: &HeaderMap) -> Option<TraceContext> {
     headers.get(TraceContext::HEADER)?.to_str().ok()?.parse().ok()
 }
 
-/// A handshake.
+/// Span of a handshake.
 pub(crate) fn handshake(inbound: Option<TraceContext>) -> Span {
     debug_span!(
         target: TARGET, "handshake", otel.kind = "server", traceparent = inbound.map(field::display),
@@ -26,14 +26,14 @@ pub(crate) fn handshake(inbound: Option<TraceContext>) -> Span {
     )
 }
 
-/// Begins a command in a span of its own: of the trace that the client's handshake was in, or else of a new one, because a
-/// connection is too long for one trace.
+/// Starts a command in its own span. The span belongs to the trace of the client's handshake, or else to a new trace: a
+/// connection lives too long for a single trace.
 pub(crate) async fn begin(
     gateway: &Arc<Gateway>,
-    peer: &Arc<Peer>,
+    peer: &Arc<ConnectionPeer>,
     command: Command,
     inbound: Option<TraceContext>,
-) -> Pending {
+) -> PendingCommand {
     let span = of(&command, peer, inbound);
     if span.is_disabled() {
         return gateway.begin(peer, command).await;
@@ -53,13 +53,14 @@ pub(crate) async fn begin(
         .boxed()
 }
 
-/// A push on its way to the sockets of its recipients.
+/// Span of a push, until all recipients have written it.
 pub(crate) fn push(trace: TraceContext, recipients: usize) -> Option<Box<Span>> {
+    let recipients = i64::try_from(recipients).unwrap_or(i64::MAX);
     let span = debug_span!(target: TARGET, parent: None, "push", traceparent = %trace, recipients);
     (!span.is_disabled()).then(|| Box::new(span))
 }
 
-fn of(command: &Command, peer: &Peer, inbound: Option<TraceContext>) -> Span {
+fn of(command: &Command, peer: &ConnectionPeer, inbound: Option<TraceContext>) -> Span {
     let (name, request_id, chat_id): (_, Option<&RequestId>, Option<ChatId>) = match command {
         Command::Send { request_id, message } => ("send_message", Some(request_id), Some(message.chat_id)),
         Command::Sync { request_id, sync } => ("sync_request", Some(request_id), Some(sync.chat_id)),

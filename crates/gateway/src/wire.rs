@@ -1,7 +1,7 @@
-//! A WebSocket over a stream of bytes, written in as few calls as can be.
+//! A WebSocket over a byte stream that batches its writes.
 //!
-//! tungstenite reads frames, answers pings and closes. Text frames pass it by: they come ready to be written, and the same
-//! bytes go to everybody who gets them. It writes into the queue that they wait in, so frames never mix.
+//! tungstenite reads frames and answers pings and closes. Text frames bypass it: they are already encoded, and all recipients
+//! share the same bytes. tungstenite writes into the same queue, so frames never interleave.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,35 +16,38 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 
-use crate::socket::{Incoming, Outgoing, SocketError};
+use crate::socket::{Incoming, OutboundFrame, SocketError};
 
-/// What one read of a socket may bring: three messages of ordinary length. Every open connection holds a buffer of this size.
+/// Size of the read buffer of each open connection: about three messages of ordinary length.
 const READ_BUFFER_BYTES: usize = 1024;
-/// Bytes that wait to be written before no further frame is taken.
+/// Queued bytes above which the sink accepts no further frame.
 const QUEUE_BYTES: usize = 32 * 1024;
-/// Pieces written in one call.
+/// Most bytes read for one message. A message in many fragments, or in empty ones, has more bytes than its text.
+const MESSAGE_BYTES_MAX: usize = 4 * FRAME_BYTES_MAX;
+/// Buffers written in one call.
 const PIECES_MAX: usize = 64;
 
-pub(crate) struct Wire<S>(WebSocketStream<Queue<S>>);
+pub(crate) struct WebSocketWire<S>(WebSocketStream<WriteQueue<S>>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    /// The socket over a stream whose handshake is done.
+impl<S: AsyncRead + AsyncWrite + Unpin> WebSocketWire<S> {
+    /// Wraps a stream after its HTTP upgrade.
     pub(crate) async fn new(stream: S) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER_BYTES)
-            // It has no frames of its own to gather: what it writes waits in the queue.
+            // tungstenite must not buffer: its frames go straight into the queue.
             .write_buffer_size(0)
             .max_frame_size(Some(FRAME_BYTES_MAX))
             .max_message_size(Some(FRAME_BYTES_MAX));
-        Self(WebSocketStream::from_raw_socket(Queue::new(stream), Role::Server, Some(config)).await)
+        Self(WebSocketStream::from_raw_socket(WriteQueue::new(stream), Role::Server, Some(config)).await)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Stream for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for WebSocketWire<S> {
     type Item = Result<Incoming, SocketError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let read = ready!(Pin::new(&mut self.0).poll_next(cx));
+        self.0.get_mut().unfinished = 0;
         Poll::Ready(read.map(|message| match message {
             Ok(Message::Text(text)) => Ok(Incoming::Text(text)),
             Ok(Message::Binary(_) | Message::Frame(_)) => Ok(Incoming::Binary),
@@ -55,20 +58,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for Wire<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Outgoing> for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Sink<OutboundFrame> for WebSocketWire<S> {
     type Error = SocketError;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SocketError>> {
         if self.0.get_ref().has_room() { Poll::Ready(Ok(())) } else { self.as_mut().poll_flush(cx) }
     }
 
-    fn start_send(mut self: Pin<&mut Self>, frame: Outgoing) -> Result<(), SocketError> {
+    fn start_send(mut self: Pin<&mut Self>, frame: OutboundFrame) -> Result<(), SocketError> {
         match frame {
-            Outgoing::Text(frame) => {
+            OutboundFrame::Text(frame) => {
                 frame.into_pieces().for_each(|piece| self.0.get_mut().push(piece));
                 Ok(())
             }
-            Outgoing::Close(reason) => {
+            OutboundFrame::Close(reason) => {
                 let close = CloseFrame { code: reason.code().into(), reason: Utf8Bytes::from_static(reason.as_str()) };
                 Ok(Pin::new(&mut self.0).start_send(Message::Close(Some(close)))?)
             }
@@ -87,23 +90,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Outgoing> for Wire<S> {
 impl From<tungstenite::Error> for SocketError {
     fn from(error: tungstenite::Error) -> Self {
         match error {
-            // Refused before it was read.
+            // tungstenite rejects an oversized frame before it reads the payload.
             tungstenite::Error::Capacity(_) => Self::TooLarge,
+            tungstenite::Error::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => Self::TooLarge,
             error => Self::Failed(error.into()),
         }
     }
 }
 
-/// A stream whose writes wait until they are flushed, and then go together.
-struct Queue<S> {
+/// A stream that queues writes until a flush, and then writes them with vectored I/O. It bounds the bytes read for one
+/// message: tungstenite bounds its text, but not the number of its fragments.
+struct WriteQueue<S> {
     stream: S,
+    /// Bytes read since the last complete message.
+    unfinished: usize,
     pieces: VecDeque<Bytes>,
     bytes: usize,
 }
 
-impl<S> Queue<S> {
+impl<S> WriteQueue<S> {
     fn new(stream: S) -> Self {
-        Self { stream, pieces: VecDeque::new(), bytes: 0 }
+        Self { stream, unfinished: 0, pieces: VecDeque::new(), bytes: 0 }
     }
 
     fn has_room(&self) -> bool {
@@ -115,7 +122,7 @@ impl<S> Queue<S> {
         self.pieces.push_back(piece);
     }
 
-    /// Takes note that so many bytes were written.
+    /// Removes written bytes from the front of the queue.
     fn handle_written(&mut self, mut written: usize) {
         self.bytes -= written;
         while let Some(first) = self.pieces.front_mut() {
@@ -126,20 +133,26 @@ impl<S> Queue<S> {
             written -= first.len();
             self.pieces.pop_front();
         }
-        // Most connections are silent most of the time, and there are many of them.
+        // Free the memory: most connections are idle most of the time.
         self.pieces = VecDeque::new();
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Queue<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteQueue<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        if self.unfinished > MESSAGE_BYTES_MAX {
+            return Poll::Ready(Err(io::ErrorKind::FileTooLarge.into()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.unfinished += buffer.filled().len() - before;
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Queue<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteQueue<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // Who pings and does not read makes us keep no more than anybody else.
+        // Pongs obey the same bound: a client that pings without reading cannot grow the queue.
         if !self.has_room() {
             ready!(self.as_mut().poll_flush(cx))?;
         }
@@ -179,12 +192,12 @@ mod tests {
     use super::*;
     use crate::socket::TextFrame;
 
-    type Client = WebSocketStream<tokio::io::DuplexStream>;
+    type DuplexClient = WebSocketStream<tokio::io::DuplexStream>;
 
-    /// Both ends of a connection that holds so many bytes on their way.
-    async fn connected(bytes: usize) -> (Wire<tokio::io::DuplexStream>, Client) {
+    /// Both ends of a connection with a transport buffer of `bytes`.
+    async fn connected(bytes: usize) -> (WebSocketWire<tokio::io::DuplexStream>, DuplexClient) {
         let (server, client) = duplex(bytes);
-        (Wire::new(server).await, WebSocketStream::from_raw_socket(client, Role::Client, None).await)
+        (WebSocketWire::new(server).await, WebSocketStream::from_raw_socket(client, Role::Client, None).await)
     }
 
     fn text(length: usize) -> TextFrame {
@@ -199,14 +212,14 @@ mod tests {
             let (mut says, mut hears) = client.split();
             let writing = async move {
                 for (n, length) in lengths.into_iter().enumerate() {
-                    wire.feed(Outgoing::Text(text(length))).await.unwrap();
+                    wire.feed(OutboundFrame::Text(text(length))).await.unwrap();
                     if n % 3 == 0 {
-                        // The answer to the client's ping is written by what reads it.
+                        // tungstenite answers the client's ping while it reads.
                         assert_eq!(wire.next().await.unwrap().unwrap(), Incoming::Alive);
                         wire.flush().await.unwrap();
                     }
                 }
-                wire.send(Outgoing::Close(CloseReason::ServerShutdown)).await.unwrap();
+                wire.send(OutboundFrame::Close(CloseReason::ServerShutdown)).await.unwrap();
             };
             let pinging = async move {
                 for _ in 0..3 {
@@ -234,25 +247,25 @@ mod tests {
     async fn frames_that_wait_are_written_together() {
         let (mut wire, _client) = connected(1 << 20).await;
         for _ in 0..100 {
-            wire.feed(Outgoing::Text(text(10))).await.unwrap();
+            wire.feed(OutboundFrame::Text(text(10))).await.unwrap();
         }
         assert_eq!(wire.0.get_ref().pieces.len(), 100, "nothing is written before the flush");
         wire.flush().await.unwrap();
         let queue = wire.0.get_ref();
-        assert_eq!((queue.pieces.capacity(), queue.bytes), (0, 0), "and nothing is kept behind it");
+        assert_eq!((queue.pieces.capacity(), queue.bytes), (0, 0), "and no memory is kept after it");
     }
 
     #[tokio::test]
-    async fn who_does_not_read_is_written_no_more_than_a_bound() {
+    async fn the_write_queue_of_a_client_that_does_not_read_is_bounded() {
         let (mut wire, mut client) = connected(100).await;
         let mut taken = 0;
-        while let Some(sent) = futures_util::FutureExt::now_or_never(wire.feed(Outgoing::Text(text(1000)))) {
+        while let Some(sent) = futures_util::FutureExt::now_or_never(wire.feed(OutboundFrame::Text(text(1000)))) {
             sent.unwrap();
             taken += 1;
         }
         let bound = QUEUE_BYTES - 2000..QUEUE_BYTES + 2000;
         assert!(bound.contains(&(1000 * taken)), "{taken} frames were taken");
-        // Pings that are answered wait in the same bound.
+        // Queued pongs count toward the same bound.
         for _ in 0..100 {
             let pinged = futures_util::FutureExt::now_or_never(client.send(Message::Ping(vec![0; 100].into())));
             let heard = futures_util::FutureExt::now_or_never(wire.next());
@@ -264,7 +277,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_frame_over_the_limit_is_told_from_a_socket_that_failed() {
+    async fn endless_fragments_of_a_message_are_too_large() {
+        use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+        use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+
+        let (mut wire, mut client) = connected(1 << 20).await;
+        let first = Message::Frame(Frame::message(Bytes::new(), OpCode::Data(Data::Text), false));
+        client.send(first).await.unwrap();
+        let flood = async {
+            // Each fragment has a header and no text.
+            while let Ok(()) =
+                client.send(Message::Frame(Frame::message(Bytes::new(), OpCode::Data(Data::Continue), false))).await
+            {
+            }
+        };
+        tokio::select! {
+            read = wire.next() => assert!(matches!(read, Some(Err(SocketError::TooLarge)))),
+            () = flood => panic!("the flood ended first"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_oversized_frame_is_distinguished_from_a_failed_socket() {
         let (mut wire, mut client) = connected(1 << 20).await;
         client.send(Message::Text("x".repeat(FRAME_BYTES_MAX + 1).into())).await.unwrap();
         assert!(matches!(wire.next().await, Some(Err(SocketError::TooLarge))));

@@ -2,16 +2,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::ChatId;
+use metrics::counter;
 use tokio::time::Instant;
 
-/// Chats whose messages are counted at a time. One that finds no place is counted in the next minute: a hot chat comes
-/// so often that it is among the first.
+/// Most chats that are counted in one minute. A chat beyond it is counted in the next minute. A hot chat has so many
+/// messages that it is usually among the first.
 const CHATS_LEN_MAX: usize = 4096;
-/// More messages than this in a minute make a chat a hot one (ADR-004 §12).
+/// Messages per minute above which a chat is hot (ADR-004 §12).
 const MESSAGES_MAX: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Finds the chats of a lane that get very many messages.
+/// Detects hot chats.
 pub(crate) struct HotChats {
     since: Instant,
     messages: HashMap<ChatId, u32>,
@@ -22,8 +23,17 @@ impl HotChats {
         Self { since: now, messages: HashMap::new() }
     }
 
-    /// Counts a message; `true` if its chat is over the bound for the first time in this minute.
-    pub(crate) fn is_over(&mut self, chat_id: ChatId, now: Instant) -> bool {
+    /// Counts messages, and reports the chats that exceed the limit.
+    pub(crate) fn count(&mut self, chat_ids: impl Iterator<Item = ChatId>, now: Instant) {
+        for chat_id in chat_ids {
+            if self.is_over(chat_id, now) {
+                counter!("tidings_ingest_hot_chat_minutes_total").increment(1);
+            }
+        }
+    }
+
+    /// Counts a message. Returns `true` when its chat exceeds the limit for the first time in this minute.
+    fn is_over(&mut self, chat_id: ChatId, now: Instant) -> bool {
         if now.duration_since(self.since) >= MINUTE {
             self.messages.clear();
             self.since = now;
@@ -43,7 +53,7 @@ impl HotChats {
 mod tests {
     use super::*;
 
-    /// How often a chat is over the bound if chats get messages at these moments.
+    /// How often chats exceed the limit for messages at these times.
     fn times_over(messages: impl IntoIterator<Item = (u16, Duration)>) -> usize {
         let start = Instant::now();
         let mut hot = HotChats::new(start);

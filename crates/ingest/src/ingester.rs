@@ -2,48 +2,59 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{Advance, ChatId, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use metrics::{Gauge, Histogram, counter, gauge, histogram};
+use metrics::{Histogram, counter, histogram};
 use ports::{
-    ChatReader, Clock, Ids, Ingest, IngestError, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
-    SendRequest, Sent, Signal, Signals, StoreError, SyncRequest, WatermarkStore, trace,
+    ChatReader, Clock, Ids, Ingest, MessageReader, MessageWriter, NewMessage, Page, PageBounds, SendRequest, Sent,
+    Signal, SignalSender, StoreError, SyncRequest, WatermarkStore, error_chain, trace,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use crate::checks;
-use crate::lane::{self, RETRY_AFTER, Waiting};
+use crate::outcome::unavailable;
+use crate::queue::{BatchBounds, SendQueue, UncommittedSend};
+use crate::{checks, commits};
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Lanes that commit side by side; the chats are spread over them. One, where the store has one committer.
-    pub lanes: usize,
-    /// Sends that may wait in a lane; the next one is told that the service is busy.
+    /// How sends are grouped into commits.
+    pub grouping: Grouping,
+    /// Most queued sends. Further sends fail as busy.
     pub queue_len_max: usize,
-    /// Sends in one commit, at the most.
+    /// Most sends in one commit.
     pub batch_len_max: usize,
-    /// By when every call is answered (G5).
+    /// Deadline of every call (G5).
     pub deadline: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { lanes: 1, queue_len_max: 8192, batch_len_max: 1024, deadline: Duration::from_secs(5) }
+        let (grouping, deadline) = (Grouping::AllChats, Duration::from_secs(5));
+        Self { grouping, queue_len_max: 8192, batch_len_max: 1024, deadline }
     }
 }
 
-/// What the plane needs from the world.
+/// How sends are grouped into commits. Sends that arrive during a commit of their chat wait for the next one.
+#[derive(Clone, Copy, Debug)]
+pub enum Grouping {
+    /// One commit at a time, with sends of all chats: for a store that makes all of them durable with one sync.
+    AllChats,
+    /// A commit for each chat, up to `commits_max` at a time: for a store with a transaction for each chat.
+    ByChat { commits_max: usize },
+}
+
+/// Dependencies of the durability plane.
 pub struct Ports {
     pub writer: Arc<dyn MessageWriter>,
     pub messages: Arc<dyn MessageReader>,
     pub chats: Arc<dyn ChatReader>,
     pub watermarks: Arc<dyn WatermarkStore>,
-    /// Hears of every watermark that has moved.
-    pub signals: Arc<dyn Signals>,
+    /// Receives every moved watermark.
+    pub signals: Arc<dyn SignalSender>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
 }
@@ -52,62 +63,56 @@ pub struct Ports {
 pub struct Ingester {
     config: Config,
     ports: Ports,
-    lanes: Vec<mpsc::Sender<Waiting>>,
-    /// What every send touches, looked up once.
-    waiting: Gauge,
+    queue: Arc<SendQueue>,
+    /// Looked up once.
     answer_seconds: Histogram,
 }
 
 impl Ingester {
-    /// Starts the lanes as tasks of `tasks`. They end when the ingester is dropped and what waits is committed.
+    /// Starts the commits as a task of `tasks`. It ends after the ingester is dropped and all queued sends are committed.
     pub fn start(config: Config, ports: Ports, tasks: &mut JoinSet<()>) -> Self {
-        let waiting = gauge!("tidings_ingest_queue_sends");
-        waiting.set(0);
-        gauge!("tidings_ingest_queue_sends_max").set((config.lanes.max(1) * config.queue_len_max) as f64);
-        let lanes = (0..config.lanes.max(1))
-            .map(|_| {
-                let (sender, queue) = mpsc::channel(config.queue_len_max);
-                tasks.spawn(lane::run(queue, ports.writer.clone(), config.batch_len_max));
-                sender
-            })
-            .collect();
-        Self { config, ports, lanes, waiting, answer_seconds: histogram!("tidings_ingest_answer_seconds") }
+        let queue = Arc::new(SendQueue::new(config.queue_len_max));
+        let (commits_max, chats_max) = match config.grouping {
+            Grouping::AllChats => (1, usize::MAX),
+            Grouping::ByChat { commits_max } => (commits_max, 1),
+        };
+        let bounds = BatchBounds { sends_max: config.batch_len_max, chats_max };
+        tasks.spawn(commits::run(queue.clone(), ports.writer.clone(), commits_max, bounds));
+        Self { config, ports, queue, answer_seconds: histogram!("tidings_ingest_answer_seconds") }
     }
 
-    /// Sends that wait in the lanes.
+    /// Number of queued sends.
     pub fn waiting(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.max_capacity() - lane.capacity()).sum()
-    }
-
-    fn lane(&self, chat_id: ChatId) -> &mpsc::Sender<Waiting> {
-        // The end of an id is as good as random.
-        let [.., high, low] = chat_id.to_bytes();
-        &self.lanes[usize::from(u16::from_be_bytes([high, low])) % self.lanes.len()]
+        self.queue.len()
     }
 
     async fn sync_now(&self, request: SyncRequest) -> Result<Page, IngestError> {
         let SyncRequest { user_id, chat_id, after, limit } = request;
-        if self.ports.chats.member(chat_id, user_id).await.map_err(unavailable)?.is_none() {
-            let chat = self.ports.chats.chat(chat_id).await.map_err(unavailable)?;
+        if self.ports.chats.member(chat_id, user_id).await.map_err(store_failed)?.is_none() {
+            let chat = self.ports.chats.chat(chat_id).await.map_err(store_failed)?;
             return Err(if chat.is_some() { IngestError::NotAMember } else { IngestError::ChatNotFound });
         }
         let bounds = PageBounds { count: limit, bytes: domain::limits::SYNC_PAGE_BYTES_MAX };
         let now = self.ports.clock.now();
-        let page = self.ports.messages.after(chat_id, after, bounds, now).await.map_err(unavailable)?;
+        let page = self.ports.messages.after(chat_id, after, bounds, now).await.map_err(store_failed)?;
         if after > page.head {
             return Err(IngestError::AboveHead { head: page.head });
         }
-        if !checks::page_may_be_shown(&request, now, &page) {
-            return Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
+        if !checks::page_may_be_returned(&request, now, &page) {
+            return Err(unavailable());
         }
         Ok(page)
     }
 
-    /// Waits for `work` as long as an answer may take.
+    /// Runs `work` with the configured deadline.
     async fn within_deadline<T>(&self, work: impl Future<Output = Result<T, IngestError>>) -> Result<T, IngestError> {
-        tokio::time::timeout(self.config.deadline, work)
-            .await
-            .unwrap_or(Err(IngestError::Unavailable { retry_after: RETRY_AFTER }))
+        tokio::time::timeout(self.config.deadline, work).await.unwrap_or(Err(unavailable()))
+    }
+}
+
+impl Drop for Ingester {
+    fn drop(&mut self) {
+        self.queue.close();
     }
 }
 
@@ -120,28 +125,20 @@ impl Ingest for Ingester {
             sender_id: request.sender_id,
             client_message_id: request.client_message_id,
             message_id: self.ports.ids.ulid().into(),
-            content: request.content,
-            content_type: request.content_type,
+            body: request.body,
             ttl: request.ttl,
             created_at: self.ports.clock.now(),
             origin_connection_id: request.origin_connection_id,
         };
         let begun = Instant::now();
         let span = trace::current_span();
-        let waiting = Waiting { message, deadline: begun + self.config.deadline, reply, span };
-        match self.lane(request.chat_id).try_send(waiting) {
-            Ok(()) => self.waiting.increment(1),
-            Err(mpsc::error::TrySendError::Full(refused)) => lane::answer(refused.reply, Err(IngestError::Busy)),
-            Err(mpsc::error::TrySendError::Closed(refused)) => {
-                lane::answer(refused.reply, Err(IngestError::Unavailable { retry_after: RETRY_AFTER }));
-            }
-        }
+        self.queue.push(UncommittedSend { message, deadline: begun + self.config.deadline, reply, span });
         let answer_seconds = self.answer_seconds.clone();
-        // A reply that is dropped unanswered means that the lane has died with the send: its outcome is unknown.
+        // A dropped reply means that the commit has died with the send, so the outcome is unknown.
         outcome
             .map(move |outcome| {
                 answer_seconds.record(begun.elapsed());
-                outcome.unwrap_or(Err(IngestError::Unavailable { retry_after: RETRY_AFTER }))
+                outcome.unwrap_or(Err(unavailable()))
             })
             .boxed()
     }
@@ -166,20 +163,20 @@ impl Ingest for Ingester {
         kind: WatermarkKind,
         to: Sequence,
     ) -> Result<Watermarks, IngestError> {
-        let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(unavailable) };
+        let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(store_failed) };
         let advance = self.within_deadline(advanced).await?;
         if let Advance::Moved(watermarks) | Advance::Unchanged(watermarks) = advance
-            && !checks::watermarks_may_be_told(kind, to, matches!(advance, Advance::Moved(_)), watermarks)
+            && !checks::watermarks_may_be_returned(kind, to, matches!(advance, Advance::Moved(_)), watermarks)
         {
-            return Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
+            return Err(unavailable());
         }
         match advance {
             Advance::Moved(watermarks) => {
                 let receipt = Signal::Receipt { chat_id, user_id, watermarks };
                 if let Err(failure) = self.ports.signals.signal(receipt).await {
                     warn!(
-                        error = &failure as &dyn std::error::Error,
-                        "a receipt was lost; members find it in the chat"
+                        error = %error_chain(&failure),
+                        "receipt could not be sent; members see it when they load the chat"
                     );
                 }
                 Ok(watermarks)
@@ -192,10 +189,10 @@ impl Ingest for Ingester {
     }
 }
 
-fn unavailable(failure: StoreError) -> IngestError {
-    error!(error = &failure as &dyn std::error::Error, "the store did not answer");
+fn store_failed(failure: StoreError) -> IngestError {
+    error!(error = %error_chain(&failure), "store call failed");
     match failure {
-        StoreError::Unavailable(_) => IngestError::Unavailable { retry_after: RETRY_AFTER },
+        StoreError::Unavailable(_) => unavailable(),
         StoreError::Corrupt { .. } => IngestError::Unreadable,
     }
 }

@@ -1,17 +1,20 @@
 //! Durability plane: authorizes, deduplicates, sequences and persists, then acknowledges.
 //!
-//! [`Ingester`] is the port `Ingest` over the stores. Sends wait in lanes, one batch of a lane under way at a time, so
-//! that the commit of one batch is the time in which the next one gathers: the busier the service, the more sends share
-//! one commit. It knows no sockets, and never answers a send before the store has (G1).
+//! [`Ingester`] implements the port `Ingest` over the stores. `queue` holds the sends in order for
+//! each chat, and `commits` hands them to the store in batches (group commit): while one batch commits, the next one
+//! fills, so batches grow with the load. The plane has no sockets, and acknowledges a send only after the store has
+//! committed it (G1).
 //!
-//! [`Relay`] brings what was committed into the log, where the log is not part of the store. `checks` is what
-//! both assert of a store's answers.
+//! [`Relay`] publishes committed events to the log, if the log is not part of the store. `checks` validates the store's
+//! results for both.
 
 mod checks;
+mod commits;
 mod hot_chats;
 mod ingester;
-mod lane;
+mod outcome;
+mod queue;
 mod relay;
 
-pub use ingester::{Config, Ingester, Ports};
+pub use ingester::{Config, Grouping, Ingester, Ports};
 pub use relay::Relay;

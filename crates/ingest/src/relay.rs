@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{ChatId, Event, EventBody, Sequence};
 use futures_util::{FutureExt, StreamExt, stream};
 use metrics::{counter, gauge, histogram};
-use ports::{Clock, Committed, EventProducer, Outbox, StoreError, trace};
+use ports::{Clock, Committed, EventProducer, Outbox, StoreError, error_chain, trace};
 use quick_cache::unsync::Cache;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::field::Empty;
@@ -13,41 +13,41 @@ use tracing::{Span, debug_span, warn};
 
 use crate::checks;
 
-/// How long something may wait before every relay sees to it; until then it is left to the process that committed it.
+/// Age at which an event is overdue. Every relay publishes overdue events; newer ones are left to the committing process.
 const OVERDUE_AFTER: Duration = Duration::from_secs(2);
-/// How often what is overdue is looked for.
+/// How often overdue events are looked up.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the store is told what is published. A busy chat costs one write for each, and nothing is overdue meanwhile.
+/// How often published offsets are written to the store. It costs one write per busy chat, and stays below `OVERDUE_AFTER`.
 const MARK_INTERVAL: Duration = Duration::from_millis(500);
-/// Chats whose place in the log is remembered.
+/// Chats with a cached published sequence.
 const KNOWN_MAX: usize = 100_000;
-/// Chats that are read, or whose place is written, at the same time.
+/// Chats that are read or marked concurrently.
 const CHATS_AT_ONCE: usize = 16;
 
-/// Brings what was committed into a log that is not part of the store (C2), in order and with no client's help.
+/// Publishes committed events to a log that is not part of the store (C2), in order and without client retries.
 ///
-/// The rule that keeps the order: a message is published only when every earlier one of its chat is known to be in the
-/// log. A chat of which that is not known is read from the store, from its first unpublished message on. Any number of
-/// relays may do so at once; the log then has an event twice, and never a later one first.
+/// Order invariant: a message is published only when all earlier messages of its chat are known to be in the log. Otherwise
+/// the relay reads the chat from the store, starting at its first unpublished message. Several relays may do this
+/// concurrently: the log then has an event twice, but never a later event first.
 pub struct Relay {
     pub outbox: Arc<dyn Outbox>,
     pub producer: Arc<dyn EventProducer>,
     pub clock: Arc<dyn Clock>,
 }
 
-/// What a relay remembers between two rounds. All of it may be lost: the store has what counts.
-struct Known {
-    /// Up to where the log has the messages of a chat.
+/// Cached state of a relay. It may be lost at any time, because the store has the published sequences.
+struct RelayCache {
+    /// The last sequence of each chat in the log.
     published: Cache<ChatId, Sequence>,
-    /// The same, where the store has not been told yet.
+    /// The same for chats that are not marked in the store yet.
     unmarked: BTreeMap<ChatId, Sequence>,
 }
 
 impl Relay {
-    /// Publishes until `stop` is ready, then what has been committed by then. Failures of store and log are waited out. It
-    /// may be dropped at any moment: whatever was not published, or not marked so, is overdue soon.
+    /// Publishes until `stop` is ready, then publishes the remaining commits. It retries failures of the store and the log.
+    /// Dropping the future is safe: unpublished or unmarked events become overdue and are published again.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
-        let mut known = Known { published: Cache::new(KNOWN_MAX), unmarked: BTreeMap::new() };
+        let mut cache = RelayCache { published: Cache::new(KNOWN_MAX), unmarked: BTreeMap::new() };
         let (mut marks, mut sweeps) = (interval(MARK_INTERVAL), interval(SWEEP_INTERVAL));
         marks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -55,21 +55,21 @@ impl Relay {
         loop {
             tokio::select! {
                 biased;
-                _ = marks.tick() => self.mark(&mut known).await,
-                _ = sweeps.tick() => self.sweep(&mut known).await,
-                commits = self.outbox.committed() => self.publish(commits, &mut known).await,
+                _ = marks.tick() => self.mark(&mut cache).await,
+                _ = sweeps.tick() => self.sweep(&mut cache).await,
+                commits = self.outbox.committed() => self.publish(commits, &mut cache).await,
                 () = &mut stop => break,
             }
         }
         while let Some(commits) = self.outbox.committed().now_or_never() {
-            self.publish(commits, &mut known).await;
+            self.publish(commits, &mut cache).await;
         }
-        self.mark(&mut known).await;
+        self.mark(&mut cache).await;
     }
 
-    /// Publishes what was just committed: messages that follow on what the log has as they are, everything else from the
-    /// store.
-    async fn publish(&self, commits: Vec<Committed>, known: &mut Known) {
+    /// Publishes new commits. Messages that directly follow the last one in the log are published as they are; all others are
+    /// read from the store.
+    async fn publish(&self, commits: Vec<Committed>, cache: &mut RelayCache) {
         let (mut events, mut ends) = (vec![], BTreeMap::new());
         let (mut behind, mut changed) = (BTreeSet::new(), BTreeSet::new());
         for Committed { chat_id, messages } in commits {
@@ -77,7 +77,7 @@ impl Relay {
                 changed.insert(chat_id);
                 continue;
             };
-            let end = ends.get(&chat_id).or_else(|| known.published.get(&chat_id)).copied().unwrap_or_default();
+            let end = ends.get(&chat_id).or_else(|| cache.published.get(&chat_id)).copied().unwrap_or_default();
             let follows = first == end.next() && !behind.contains(&chat_id);
             if follows && checks::commit_may_be_published(chat_id, &messages) {
                 events.extend(messages);
@@ -88,45 +88,45 @@ impl Relay {
         }
         if let Err(failure) = self.produce(&events).await {
             for chat_id in ends.keys() {
-                known.published.remove(chat_id);
+                cache.published.remove(chat_id);
             }
-            // Everything of these commits is overdue soon.
-            return report(&failure, "events wait for the log");
+            // All events of these commits become overdue.
+            return report(&failure, "publishing to the log failed; the events are retried when overdue");
         }
         for (chat_id, end) in ends {
-            known.published.insert(chat_id, end);
-            known.unmarked.insert(chat_id, end);
+            cache.published.insert(chat_id, end);
+            cache.unmarked.insert(chat_id, end);
         }
-        let behind = behind.into_iter().map(|chat_id| (chat_id, What::Messages));
-        let changed = changed.into_iter().map(|chat_id| (chat_id, What::Changes));
-        self.catch_up(behind.chain(changed).collect(), known).await;
+        let behind = behind.into_iter().map(|chat_id| (chat_id, EventCategory::Messages));
+        let changed = changed.into_iter().map(|chat_id| (chat_id, EventCategory::Changes));
+        self.catch_up(behind.chain(changed).collect(), cache).await;
     }
 
-    /// Publishes what is overdue, whoever has committed it.
-    async fn sweep(&self, known: &mut Known) {
+    /// Publishes all overdue events, including those of other processes.
+    async fn sweep(&self, cache: &mut RelayCache) {
         loop {
             let chats = match self.outbox.overdue(self.clock.now().minus(OVERDUE_AFTER)).await {
                 Ok(chats) => chats,
-                Err(failure) => return report(&failure, "what waits for the log could not be looked up"),
+                Err(failure) => return report(&failure, "lookup of overdue chats failed; retrying at next interval"),
             };
             gauge!("tidings_relay_overdue_chats").set(chats.len() as f64);
-            let everything =
-                chats.into_iter().flat_map(|chat_id| [What::Messages, What::Changes].map(|what| (chat_id, what)));
-            // Only while it gets on: a chat may still be listed for a moment after it has been seen to.
-            if !self.catch_up(everything.collect(), known).await {
+            let everything = chats.into_iter().flat_map(|chat_id| {
+                [EventCategory::Messages, EventCategory::Changes].map(|category| (chat_id, category))
+            });
+            // Stop without progress: a chat may still be listed shortly after it was published.
+            if !self.catch_up(everything.collect(), cache).await {
                 return;
             }
         }
     }
 
-    /// Publishes everything of some chats that the store does not know to be published. `false` if there was nothing, or
-    /// no getting on.
-    async fn catch_up(&self, chats: Vec<(ChatId, What)>, known: &mut Known) -> bool {
+    /// Publishes all unpublished events of some chats. Returns `false` if there were none, or on failure.
+    async fn catch_up(&self, chats: Vec<(ChatId, EventCategory)>, cache: &mut RelayCache) -> bool {
         let mut outcomes = stream::iter(chats)
-            .map(|(chat_id, what)| async move {
-                let outcome = match what {
-                    What::Messages => self.catch_up_messages(chat_id).await,
-                    What::Changes => self.catch_up_changes(chat_id).await,
+            .map(|(chat_id, category)| async move {
+                let outcome = match category {
+                    EventCategory::Messages => self.catch_up_messages(chat_id).await,
+                    EventCategory::Changes => self.catch_up_changes(chat_id).await,
                 };
                 (chat_id, outcome)
             })
@@ -134,15 +134,15 @@ impl Relay {
         let mut got_on = false;
         while let Some((chat_id, outcome)) = outcomes.next().await {
             match outcome {
-                Ok(Caught::Nothing) => {}
-                Ok(Caught::Changes) => got_on = true,
-                Ok(Caught::Messages(end)) => {
+                Ok(CaughtUp::Nothing) => {}
+                Ok(CaughtUp::Changes) => got_on = true,
+                Ok(CaughtUp::Messages(end)) => {
                     got_on = true;
-                    known.published.insert(chat_id, end);
+                    cache.published.insert(chat_id, end);
                 }
                 Err(failure) => {
-                    known.published.remove(&chat_id);
-                    report(&failure, "events of a chat wait for the log");
+                    cache.published.remove(&chat_id);
+                    report(&failure, "publishing a chat's unpublished events failed; retrying at next interval");
                     return false;
                 }
             }
@@ -150,8 +150,8 @@ impl Relay {
         got_on
     }
 
-    async fn catch_up_messages(&self, chat_id: ChatId) -> Result<Caught, StoreError> {
-        let (mut caught, mut published) = (Caught::Nothing, Sequence::ZERO);
+    async fn catch_up_messages(&self, chat_id: ChatId) -> Result<CaughtUp, StoreError> {
+        let (mut caught, mut published) = (CaughtUp::Nothing, Sequence::ZERO);
         loop {
             let events = self.outbox.unpublished(chat_id).await?;
             let Some(end) = sequence(events.last()) else { return Ok(caught) };
@@ -161,12 +161,12 @@ impl Relay {
             }
             self.produce(&events).await?;
             self.outbox.published(chat_id, end).await?;
-            (caught, published) = (Caught::Messages(end), end);
+            (caught, published) = (CaughtUp::Messages(end), end);
         }
     }
 
-    async fn catch_up_changes(&self, chat_id: ChatId) -> Result<Caught, StoreError> {
-        let mut caught = Caught::Nothing;
+    async fn catch_up_changes(&self, chat_id: ChatId) -> Result<CaughtUp, StoreError> {
+        let mut caught = CaughtUp::Nothing;
         loop {
             let waiting = self.outbox.waiting(chat_id).await?;
             if waiting.is_empty() {
@@ -175,7 +175,7 @@ impl Relay {
             let (places, events): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.place, one.event)).unzip();
             self.produce(&events).await?;
             self.outbox.forget(chat_id, &places).await?;
-            caught = Caught::Changes;
+            caught = CaughtUp::Changes;
         }
     }
 
@@ -197,35 +197,35 @@ impl Relay {
         Ok(())
     }
 
-    /// Tells the store what is published. What it cannot be told now it is told the next time.
-    async fn mark(&self, known: &mut Known) {
-        let unmarked = std::mem::take(&mut known.unmarked);
+    /// Writes published sequences to the store. Failed writes are retried at the next interval.
+    async fn mark(&self, cache: &mut RelayCache) {
+        let unmarked = std::mem::take(&mut cache.unmarked);
         let mark = |(chat_id, end)| async move { (chat_id, end, self.outbox.published(chat_id, end).await) };
         let mut marked = stream::iter(unmarked).map(mark).buffer_unordered(CHATS_AT_ONCE);
         while let Some((chat_id, end, outcome)) = marked.next().await {
             if let Err(failure) = outcome {
-                known.unmarked.insert(chat_id, end);
-                report(&failure, "the store was not told what is published");
+                cache.unmarked.insert(chat_id, end);
+                report(&failure, "published sequence could not be stored; retrying at next interval");
             }
         }
     }
 }
 
-/// The two halves of a chat's events, each with an order of its own.
-enum What {
+/// The two kinds of a chat's events, each with its own order.
+enum EventCategory {
     Messages,
     Changes,
 }
 
-/// What was published of one chat.
-enum Caught {
+/// Result of catching up with one chat.
+enum CaughtUp {
     Nothing,
-    /// Messages, up to here; the store has been told.
+    /// Messages up to this sequence, already marked in the store.
     Messages(Sequence),
     Changes,
 }
 
-/// The way of an event into the log, if it is in a trace. Whoever consumes the event goes on from here.
+/// Span of publishing an event, if it has a trace. Consumers of the event continue the trace from here.
 fn publish_span(event: &Event) -> Option<Span> {
     let (event_id, context) = (event.event_id, trace::of(event.event_id)?);
     let span = debug_span!(
@@ -247,5 +247,5 @@ fn sequence(event: Option<&Arc<Event>>) -> Option<Sequence> {
 
 fn report(failure: &StoreError, message: &'static str) {
     counter!("tidings_relay_failures_total").increment(1);
-    warn!(error = failure as &dyn std::error::Error, "{message}");
+    warn!(error = %error_chain(failure), "{message}");
 }

@@ -9,7 +9,7 @@ pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S:
 }
 
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    // The error of the decoder names offending bytes, and these are secret.
+    // The decoder's error names the offending bytes, which are secret.
     let text = String::deserialize(deserializer)?;
     BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| de::Error::custom("a value is not base64url"))
 }

@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 
 const OWNER_ONLY: u32 = 0o600;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type KeyFileCause = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a key file holds: an object of JSON.
+/// The contents of a key file: a JSON object.
 pub trait Keys: Serialize + DeserializeOwned {
     /// The name of the file.
     const FILE: &'static str;
-    /// The version of its form.
+    /// The version of its format.
     const VERSION: u32;
-    /// What follows from starting again without it, for whoever has lost it.
+    /// The consequence of starting with new keys, shown to an operator who has lost the file.
     const LOSS: &'static str;
 }
 
-/// Why a key file cannot be used. It is never replaced by a guess: whoever has lost it decides what to do.
+/// Why a key file cannot be used. It is never replaced automatically: an operator decides how to proceed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("cannot {action} key file `{}`", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The file is not what was written.
+    /// The file does not hold valid keys.
     #[error(
         "key file `{}` is damaged; restore it from a backup, or move it away and start again with new keys ({loss})",
         path.display()
@@ -43,13 +43,13 @@ pub enum KeyFileError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What follows from new keys.
+        /// The consequence of new keys.
         loss: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         #[source]
-        source: BoxError,
+        source: KeyFileCause,
     },
-    /// The file is of another version of this program.
+    /// The file was written by another version of this program.
     #[error("key file `{}` has version {found}, this program knows version {known}; use a newer program", path.display())]
     Version {
         /// The file.
@@ -67,7 +67,7 @@ pub struct KeyFile<K> {
     keys: PhantomData<fn() -> K>,
 }
 
-/// The keys and the version of their form, side by side.
+/// The keys and the version of their format, in one JSON object.
 #[derive(Serialize)]
 struct Versioned<'a, K> {
     version: u32,
@@ -80,17 +80,17 @@ impl<K: Keys> KeyFile<K> {
         Self { path: directory.join(K::FILE), keys: PhantomData }
     }
 
-    /// What the file holds; `None` if there is no file. Blocks on the disk.
+    /// Reads the keys; `None` if there is no file. Blocks on the disk.
     ///
-    /// A file that others may read is closed to them first: what is there may be a careless copy, and refusing to start
-    /// would not undo that.
+    /// If the file is accessible to other users, its permissions are restricted first. Refusing to start would not undo
+    /// the exposure, and the mode may only be the result of a careless copy.
     pub fn read(&self) -> Result<Option<K>, KeyFileError> {
         let metadata = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(|source| self.io("read", source))?,
         };
         if metadata.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(path = %self.path.display(), "the key file was open to others and is closed now");
+            tracing::warn!(path = %self.path.display(), "the key file was accessible to other users; its permissions are now restricted");
             fs::set_permissions(&self.path, Permissions::from_mode(OWNER_ONLY))
                 .map_err(|source| self.io("close to others", source))?;
         }
@@ -100,17 +100,17 @@ impl<K: Keys> KeyFile<K> {
 
     fn decode(&self, bytes: &[u8]) -> Result<K, KeyFileError> {
         #[derive(Deserialize)]
-        struct Version {
+        struct VersionField {
             version: u32,
         }
-        let Version { version } = serde_json::from_slice(bytes).map_err(|error| self.damaged(error))?;
+        let VersionField { version } = serde_json::from_slice(bytes).map_err(|error| self.damaged(error))?;
         if version != K::VERSION {
             return Err(KeyFileError::Version { path: self.path.clone(), found: version, known: K::VERSION });
         }
         serde_json::from_slice(bytes).map_err(|error| self.damaged(error))
     }
 
-    /// Puts the file in the place of the one before. After a crash there is the one or the other, whole. Blocks on the
+    /// Replaces the file atomically: after a crash either the old or the new file is there, complete. Blocks on the
     /// disk.
     pub fn write(&self, keys: &K) -> Result<(), KeyFileError> {
         self.try_write(keys).map_err(|source| self.io("write", source))
@@ -118,7 +118,8 @@ impl<K: Keys> KeyFile<K> {
 
     fn try_write(&self, keys: &K) -> io::Result<()> {
         let temporary = self.path.with_extension("json.new");
-        // What a crash left of an earlier try is cleared away, so the file below is ours with our permissions.
+        // A crash may have left a temporary file. It is removed, so that the new file is created by us and with our
+        // permissions.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -127,15 +128,15 @@ impl<K: Keys> KeyFile<K> {
         file.write_all(&serde_json::to_vec_pretty(&Versioned { version: K::VERSION, keys })?)?;
         file.sync_all()?;
         fs::rename(&temporary, &self.path)?;
-        // The new name is in the directory, which has to reach the disk too.
+        // The rename is durable only after the directory is synced too.
         match self.path.parent() {
             Some(directory) => File::open(directory)?.sync_all(),
             None => Ok(()),
         }
     }
 
-    /// The error for a file that can be read and holds something that cannot be a key.
-    pub fn damaged(&self, source: impl Into<BoxError>) -> KeyFileError {
+    /// The error for a readable file that does not hold valid keys.
+    pub fn damaged(&self, source: impl Into<KeyFileCause>) -> KeyFileError {
         KeyFileError::Damaged { path: self.path.clone(), loss: K::LOSS, source: source.into() }
     }
 
@@ -152,12 +153,12 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Secret {
+    struct StoredSecret {
         #[serde(with = "crate::base64url")]
         secret: Vec<u8>,
     }
 
-    impl Keys for Secret {
+    impl Keys for StoredSecret {
         const FILE: &'static str = "secret.json";
         const VERSION: u32 = 3;
         const LOSS: &'static str = "nobody minds";
@@ -166,11 +167,11 @@ mod tests {
     #[test]
     fn a_file_holds_what_was_written_last_and_says_its_version() {
         let directory = TempDir::new().unwrap();
-        let file = KeyFile::<Secret>::new(directory.path());
+        let file = KeyFile::<StoredSecret>::new(directory.path());
         assert_eq!(file.read().unwrap(), None);
         for secret in [b"one".to_vec(), b"other".to_vec()] {
-            file.write(&Secret { secret: secret.clone() }).unwrap();
-            assert_eq!(file.read().unwrap(), Some(Secret { secret }));
+            file.write(&StoredSecret { secret: secret.clone() }).unwrap();
+            assert_eq!(file.read().unwrap(), Some(StoredSecret { secret }));
         }
         let text = fs::read_to_string(directory.path().join("secret.json")).unwrap();
         assert_eq!(text, "{\n  \"version\": 3,\n  \"secret\": \"b3RoZXI\"\n}");
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_follows_and_nothing_of_the_secret() {
-        let file = KeyFile::<Secret>::new(Path::new("/data"));
+        let file = KeyFile::<StoredSecret>::new(Path::new("/data"));
         let error = file.decode(br#"{"version": 3, "secret": "not*base64url"}"#).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -191,7 +192,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused_without_a_panic(bytes in any::<Vec<u8>>()) {
-            let _ = KeyFile::<Secret>::new(Path::new("/data")).decode(&bytes);
+            let _ = KeyFile::<StoredSecret>::new(Path::new("/data")).decode(&bytes);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Where keys come from: a file of the data directory, or the one secret of a fleet.
+//! Sources of keys: a file of the data directory, or the master secret of a fleet.
 //!
-//! A [`KeyFile`] is whole or not there, whatever crashes, is readable by its owner only, and is never replaced by a
-//! guess. What it holds is for whoever uses it to say, with [`Keys`]. Many processes derive theirs from a
-//! [`MasterSecret`] instead.
+//! A [`KeyFile`] is written atomically, is readable by its owner only, and is never regenerated after damage. The type
+//! that implements [`Keys`] defines its contents. The processes of a fleet derive their keys from a [`MasterSecret`]
+//! instead.
 
 pub mod base64url;
 mod key_file;

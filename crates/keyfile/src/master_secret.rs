@@ -4,28 +4,28 @@ use std::{fmt, io};
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
-/// Fewer bytes could be guessed.
+/// Shorter secrets could be guessed.
 const BYTES_MIN: usize = 32;
 
-/// The one secret from which the processes of a fleet derive their keys: they agree without a word to each other, and
-/// none of them writes a file that the others would have to read.
+/// The shared secret from which the processes of a fleet derive their keys. They agree on keys without communication,
+/// and no process writes a file that the others would have to read.
 ///
-/// Whoever has it can make every key of the fleet. `Debug` shows nothing of it.
+/// It is as sensitive as every key of the fleet together. `Debug` does not reveal it.
 pub struct MasterSecret(Prk);
 
 /// Why a master secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterSecretError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("cannot read the secret `{}`", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It could be guessed.
+    /// The secret is short enough to be guessed.
     #[error(
         "the secret `{}` has {len} bytes and could be guessed; make one of {BYTES_MIN} or more: openssl rand -hex 32",
         path.display()
@@ -33,13 +33,13 @@ pub enum MasterSecretError {
     TooShort {
         /// The file.
         path: PathBuf,
-        /// How long it is, without white space around it.
+        /// Its length without surrounding white space.
         len: usize,
     },
 }
 
 impl MasterSecret {
-    /// The secret in a file; white space around it does not count. Blocks on the disk.
+    /// Reads the secret from a file, without surrounding white space. Blocks on the disk.
     pub fn read(path: &Path) -> Result<Self, MasterSecretError> {
         let bytes = fs::read(path).map_err(|source| MasterSecretError::Io { path: path.to_owned(), source })?;
         let secret = bytes.trim_ascii();
@@ -49,10 +49,11 @@ impl MasterSecret {
         Ok(Self(Salt::new(HKDF_SHA256, b"tidings").extract(secret)))
     }
 
-    /// The n-th key for a purpose: the same for everybody who has the secret, and no help in finding another (RFC 5869).
+    /// Derives the n-th key for a purpose (RFC 5869). Every process with the secret derives the same key, and one key
+    /// reveals nothing about another.
     pub fn derive(&self, purpose: &str, n: u64) -> [u8; 32] {
         let (n, mut key) = (n.to_be_bytes(), [0; 32]);
-        // The number has a fixed length, so no purpose runs into another.
+        // The number has a fixed length, so two purposes cannot yield the same input.
         let expanded = self.0.expand(&[purpose.as_bytes(), &n], KeyLen).and_then(|okm| okm.fill(&mut key));
         expanded.expect("HKDF gives 32 bytes");
         key
@@ -61,7 +62,7 @@ impl MasterSecret {
 
 impl fmt::Debug for MasterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MasterSecret(…)")
+        f.write_str("MasterSecret(***)")
     }
 }
 

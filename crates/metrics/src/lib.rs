@@ -1,13 +1,14 @@
 //! Every metric that Tidings records, in one table.
 //!
-//! Planes and adapters record under a name. What it means, which labels and values it has, and which buckets fit it is
-//! said here, once. The server describes its metrics from it; the checks of the tree make the reference page
-//! (`docs/metrics.md`) and the dashboards (`deploy/grafana`) from it, and hold alert rules and code against it.
+//! Planes and adapters record metrics under a name. This table is the single definition of each name's meaning, labels,
+//! label values and buckets. The server describes its metrics from the table. `cargo xtask` generates the reference
+//! page (`docs/metrics.md`) and the dashboards (`deploy/grafana`) from it, and checks alert rules and code against it.
 //!
-//! A name is `tidings_`, the part that records it, what is measured, and the unit: `_seconds`, `_bytes`, `_ratio`, or
-//! what is counted; counters end in `_total`. No label has an id in it: [`Values`] says which values each can have.
+//! A name consists of `tidings_`, the recording part, the measured quantity, and the unit: `_seconds`, `_bytes`,
+//! `_ratio`, or the counted noun. Counters end in `_total`. No label contains an id: [`LabelValues`] lists the possible
+//! values of each.
 //!
-//! [`Scrape`] reads back what a process says of them.
+//! [`Scrape`] parses the metrics that a process exposes.
 
 mod engines;
 mod founding;
@@ -16,9 +17,9 @@ mod planes;
 mod process;
 mod scrape;
 
-pub use founding::{FOUNDING, Founding};
-pub use metric::{Kind, Label, Metric, Part, Unit, Values};
-pub use scrape::{Buckets, Scrape};
+pub use founding::{FOUNDING, FoundingMetric};
+pub use metric::{Kind, Label, LabelValues, Metric, Part, Unit};
+pub use scrape::{HistogramBuckets, Scrape};
 
 /// All metrics, part by part.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_a_name_of_the_founding_documents_is_a_metric() {
+    fn every_founding_metric_maps_to_recorded_metrics() {
         for founding in FOUNDING {
             assert!(founding.ours.iter().all(|name| all().any(|metric| metric.name == *name)), "{}", founding.name);
         }

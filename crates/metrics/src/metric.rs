@@ -1,33 +1,33 @@
 /// One metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// What it is recorded under.
+    /// The name that it is recorded under.
     pub name: &'static str,
-    /// How its values behave.
+    /// Counter, gauge or histogram.
     pub kind: Kind,
-    /// What tells its series apart.
+    /// The labels that distinguish its series.
     pub labels: &'static [Label],
-    /// Who records it.
+    /// The part of the service that records it.
     pub part: Part,
-    /// What it says, in a sentence.
+    /// Its meaning, in one sentence.
     pub meaning: &'static str,
     /// The first release that has it.
     pub since: &'static str,
 }
 
-/// How the values of a metric behave.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Only grows, and begins anew with each process.
+    /// Only grows, and restarts from 0 with each process.
     Counter,
-    /// A level.
+    /// A value that rises and falls.
     Gauge,
-    /// How many observations were up to each bound.
+    /// Counts observations up to each bound.
     Histogram(&'static [f64]),
 }
 
 impl Kind {
-    /// As Prometheus calls it.
+    /// The Prometheus name of the type.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -37,14 +37,14 @@ impl Kind {
     }
 }
 
-/// What a value is measured in.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Seconds,
     Bytes,
     /// From 0 to 1.
     Ratio,
-    /// Whatever the name counts.
+    /// The things that the name counts.
     Count,
 }
 
@@ -63,51 +63,51 @@ impl Unit {
 /// A label, and the values that it can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it can be.
-    pub values: Values,
+    /// Its possible values.
+    pub values: LabelValues,
 }
 
-/// The values of a label. All sets are closed: what users and clients name is in none.
+/// The values of a label. All sets are closed: none contains names chosen by users or clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Values {
-    /// These.
+pub enum LabelValues {
+    /// A fixed list.
     Listed(&'static [&'static str]),
-    /// Templates of routes: those of the OpenAPI document, of the pages, and `none` for what matches no route.
+    /// Route templates: those of the OpenAPI document and of the pages, and `none` for a request that matches no route.
     Routes,
-    /// The release.
+    /// The release version.
     Version,
 }
 
-/// Which part of the service records a metric, and so in which processes it is to be found.
+/// The part of the service that records a metric. It determines which processes expose the metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The process itself.
     Process,
-    /// Connection plane.
+    /// The connection plane.
     Gateway,
-    /// Durability plane.
+    /// The durability plane.
     Ingest,
-    /// Delivery plane.
+    /// The delivery plane.
     Fanout,
-    /// REST.
+    /// The REST API.
     Api,
-    /// Who is online.
+    /// Presence of users.
     Presence,
     /// Notifications and the application's webhook.
     Notify,
-    /// Whoever takes away what has expired.
+    /// The purge of expired messages.
     Purge,
-    /// The store of one machine.
+    /// The embedded store of one machine.
     Store,
-    /// What a fleet brings from the store into the log.
+    /// The relay, which publishes committed events of a fleet's store to the log.
     Relay,
-    /// The store of a fleet.
+    /// DynamoDB, the store of a fleet.
     Dynamodb,
-    /// The log of a fleet.
+    /// Kafka, the log of a fleet.
     Kafka,
-    /// What a fleet shares and may lose.
+    /// Redis, the shared state that a fleet can lose.
     Redis,
     /// Calls between the processes of a fleet.
     Rpc,
@@ -132,7 +132,7 @@ impl Part {
         Self::Rpc,
     ];
 
-    /// Its name.
+    /// Its name, as the reference page shows it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -152,7 +152,7 @@ impl Part {
         }
     }
 
-    /// Which processes have it.
+    /// The processes that expose its metrics.
     pub fn processes(self) -> &'static str {
         match self {
             Self::Process => "every process",
@@ -169,7 +169,7 @@ impl Part {
 }
 
 impl Metric {
-    /// What its values, or those of its observations, are measured in.
+    /// The unit of its values; of a histogram, the unit of its observations.
     pub fn unit(&self) -> Unit {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);
         match name.rsplit('_').next() {
@@ -180,7 +180,7 @@ impl Metric {
         }
     }
 
-    /// Whether its values are moments: seconds since 1970.
+    /// Whether its values are timestamps: seconds since 1970.
     pub fn is_moment(&self) -> bool {
         self.name.ends_with("_time_seconds") || self.name.ends_with("_expires_seconds")
     }
@@ -203,18 +203,18 @@ pub(crate) const fn histogram(name: &'static str, part: Part, bounds: &'static [
 }
 
 pub(crate) const fn label(name: &'static str, values: &'static [&'static str]) -> Label {
-    Label { name, values: Values::Listed(values) }
+    Label { name, values: LabelValues::Listed(values) }
 }
 
 const FIRST: &str = "0.1.0";
 
-/// Seconds that somebody waits: from a part of one group fsync, over twice of it, which is the bar for an
-/// acknowledgement, to the deadline of a send.
+/// Seconds of a latency that a client notices. The range runs from a fraction of one group fsync to the deadline of a
+/// send; twice a group fsync is the bar for an acknowledgement.
 pub(crate) const LATENCY: &[f64] =
     &[0.000_1, 0.000_3, 0.000_6, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
-/// Seconds that an event is on its way: pushed at once, or after an outage.
+/// Seconds from commit to delivery: from an immediate push to a delay after an outage.
 pub(crate) const DELAY: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0];
-/// Seconds of work that nobody waits for.
+/// Seconds of background work.
 pub(crate) const WORK: &[f64] = &[0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0];
-/// How many are done at once.
+/// Batch sizes.
 pub(crate) const BATCH: &[f64] = &[1.0, 2.0, 4.0, 16.0, 64.0, 256.0, 512.0, 1024.0];

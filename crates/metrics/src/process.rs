@@ -1,68 +1,89 @@
-use crate::metric::{Label, Metric, Part, Values, counter, gauge, label};
+use crate::metric::{Label, LabelValues, Metric, Part, counter, gauge, label};
 
 pub(crate) const METRICS: &[Metric] = &[
-    gauge("tidings_build_info", Part::Process, "1, with the release that runs.")
-        .by(&[Label { name: "version", values: Values::Version }]),
-    gauge("tidings_process_start_time_seconds", Part::Process, "When the process began, in seconds since 1970."),
+    gauge("tidings_build_info", Part::Process, "Always 1, with the running release as a label.")
+        .by(&[Label { name: "version", values: LabelValues::Version }]),
+    gauge("tidings_process_start_time_seconds", Part::Process, "Start time of the process, in seconds since 1970."),
     gauge(
         "tidings_process_time_seconds",
         Part::Process,
-        "What the clock of the process says, in seconds since 1970; told every 5 s.",
+        "Clock of the process, in seconds since 1970; updated every 5 s.",
     ),
-    gauge("tidings_process_resident_memory_bytes", Part::Process, "Memory of the process that is in RAM."),
-    gauge("tidings_process_open_fds", Part::Process, "Files and sockets that are open."),
-    gauge(
-        "tidings_process_fds_max",
-        Part::Process,
-        "Files and sockets that may be open; beyond it clients are refused.",
-    ),
+    gauge("tidings_process_resident_memory_bytes", Part::Process, "Resident memory of the process."),
+    gauge("tidings_process_open_fds", Part::Process, "Open files and sockets."),
+    gauge("tidings_process_fds_max", Part::Process, "Limit of open files and sockets; beyond it clients are refused."),
     gauge("tidings_process_threads", Part::Process, "Threads of the process."),
-    counter("tidings_process_cpu_seconds_total", Part::Process, "Whole seconds that all threads have computed."),
-    gauge("tidings_process_draining", Part::Process, "1 while the process ends, or an operator drains its gateway."),
-    gauge("tidings_tls_certificate_expires_seconds", Part::Process, "When the certificate that is shown expires.")
-        .by(&[label("listener", LISTENERS)]),
-    counter("tidings_tls_handshakes_failed_total", Part::Process, "Handshakes of TLS that came to nothing.")
+    counter("tidings_process_cpu_seconds_total", Part::Process, "CPU time of all threads, in whole seconds."),
+    gauge(
+        "tidings_process_draining",
+        Part::Process,
+        "1 while the process shuts down or an operator drains it or its gateway.",
+    ),
+    gauge(
+        "tidings_tls_certificate_expires_seconds",
+        Part::Process,
+        "Expiry of the certificate in use, in seconds since 1970.",
+    )
+    .by(&[label("listener", LISTENERS)]),
+    counter("tidings_tls_handshakes_failed_total", Part::Process, "Failed TLS handshakes.")
         .by(&[label("listener", LISTENERS), label("reason", &["failed", "timeout"])]),
+    gauge(
+        "tidings_http_connections",
+        Part::Process,
+        "Open connections other than WebSockets; `busy` ones have a request in progress.",
+    )
+    .by(&[label("listener", LISTENERS), label("state", &["idle", "busy"])]),
+    gauge(
+        "tidings_http_request_bytes",
+        Part::Process,
+        "Bytes that the bodies and long heads of requests in progress have reserved.",
+    )
+    .by(&[label("listener", LISTENERS)]),
+    counter(
+        "tidings_http_refused_total",
+        Part::Process,
+        "Connections and requests that a listener refused or closed to stay within its bounds.",
+    )
+    .by(&[label("listener", LISTENERS), label("reason", REFUSALS)]),
     counter(
         "tidings_telemetry_dropped_total",
         Part::Process,
-        "Spans that were not exported for want of room or of a receiver.",
+        "Spans dropped because the queue was full or the collector refused them.",
     ),
     counter(
         "tidings_log_lines_left_out_total",
         Part::Process,
-        "Lines of one place in the code that were too many to log.",
+        "Log lines suppressed because their callsite repeated them too often.",
     ),
-    gauge("tidings_runtime_workers", Part::Process, "Threads that run tasks."),
-    gauge("tidings_runtime_tasks", Part::Process, "Tasks that are alive: connections, requests, and what goes on."),
+    gauge("tidings_runtime_workers", Part::Process, "Worker threads of the runtime."),
+    gauge("tidings_runtime_tasks", Part::Process, "Live tasks: connections, requests and background work."),
     gauge(
         "tidings_runtime_queue_tasks",
         Part::Process,
-        "Tasks that wait for any worker; many of them for long means too few cores.",
+        "Tasks in the global run queue; a persistently high number means too few cores.",
     ),
-    gauge(
-        "tidings_dependency_up",
-        Part::Process,
-        "1 if what the process stands on works, 0 if it fails, as `/readyz` says.",
-    )
-    .by(&[label("dependency", DEPENDENCIES)]),
+    gauge("tidings_dependency_up", Part::Process, "1 if a dependency is healthy, 0 if it fails, as `/readyz` reports.")
+        .by(&[label("dependency", DEPENDENCIES)]),
     gauge(
         "tidings_log_lag_events",
         Part::Process,
-        "Events of the log that a consumer has not done; in a fleet those of the process's own part.",
+        "Lag of a consumer group in events; in a fleet for the partitions of this process.",
     )
     .by(&[label("group", &["fanout", "notify", "webhook"])]),
     counter(
         "tidings_invariant_violations_total",
         Part::Process,
-        "Operations that were refused because something that must be true was not.",
+        "Operations refused because they would violate an invariant.",
     )
     .by(&[label("name", ASSERTED)]),
 ];
 
 const LISTENERS: &[&str] = &["public", "admin"];
 
-/// What `/readyz` names.
+/// The bounds of a listener that can be reached.
+const REFUSALS: &[&str] = &["connections", "idle", "request_bytes", "request_rate", "unread_answer"];
+
+/// The dependencies that `/readyz` lists.
 const DEPENDENCIES: &[&str] = &["store", "dynamodb", "kafka", "kafka consumer", "redis"];
 
 /// The invariants that are asserted while the service runs.

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-/// The metrics of a process at one moment, in Prometheus' format, read back.
+/// The metrics of a process at one moment, parsed from the Prometheus text format.
 ///
-/// Labels are read as we write them: values without quotes in them.
+/// It supports only our own subset of the format: label values contain no quotes.
 pub struct Scrape(Vec<Series>);
 
 struct Series {
@@ -11,12 +11,12 @@ struct Series {
     value: f64,
 }
 
-/// How many observations of a histogram were up to each bound, in the order of the bounds.
+/// Cumulative counts of a histogram's observations, in the order of the bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Buckets(Vec<(f64, f64)>);
+pub struct HistogramBuckets(Vec<(f64, f64)>);
 
 impl Scrape {
-    /// Reads the text of `/metrics`. What is no series is passed over.
+    /// Parses the text of `/metrics`. Lines that are not a series are skipped.
     pub fn of(text: &str) -> Self {
         Self(text.lines().filter_map(series).collect())
     }
@@ -31,7 +31,7 @@ impl Scrape {
         self.named(name).next().map(|series| series.value)
     }
 
-    /// The sums over everything but one label, by that.
+    /// Sums a metric by the values of one label, over all other labels.
     pub fn by(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
         let mut sums = BTreeMap::new();
         for series in self.named(name) {
@@ -42,8 +42,8 @@ impl Scrape {
         sums
     }
 
-    /// A histogram, over all labels.
-    pub fn buckets(&self, histogram: &str) -> Buckets {
+    /// A histogram, summed over all labels.
+    pub fn buckets(&self, histogram: &str) -> HistogramBuckets {
         let name = format!("{histogram}_bucket");
         let mut buckets: Vec<(f64, f64)> = vec![];
         for series in self.named(&name) {
@@ -54,7 +54,7 @@ impl Scrape {
             }
         }
         buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Buckets(buckets)
+        HistogramBuckets(buckets)
     }
 
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Series> {
@@ -62,8 +62,8 @@ impl Scrape {
     }
 }
 
-impl Buckets {
-    /// The observations that were added since `before`.
+impl HistogramBuckets {
+    /// The observations added since `before`.
     pub fn since(mut self, before: &Self) -> Self {
         for (bound, count) in &mut self.0 {
             *count -= before.0.iter().find(|(known, _)| known == bound).map_or(0.0, |(_, count)| *count);
@@ -71,12 +71,12 @@ impl Buckets {
         self
     }
 
-    /// How many observations there are.
+    /// The number of observations.
     pub fn count(&self) -> f64 {
         self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// A quantile as Prometheus reckons it: as if the observations of a bucket lay evenly between its bounds.
+    /// Estimates a quantile as Prometheus does, by linear interpolation within the bucket.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         let all = self.count();
         if all <= 0.0 {
@@ -87,7 +87,7 @@ impl Buckets {
         for (bound, count) in &self.0 {
             if *count >= rank {
                 let share = if *count > below { (rank - below) / (count - below) } else { 0.0 };
-                // Beyond the last bound nobody knows how far.
+                // The last bucket has no upper bound, so interpolation is impossible there; return its lower bound.
                 return Some(if bound.is_finite() { lower + (bound - lower) * share } else { lower });
             }
             (lower, below) = (*bound, *count);
@@ -95,14 +95,14 @@ impl Buckets {
         None
     }
 
-    /// How many observations were above `value`, and rather too many than too few: those between it and the bound below it
-    /// count too.
+    /// Estimates how many observations were above `value`. Rounds up: it counts from the largest bound not above
+    /// `value`.
     pub fn above(&self, value: f64) -> f64 {
         let up_to = self.0.iter().rev().find(|(bound, _)| *bound <= value).map_or(0.0, |(_, count)| *count);
         self.count() - up_to
     }
 
-    /// The bound that no observation was above; infinite if one was above all of them.
+    /// The smallest bound that no observation exceeded; infinite if one exceeded all finite bounds.
     pub fn greatest(&self) -> Option<f64> {
         let all = self.count();
         let (bound, _) = self.0.iter().find(|(_, count)| all > 0.0 && *count >= all)?;
@@ -157,25 +157,28 @@ what is this";
 
     #[test]
     fn buckets_are_in_the_order_of_their_bounds() {
-        assert_eq!(Scrape::of(TEXT).buckets("took_seconds"), Buckets(vec![(0.001, 5.0), (f64::INFINITY, 7.0)]));
+        assert_eq!(
+            Scrape::of(TEXT).buckets("took_seconds"),
+            HistogramBuckets(vec![(0.001, 5.0), (f64::INFINITY, 7.0)])
+        );
     }
 
     #[test]
     fn quantiles_are_reckoned_within_a_bucket_and_not_beyond_the_last_bound() {
-        let buckets = Buckets(vec![(1.0, 90.0), (2.0, 100.0), (f64::INFINITY, 100.0)]);
+        let buckets = HistogramBuckets(vec![(1.0, 90.0), (2.0, 100.0), (f64::INFINITY, 100.0)]);
         assert_eq!((buckets.quantile(0.5), buckets.quantile(0.99)), (Some(50.0 / 90.0), Some(1.9)));
-        assert_eq!(Buckets(vec![(1.0, 0.0), (5.0, 0.0), (f64::INFINITY, 3.0)]).quantile(0.5), Some(5.0));
-        assert_eq!(Buckets(vec![(1.0, 0.0), (f64::INFINITY, 0.0)]).quantile(0.5), None);
+        assert_eq!(HistogramBuckets(vec![(1.0, 0.0), (5.0, 0.0), (f64::INFINITY, 3.0)]).quantile(0.5), Some(5.0));
+        assert_eq!(HistogramBuckets(vec![(1.0, 0.0), (f64::INFINITY, 0.0)]).quantile(0.5), None);
     }
 
     #[test]
-    fn what_is_long_is_counted_from_the_bound_below() {
-        let before = Buckets(vec![(1.0, 0.0), (5.0, 0.0), (25.0, 0.0), (f64::INFINITY, 7.0)]);
-        let now = Buckets(vec![(1.0, 90.0), (5.0, 96.0), (25.0, 99.0), (f64::INFINITY, 106.0)]);
+    fn above_counts_from_the_bound_below_the_value() {
+        let before = HistogramBuckets(vec![(1.0, 0.0), (5.0, 0.0), (25.0, 0.0), (f64::INFINITY, 7.0)]);
+        let now = HistogramBuckets(vec![(1.0, 90.0), (5.0, 96.0), (25.0, 99.0), (f64::INFINITY, 106.0)]);
         let added = now.clone().since(&before);
         assert_eq!(added.count(), 99.0);
         assert_eq!([0.5, 1.0, 4.0, 5.0, 30.0].map(|value| added.above(value)), [99.0, 9.0, 9.0, 3.0, 0.0]);
         assert_eq!((added.greatest(), now.greatest()), (Some(25.0), Some(f64::INFINITY)));
-        assert_eq!(Buckets::default().greatest(), None);
+        assert_eq!(HistogramBuckets::default().greatest(), None);
     }
 }

@@ -3,9 +3,9 @@ use domain::{ChatId, ChatType, Content, DeviceId, MessageId, PushDevice, Sequenc
 use ports::Notification;
 use serde::Serialize;
 
-/// A notification as its receiver reads it.
+/// JSON body of a notification.
 #[derive(Serialize)]
-struct Body<'a> {
+struct NotificationBody<'a> {
     #[serde(rename = "type")]
     body_type: &'static str,
     user_id: UserId,
@@ -24,11 +24,14 @@ struct Body<'a> {
     preview: Option<&'a str>,
     created_at: Timestamp,
     unread_count: u64,
+    /// `false` if `unread_count` is a lower bound; absent if it is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread_count_exact: Option<bool>,
 }
 
-/// The JSON of a notification for a device, with the token that the receiver knows the device by, if it needs one.
+/// Encodes a notification for a device. `token` identifies the device to receivers that need it.
 pub(crate) fn encode(device: &PushDevice, token: Option<&str>, notification: &Notification) -> Bytes {
-    let body = Body {
+    let body = NotificationBody {
         body_type: "notification",
         user_id: device.user_id,
         device_id: device.device_id,
@@ -42,7 +45,8 @@ pub(crate) fn encode(device: &PushDevice, token: Option<&str>, notification: &No
         sender_name: &notification.sender_name,
         preview: notification.preview.as_ref().map(Content::as_str),
         created_at: notification.created_at,
-        unread_count: notification.unread_count,
+        unread_count: notification.unread.count,
+        unread_count_exact: (!notification.unread.is_exact).then_some(false),
     };
     serde_json::to_vec(&body).expect("strings and numbers always serialize").into()
 }

@@ -1,49 +1,49 @@
 use std::sync::Arc;
 
 use metrics::counter;
-use ports::{DeadLetter, DeadLetterId, DeadLetterStore, StoreError, Undelivered};
+use ports::{DeadLetter, DeadLetterId, DeadLetterStore, StoreError, UndeliveredItem};
 
 use crate::{EventWebhook, Notifications};
 
-/// What could not be delivered, for somebody to look at and to deliver again.
+/// Undelivered events and notifications, for inspection and redelivery.
 pub struct DeadLetters {
     pub store: Arc<dyn DeadLetterStore>,
-    /// What delivers events in this process, if anything does.
+    /// Delivers events, if this process does.
     pub webhook: Option<Arc<EventWebhook>>,
-    /// What delivers notifications in this process, if anything does.
+    /// Delivers notifications, if this process does.
     pub notifications: Option<Arc<Notifications>>,
 }
 
-/// What became of a dead letter that was to be delivered again.
+/// Result of the redelivery of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Redelivery {
-    /// An event was taken, or a notification is owed anew. The letter is forgotten.
+    /// The event was accepted, or the notification is queued again. The letter is deleted.
     Done,
-    /// The receiver has not taken it, for this reason. The letter stays.
+    /// The receiver rejected it, for this reason. The letter stays.
     Failed(String),
-    /// What was to be delivered is no longer kept, or has expired. The letter stays for whoever wants to know.
+    /// The event or message is no longer stored, or has expired. The letter stays for inspection.
     NoLongerKept,
-    /// Nothing in this process delivers such letters.
+    /// This process does not deliver letters of this kind.
     Off,
     /// There is no such letter.
     NotFound,
 }
 
 impl DeadLetters {
-    /// Delivers a dead letter again, with one try.
+    /// Redelivers a dead letter, with one attempt.
     pub async fn redeliver(&self, id: DeadLetterId) -> Result<Redelivery, StoreError> {
         let Some(letter) = self.store.dead_letter(id).await? else { return Ok(Redelivery::NotFound) };
         let redelivery = match (letter.what, &self.webhook, &self.notifications) {
-            (Undelivered::Event { position, .. }, Some(webhook), _) => {
+            (UndeliveredItem::Event { position, .. }, Some(webhook), _) => {
                 webhook.redeliver(position, letter.attempts + 1).await?
             }
-            (Undelivered::Notification { user_id, device_id, chat_id, from }, _, Some(notifications)) => {
-                notifications.owe_at_once(user_id, chat_id, device_id, from).await?;
+            (UndeliveredItem::Notification { user_id, device_id, chat_id, from }, _, Some(notifications)) => {
+                notifications.queue_at_once(user_id, chat_id, device_id, from).await?;
                 Redelivery::Done
             }
-            // What cannot be read cannot be delivered either.
-            (Undelivered::Unreadable { .. }, ..) => Redelivery::NoLongerKept,
-            (Undelivered::Event { .. } | Undelivered::Notification { .. }, ..) => Redelivery::Off,
+            // An unreadable record cannot be delivered.
+            (UndeliveredItem::Unreadable { .. }, ..) => Redelivery::NoLongerKept,
+            (UndeliveredItem::Event { .. } | UndeliveredItem::Notification { .. }, ..) => Redelivery::Off,
         };
         if redelivery == Redelivery::Done {
             self.store.forget(id).await?;
@@ -54,9 +54,9 @@ impl DeadLetters {
 
 pub(crate) async fn bury(store: &dyn DeadLetterStore, letter: DeadLetter) -> Result<(), StoreError> {
     let kind = match letter.what {
-        Undelivered::Event { .. } => "event",
-        Undelivered::Unreadable { .. } => "unreadable",
-        Undelivered::Notification { .. } => "notification",
+        UndeliveredItem::Event { .. } => "event",
+        UndeliveredItem::Unreadable { .. } => "unreadable",
+        UndeliveredItem::Notification { .. } => "notification",
     };
     store.bury(letter).await?;
     counter!("tidings_dead_letters_total", "kind" => kind).increment(1);

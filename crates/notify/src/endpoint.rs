@@ -1,5 +1,5 @@
-//! A browser's subscription names an address that its user has chosen. Whoever calls it calls on behalf of a stranger, so
-//! what only this machine and its neighbours can reach must not be reached.
+//! Endpoint checks for Web Push. Users choose the endpoint of their browser's subscription. The server must not call private
+//! addresses for them (server-side request forgery).
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Why a subscription is not used. It does not name the endpoint: whoever knows it can reach the device.
+/// Reason to reject a subscription. It does not contain the endpoint, which is a secret that gives access to the device.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(crate) enum SubscriptionError {
     #[error("the endpoint is not a URL")]
@@ -20,27 +20,27 @@ pub(crate) enum SubscriptionError {
     Key,
 }
 
-/// The URL of an endpoint that anybody may be asked to call, as far as its text can say. A name is judged when it is
-/// resolved, by [`PublicResolver`].
+/// Parses an endpoint and rejects private addresses in its text. [`PublicResolver`] checks host names when they are
+/// resolved.
 pub(crate) fn public_url(endpoint: &str) -> Result<Url, SubscriptionError> {
     let url = Url::parse(endpoint).map_err(|_| SubscriptionError::Unreadable)?;
     if url.scheme() != "https" {
         return Err(SubscriptionError::Plain);
     }
     let host = url.host_str().ok_or(SubscriptionError::Unreadable)?;
-    // An address is not resolved. The parser has already brought it from every other spelling into this one.
+    // An IP address is not resolved, so check it here. The URL parser has already normalized its spelling.
     match host.trim_matches(['[', ']']).parse() {
         Ok(address) if !is_public(address) => Err(SubscriptionError::Private),
         _ => Ok(url),
     }
 }
 
-/// Whether a call failed because the name of its endpoint leads to no public address.
+/// Whether a call failed because its host name resolves to no public address.
 pub(crate) fn is_private_endpoint(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |&error| error.source()).any(|error| error.is::<SubscriptionError>())
 }
 
-/// Resolves names to public addresses and to no others.
+/// Resolves host names to public addresses only.
 pub(crate) struct PublicResolver;
 
 impl Resolve for PublicResolver {
@@ -63,7 +63,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Everything but the blocks that the registry of special addresses (RFC 6890) keeps from the public.
+/// All addresses except the non-global blocks of the special-purpose registry (RFC 6890).
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let special = match address.octets() {
         [0 | 10 | 127, ..] => true,
@@ -76,15 +76,15 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special
 }
 
-/// Global unicast (2000::/3) without the blocks in it that stand for other addresses or for none, and addresses of IPv4
-/// behind a translator (64:ff9b::/96), which is how a network without IPv4 sees the public one.
+/// Global unicast (2000::/3) without its special-purpose blocks. Also public IPv4 addresses behind NAT64 (64:ff9b::/96),
+/// the form in which an IPv6-only network reaches them.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {
             let [.., a, b, c, d] = address.octets();
             is_public_v4(Ipv4Addr::new(a, b, c, d))
         }
-        // Teredo and other protocols of the IETF, documentation, 6to4.
+        // IETF protocol assignments such as Teredo, documentation, 6to4.
         [0x2001, 0..0x200, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..0x1000, ..] => false,
         [first, ..] => first & 0xe000 == 0x2000,
     }

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::limits::{SYNC_PAGE_BYTES_MAX, SYNC_PAGE_DEFAULT};
-use domain::{ChatId, Event, EventKind, Sequence};
+use domain::{Backoff, ChatId, Event, EventKind, Sequence};
 use futures_util::StreamExt;
 use futures_util::stream;
 use metrics::gauge;
 use ports::{
     Clock, DeadLetter, DeadLetterStore, EventConsumer, EventLog, MessageReader, PageBounds, Position, Record, Start,
-    StoreError, Undelivered,
+    StoreError, UndeliveredItem, error_chain, lock,
 };
 use protocol::event::EventEnvelope;
 use tokio::sync::mpsc::error::TrySendError;
@@ -18,39 +18,39 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tracing::{error, warn};
 use ulid::Ulid;
-use webhook::{CallError, Webhook};
+use webhook::{HttpCallError, Webhook};
 
+use crate::WebhookStatus;
 use crate::dead_letters::{Redelivery, bury};
-use crate::lanes::{Outgoing, lanes};
-use crate::status::Outcomes;
-use crate::tries::{Tries, Verdict};
+use crate::delivery_attempts::{DeliveryAttempts, DeliveryFailureAction};
+use crate::lanes::{WebhookEvent, lanes};
+use crate::status::WebhookTally;
 use crate::wait::{consumer, wait_out};
-use crate::{Backoff, WebhookStatus};
 
-/// Chats whose events are delivered at the same time, at the most.
+/// Most chats with concurrent deliveries.
 const LANES_MAX: usize = 16;
-/// Replays of chats that wait for their turn, at the most; then one more is refused.
+/// Most queued replays of chats. Further ones are rejected.
 const CHAT_REPLAYS_MAX: usize = 16;
-/// Messages of a chat that are read at a time to be delivered again.
+/// Messages of a chat that a replay reads at a time.
 const PAGE: PageBounds = PageBounds { count: SYNC_PAGE_DEFAULT, bytes: SYNC_PAGE_BYTES_MAX };
-/// How often the lag is looked up for whoever watches it.
+/// How often the lag metric is updated.
 const LAG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Tells the application's own server of every event: at least once, and in order per chat.
+/// Posts every event to the application's server, at least once and in order per chat.
 ///
-/// A batch of the log is delivered before the next is taken, different chats side by side, events of one chat one after
-/// the other. The log is the buffer: while the receiver sleeps, everything waits there. An event that the receiver keeps
-/// refusing becomes a dead letter, and its chat goes on.
+/// It delivers one batch of the log at a time: chats concurrently, events of one chat sequentially. The log is the buffer
+/// while the receiver is unavailable. An event that the receiver keeps rejecting becomes a dead letter, and its chat
+/// continues.
 pub struct EventWebhook {
     ports: EventWebhookPorts,
     webhook: Webhook,
     config: EventWebhookConfig,
-    /// Reaches the loop, once it runs.
-    inbox: Mutex<Option<Inbox>>,
-    outcomes: Mutex<Outcomes>,
+    /// Channels to the running loop; `None` before `run`.
+    channels: Mutex<Option<ReplayChannels>>,
+    outcomes: Mutex<WebhookTally>,
 }
 
-/// What the webhook needs from the world.
+/// Dependencies of the webhook.
 pub struct EventWebhookPorts {
     pub log: Arc<dyn EventLog>,
     pub messages: Arc<dyn MessageReader>,
@@ -58,16 +58,16 @@ pub struct EventWebhookPorts {
     pub clock: Arc<dyn Clock>,
 }
 
-/// What the operator decides about the webhook.
+/// Configuration of the webhook.
 #[derive(Clone, Debug)]
 pub struct EventWebhookConfig {
-    /// What is told.
+    /// The kinds of events to deliver.
     pub kinds: Vec<EventKind>,
-    /// The pauses between tries.
+    /// The pauses between attempts.
     pub backoff: Backoff,
-    /// How often a receiver may say no to an event before it is given up.
+    /// Rejections after which an event is given up.
     pub refusals_max: u32,
-    /// How long a receiver that does not answer is waited for before an event is given up.
+    /// How long an unavailable receiver is retried before an event is given up.
     pub patience: Duration,
 }
 
@@ -82,91 +82,91 @@ impl Default for EventWebhookConfig {
     }
 }
 
-/// What is to be delivered again.
+/// A range of events to deliver again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// Everything from a place of the log on. Whatever is being delivered is left for it.
+    /// All events from a log offset on. It replaces the batch in progress.
     From(Start),
-    /// The messages of a chat from a sequence on, between two batches of the log. A restart forgets it.
+    /// The messages of a chat from a sequence on, delivered between two batches of the log. A restart discards it.
     Chat {
-        /// Which chat.
+        /// The chat.
         chat_id: ChatId,
-        /// Its first message to deliver again.
+        /// The first message to deliver again.
         from: Sequence,
     },
 }
 
-/// Why nothing is delivered again.
+/// Reason to reject a replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// Nothing is delivered in this process.
+    /// This process does not deliver events.
     #[error("the webhook does not run in this process")]
     NotRunning,
-    /// Too many chats wait already.
-    #[error("{CHAT_REPLAYS_MAX} replays of chats are waiting; try again when one is done")]
+    /// Too many replays are queued.
+    #[error("{CHAT_REPLAYS_MAX} chat replays are already queued; try again when one is done")]
     TooMany,
-    /// The application does not take messages.
+    /// The webhook is not configured for messages.
     #[error("messages are not among the events that the webhook delivers")]
     NoMessages,
-    /// The place in the log could not be changed.
-    #[error("the place in the log was not changed")]
+    /// The offset could not be changed.
+    #[error("the offset in the log could not be changed")]
     Store(#[from] StoreError),
 }
 
 #[derive(Clone)]
-struct Inbox {
+struct ReplayChannels {
     seeks: mpsc::Sender<Seek>,
     chats: mpsc::Sender<ChatReplay>,
 }
 
-/// A wish to begin elsewhere, answered when it is done.
+/// Request to move the offset, answered when it is done.
 struct Seek {
     to: Start,
     done: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// A chat whose messages above a sequence are to be delivered again.
+/// Replay of a chat's messages above a sequence.
 struct ChatReplay {
     chat_id: ChatId,
     after: Sequence,
 }
 
 impl EventWebhook {
-    /// The name under which all who deliver events share the log.
+    /// The consumer group of all processes that deliver events.
     pub const GROUP: &'static str = "webhook";
 
     pub fn new(ports: EventWebhookPorts, webhook: Webhook, config: EventWebhookConfig) -> Self {
-        Self { ports, webhook, config, inbox: Mutex::default(), outcomes: Mutex::default() }
+        Self { ports, webhook, config, channels: Mutex::default(), outcomes: Mutex::default() }
     }
 
-    /// Consumes the log, for ever. Failures of the log and of the store are waited out, and so is a receiver that sleeps.
-    /// It may be dropped at any moment; the next run repeats the batch that was not done.
+    /// Consumes the log until the task is aborted. It retries while the log, the store or the receiver is unavailable.
+    /// Dropping the future is safe: the next run repeats the batch in progress.
     pub async fn run(&self) {
-        let (seeks, mut wishes) = mpsc::channel(1);
+        let (seeks, mut seek_requests) = mpsc::channel(1);
         let (chats, mut replays) = mpsc::channel(CHAT_REPLAYS_MAX);
-        *self.inbox.lock().expect("no holder of this lock panics") = Some(Inbox { seeks, chats });
+        *lock(&self.channels) = Some(ReplayChannels { seeks, chats });
         tokio::join!(self.watch_lag(), async {
             let mut replay = None;
             loop {
                 let mut consumer = consumer(&*self.ports.log, Self::GROUP).await;
-                // Whatever is being waited for, a wish to begin elsewhere ends it: the batch is not committed, and the
-                // consumer is gone before the place of its group is changed.
+                // A seek cancels the work in progress. The batch is not committed, and the
+                // consumer is dropped before the offset of its group changes.
                 let Seek { to, done } = tokio::select! {
                     biased;
-                    Some(seek) = wishes.recv() => seek,
+                    Some(seek) = seek_requests.recv() => seek,
                     never = self.consume(&mut *consumer, &mut replays, &mut replay) => match never {},
                 };
                 drop(consumer);
-                // Whoever asked may have gone, and it is done all the same.
+                // The seek takes effect even if the caller no longer waits for the result.
                 let _ = done.send(self.ports.log.seek(Self::GROUP, to).await);
             }
         });
     }
 
-    /// Has events delivered again. Beginning elsewhere is durable when this returns; a chat then waits for its turn.
+    /// Replays events. A new log offset is durable when this returns; the replay of a chat is queued.
     pub async fn replay(&self, replay: Replay) -> Result<(), ReplayError> {
-        let inbox = self.inbox.lock().expect("no holder of this lock panics").clone();
-        let Inbox { seeks, chats } = inbox.ok_or(ReplayError::NotRunning)?;
+        let channels = lock(&self.channels).clone();
+        let ReplayChannels { seeks, chats } = channels.ok_or(ReplayError::NotRunning)?;
         match replay {
             Replay::From(to) => {
                 let (done, sought) = oneshot::channel();
@@ -184,27 +184,27 @@ impl EventWebhook {
         }
     }
 
-    /// How it is doing.
+    /// Current state of the deliveries.
     pub async fn status(&self) -> Result<WebhookStatus, StoreError> {
         let lag = self.ports.log.lag(Self::GROUP).await?;
-        Ok(self.outcomes.lock().expect("no holder of this lock panics").status(lag))
+        Ok(lock(&self.outcomes).status(lag))
     }
 
-    /// Tries once to deliver the event at a place of the log.
+    /// Makes one attempt to deliver the event at a log position.
     pub(crate) async fn redeliver(&self, position: Position, attempt: u32) -> Result<Redelivery, StoreError> {
         let Some(event) = self.ports.log.event(position).await? else { return Ok(Redelivery::NoLongerKept) };
-        let outgoing = Outgoing { event, position: Some(position) };
-        if outgoing.is_expired(self.ports.clock.now()) {
+        let webhook_event = WebhookEvent { event, position: Some(position) };
+        if webhook_event.is_expired(self.ports.clock.now()) {
             return Ok(Redelivery::NoLongerKept);
         }
-        Ok(match self.post(&outgoing, attempt).await {
+        Ok(match self.post(&webhook_event, attempt).await {
             Ok(()) => Redelivery::Done,
             Err(error) => Redelivery::Failed(error.to_string()),
         })
     }
 
-    /// Delivers what the log and the replays of chats bring. A replay that is under way when this is dropped stays in
-    /// `replay` and goes on at its last page.
+    /// Delivers events of the log and of queued replays. If this is dropped during a replay, the replay stays in `replay` and
+    /// resumes at its last page.
     async fn consume(
         &self,
         consumer: &mut dyn EventConsumer,
@@ -230,9 +230,12 @@ impl EventWebhook {
     async fn deliver_batch(&self, records: Vec<Record>, consumer: &mut dyn EventConsumer) {
         let lanes = lanes(records, &self.config.kinds);
         stream::iter(lanes).for_each_concurrent(LANES_MAX, |lane| self.deliver_in_order(lane)).await;
-        // The place is kept only now, behind the deliveries: a crash before this repeats them.
+        // Commit after the deliveries: a crash before this point repeats them.
         if let Err(failure) = consumer.commit().await {
-            warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
+            warn!(
+                error = %error_chain(&failure),
+                "offset commit failed; the batch is delivered again after a restart"
+            );
         }
     }
 
@@ -247,7 +250,8 @@ impl EventWebhook {
                     continue;
                 }
             };
-            let again = |message| Outgoing { event: Arc::new(Event::message_persisted(message, None)), position: None };
+            let again =
+                |message| WebhookEvent { event: Arc::new(Event::message_persisted(message, None)), position: None };
             self.deliver_in_order(page.messages.into_iter().map(again).collect()).await;
             replay.after = page.examined;
             if page.examined >= page.head {
@@ -256,49 +260,49 @@ impl EventWebhook {
         }
     }
 
-    async fn deliver_in_order(&self, lane: Vec<Outgoing>) {
-        for outgoing in lane {
-            self.deliver(&outgoing).await;
+    async fn deliver_in_order(&self, lane: Vec<WebhookEvent>) {
+        for webhook_event in lane {
+            self.deliver(&webhook_event).await;
         }
     }
 
-    /// Tries until an event is taken, expires or is given up.
-    async fn deliver(&self, outgoing: &Outgoing) {
-        let mut tries = Tries::default();
-        while !outgoing.is_expired(self.ports.clock.now()) {
-            let Err(failure) = self.post(outgoing, tries.failures + 1).await else { return };
-            let verdict = tries.fail(&failure, &self.config, Instant::now(), rand::random());
-            let event_id = outgoing.event.event_id;
-            warn!(error = &failure as &dyn std::error::Error, %event_id, tries = tries.failures, "an event was not taken");
-            match verdict {
-                Verdict::Again(pause) => tokio::time::sleep(pause).await,
-                Verdict::GiveUp => return self.give_up(outgoing, tries.failures, &failure).await,
+    /// Delivers an event with retries, until it is accepted, expires or is given up.
+    async fn deliver(&self, webhook_event: &WebhookEvent) {
+        let mut tries = DeliveryAttempts::default();
+        while !webhook_event.is_expired(self.ports.clock.now()) {
+            let Err(failure) = self.post(webhook_event, tries.failures + 1).await else { return };
+            let action = tries.fail(&failure, &self.config, Instant::now(), rand::random());
+            let event_id = webhook_event.event.event_id;
+            warn!(error = %error_chain(&failure), %event_id, tries = tries.failures, "webhook delivery of an event failed");
+            match action {
+                DeliveryFailureAction::Retry(pause) => tokio::time::sleep(pause).await,
+                DeliveryFailureAction::GiveUp => return self.give_up(webhook_event, tries.failures, &failure).await,
             }
         }
     }
 
-    /// One try.
-    async fn post(&self, outgoing: &Outgoing, attempt: u32) -> Result<(), CallError> {
-        let position = outgoing.position.map(|position| position.0);
-        let body = EventEnvelope { event: Cow::Borrowed(&outgoing.event), position }.encode();
+    /// Makes one attempt.
+    async fn post(&self, webhook_event: &WebhookEvent, attempt: u32) -> Result<(), HttpCallError> {
+        let position = webhook_event.position.map(|position| position.0);
+        let body = EventEnvelope { event: Cow::Borrowed(&webhook_event.event), position }.encode();
         let headers =
-            [("Tidings-Event-Id", outgoing.event.event_id.to_string()), ("Tidings-Attempt", attempt.to_string())];
+            [("Tidings-Event-Id", webhook_event.event.event_id.to_string()), ("Tidings-Attempt", attempt.to_string())];
         let outcome = self.webhook.post(body, &headers).await;
-        self.outcomes.lock().expect("no holder of this lock panics").note(&outcome, self.ports.clock.now());
+        lock(&self.outcomes).note(&outcome, self.ports.clock.now());
         outcome
     }
 
-    async fn give_up(&self, outgoing: &Outgoing, attempts: u32, failure: &CallError) {
-        let Outgoing { event, position } = outgoing;
-        // A message that was to be delivered again has been delivered or buried before.
+    async fn give_up(&self, webhook_event: &WebhookEvent, attempts: u32, failure: &HttpCallError) {
+        let WebhookEvent { event, position } = webhook_event;
+        // A replayed message was delivered or became a dead letter before, so it needs no letter.
         let Some(position) = *position else {
-            error!(event_id = %event.event_id, attempts, "an event of a replay was given up");
+            error!(event_id = %event.event_id, attempts, "replayed event was given up; no dead letter is stored for replays");
             return;
         };
         let letter = DeadLetter {
-            // The event's own: should the burial be repeated after a crash, it is the same letter.
+            // Derived from the event id, so that a repeat after a crash stores the same letter.
             id: Ulid::from_bytes(event.event_id.to_bytes()),
-            what: Undelivered::Event { position, event_id: event.event_id, chat_id: event.body.chat_id() },
+            what: UndeliveredItem::Event { position, event_id: event.event_id, chat_id: event.body.chat_id() },
             attempts,
             reason: failure.to_string(),
             dead_at: self.ports.clock.now(),
@@ -308,15 +312,17 @@ impl EventWebhook {
         }
     }
 
-    /// Shows the lag, for ever.
+    /// Updates the lag metrics until the task is aborted.
     async fn watch_lag(&self) {
         loop {
             match self.ports.log.lag(Self::GROUP).await {
                 Ok(lag) => gauge!("tidings_webhook_lag_events").set(lag as f64),
-                Err(failure) => warn!(error = &failure as &dyn std::error::Error, "the lag of the webhook is unknown"),
+                Err(failure) => warn!(
+                    error = %error_chain(&failure),
+                    "lookup of the webhook's lag failed; retrying at next interval"
+                ),
             }
-            let failing =
-                self.outcomes.lock().expect("no holder of this lock panics").failing_for(self.ports.clock.now());
+            let failing = lock(&self.outcomes).failing_for(self.ports.clock.now());
             gauge!("tidings_webhook_failing_seconds").set(failing);
             tokio::time::sleep(LAG_INTERVAL).await;
         }

@@ -1,34 +1,34 @@
-//! Tells those who have no connection: the devices of members who are away, and the application's own server.
+//! Outbound notifications: to the devices of offline members, and to the application's server.
 //!
-//! Both are consumers of the event log with a place of their own, so a receiver that sleeps delays itself and nobody else.
-//! [`Notifications`] owes a notice to each device of a member who is away and settles it through the port `Notifier`, for
-//! which [`Providers`] are the implementations. [`EventWebhook`] posts every event to the application, in order per chat,
-//! for as long as it takes. What somebody refuses for good becomes a dead letter, which [`DeadLetters`] delivers again
-//! when somebody asks.
+//! Both are consumers of the event log with their own offset, so an unavailable receiver delays only its own deliveries.
 //!
-//! Neither answers a sender, and both commit their place behind their work: a crash repeats and skips nothing.
+//! - [`Notifications`] queues a notice for each device of an offline member and delivers it through the port `Notifier`.
+//!   [`Providers`] implements this port.
+//! - [`EventWebhook`] posts every event to the application, in order per chat, with retries.
+//! - A permanently rejected delivery becomes a dead letter. [`DeadLetters`] redelivers it on request.
+//!
+//! Neither replies to a sender, and both commit their offset after the work: a crash repeats events and skips none.
 
-mod backoff;
 mod wait;
 
+mod notice_delivery;
 mod notifications;
-mod telling;
 
 mod body;
+mod encryption;
 mod endpoint;
 mod providers;
 mod vapid;
 mod web_push;
 mod webhook_notifier;
 
+mod delivery_attempts;
 mod event_webhook;
 mod lanes;
 mod status;
-mod tries;
 
 mod dead_letters;
 
-pub use backoff::Backoff;
 pub use dead_letters::{DeadLetters, Redelivery};
 pub use event_webhook::{EventWebhook, EventWebhookConfig, EventWebhookPorts, Replay, ReplayError};
 pub use notifications::{NotificationPorts, Notifications, NotificationsConfig};

@@ -3,48 +3,47 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::limits::GROUP_MEMBERS_MAX;
-use domain::{ChatId, DeviceId, EventBody, Member, Message, Sequence, Timestamp, UserId};
+use domain::{Backoff, ChatId, DeviceId, EventBody, Member, Message, Sequence, Timestamp, UserId};
 use ports::{
     ChatReader, Clock, DeadLetterStore, EventLog, Ids, MemberCache, MessageReader, Notice, NoticeStore, Notifier,
-    PushDeviceStore, Record, Routes, StoreError, UserReader, WatermarkStore,
+    PushDeviceStore, Record, Routes, StoreError, UserReader, WatermarkStore, error_chain,
 };
 use quick_cache::sync::Cache;
 use tokio::sync::Notify;
 use tracing::warn;
 
-use crate::Backoff;
 use crate::wait::{consumer, wait_out};
 
-/// How long somebody is not looked up again to whom nothing is owed, without a device or with the chat muted.
-const NOTHING_OWED_PAUSE: Duration = Duration::from_secs(1);
-/// How long the store is asked for the members of a chat after they have changed. Whatever fanout remembers from before
-/// the change is forgotten by then, however far behind it is.
+/// How long a member without a device, or with the chat muted, is not looked up again.
+const NO_NOTICE_PAUSE: Duration = Duration::from_secs(1);
+/// How long members are read from the store after a membership change. By then fanout has invalidated its cached list, even
+/// if fanout lags.
 const CHANGED_PAUSE: Duration = Duration::from_secs(600);
-/// Chats whose change is remembered, at the most.
+/// Most chats with a remembered membership change.
 const CHANGED_MAX: usize = 10_000;
-/// Members of chats that are remembered as not to be looked up, at the most. Who is forgotten is looked up again.
+/// Most members that are cached as not to look up. An evicted member is looked up again.
 const QUIET_MAX: usize = 100_000;
 
-/// Tells members who are away that something waits for them.
+/// Notifies the devices of offline members about new messages.
 ///
-/// A message makes notices: one for each device of each member who is away and has not muted the chat. A notice is due
-/// after a delay, in which its user may come back, and what it says is decided then. Of a burst of messages in a chat a
-/// device hears once.
+/// A message queues one notice for each device of each member who is offline and has not muted the chat. A notice is due
+/// after a delay, in which the user may come back online. Its content is determined when it is due, so a burst of messages
+/// in a chat causes one notification per device.
 pub struct Notifications {
     pub(crate) ports: NotificationPorts,
     pub(crate) config: NotificationsConfig,
-    /// Until when a member of a chat need not be looked up: a notice is owed already, or there is no device to owe it to.
+    /// Time until which a member of a chat is not looked up: a notice is already queued, or the member has no device.
     quiet_until: Cache<(UserId, ChatId), Timestamp>,
-    /// Until when what fanout remembers of the members of a chat may be older than a change that was seen here.
+    /// Time until which fanout's cached member list may be older than a change seen here.
     changed_until: Cache<ChatId, Timestamp>,
-    /// Wakes whoever tells when notices are owed.
+    /// Wakes the delivery loop after notices were queued.
     pub(crate) owed: Notify,
 }
 
-/// What notifications need from the world.
+/// Dependencies of notifications.
 pub struct NotificationPorts {
     pub chats: Arc<dyn ChatReader>,
-    /// What fanout remembers of members. It is read here and never filled.
+    /// Fanout's member cache. It is only read here, never filled.
     pub members: Arc<dyn MemberCache>,
     pub messages: Arc<dyn MessageReader>,
     pub watermarks: Arc<dyn WatermarkStore>,
@@ -58,18 +57,18 @@ pub struct NotificationPorts {
     pub ids: Arc<dyn Ids>,
 }
 
-/// What the operator decides about notifications.
+/// Configuration of notifications.
 #[derive(Clone, Copy, Debug)]
 pub struct NotificationsConfig {
-    /// How long a user has to come back before being told.
+    /// Delay before a notification, in which the user may come back online.
     pub delay: Duration,
-    /// How long a device that was told about a chat hears no more about it.
+    /// Shortest time between two notifications about one chat on one device.
     pub silence: Duration,
-    /// Whether the start of a message is part of what is told.
+    /// Whether a notification contains the start of the message.
     pub previews: bool,
-    /// The pauses between tries.
+    /// The pauses between attempts.
     pub backoff: Backoff,
-    /// Tries after which a device is given up.
+    /// Attempts after which a notification is given up.
     pub tries_max: u32,
 }
 
@@ -85,7 +84,7 @@ impl Default for NotificationsConfig {
     }
 }
 
-/// A member who may be away, and the first message that would be news.
+/// A member who may be offline, and the first message to notify about.
 struct Candidate {
     user_id: UserId,
     chat_id: ChatId,
@@ -93,7 +92,7 @@ struct Candidate {
 }
 
 impl Notifications {
-    /// The name under which all who notify share the log.
+    /// The consumer group of all processes that notify.
     pub const GROUP: &'static str = "notify";
 
     pub fn new(ports: NotificationPorts, config: NotificationsConfig) -> Self {
@@ -101,14 +100,14 @@ impl Notifications {
         Self { ports, config, quiet_until, changed_until, owed: Notify::new() }
     }
 
-    /// Consumes the log and tells what is due, for ever. Failures of the log and of the store are waited out. It may be
-    /// dropped at any moment; the next run repeats what was not committed or settled.
+    /// Consumes the log and delivers due notices, until the task is aborted. It retries failures of the log and the store.
+    /// Dropping the future is safe: the next run repeats uncommitted events and unsettled notices.
     pub async fn run(&self, log: Arc<dyn EventLog>) {
-        tokio::join!(self.owe_all(log), self.tell_all());
+        tokio::join!(self.queue_all(log), self.deliver_all());
     }
 
-    /// Owes notices again to the members of a chat who are away, for its messages from a sequence on, and says how many.
-    /// Who was told a moment ago, or has received them meanwhile, is not told.
+    /// Queues notices again for the offline members of a chat, for its messages from a sequence on. Returns their number.
+    /// Devices that were just notified, or have received the messages meanwhile, are skipped.
     pub async fn replay(&self, chat_id: ChatId, from: Sequence) -> Result<usize, StoreError> {
         let now = self.ports.clock.now();
         let members = self.ports.chats.members(chat_id).await?;
@@ -116,8 +115,8 @@ impl Notifications {
         self.owe(candidates, now, now).await
     }
 
-    /// Owes one notice that is due at once.
-    pub(crate) async fn owe_at_once(
+    /// Queues one notice that is due immediately.
+    pub(crate) async fn queue_at_once(
         &self,
         user_id: UserId,
         chat_id: ChatId,
@@ -130,7 +129,7 @@ impl Notifications {
         Ok(())
     }
 
-    async fn owe_all(&self, log: Arc<dyn EventLog>) {
+    async fn queue_all(&self, log: Arc<dyn EventLog>) {
         let mut consumer = consumer(&*log, Self::GROUP).await;
         loop {
             let records = match consumer.next().await {
@@ -140,18 +139,21 @@ impl Notifications {
                     continue;
                 }
             };
-            while let Err(failure) = self.owe_for(&records).await {
+            while let Err(failure) = self.queue_for(&records).await {
                 wait_out(failure).await;
             }
-            // The place is kept only now, behind the notices: a crash before this owes them again, which changes nothing.
+            // Commit after the notices are stored: a crash before this point stores them again, which has no effect.
             if let Err(failure) = consumer.commit().await {
-                warn!(error = &failure as &dyn std::error::Error, "the place in the log was not kept");
+                warn!(
+                    error = %error_chain(&failure),
+                    "offset commit failed; the notices are queued again after a restart"
+                );
             }
         }
     }
 
-    /// Owes the notices of some events, all of them or, if the store fails, none.
-    async fn owe_for(&self, records: &[Record]) -> Result<(), StoreError> {
+    /// Queues the notices of these events: all of them, or none if the store fails.
+    async fn queue_for(&self, records: &[Record]) -> Result<(), StoreError> {
         let now = self.ports.clock.now();
         let mut messages: BTreeMap<ChatId, Vec<&Message>> = BTreeMap::new();
         for record in records {
@@ -179,8 +181,8 @@ impl Notifications {
         Ok(())
     }
 
-    /// The members of a chat, as fanout remembers them or as the store has them. In a busy chat whose members are all
-    /// there, this is all that a message costs here: no row is read.
+    /// The members of a chat, from fanout's cache or else from the store. In a busy chat with all members online, a message
+    /// costs only this lookup and no read of the store.
     async fn members(&self, chat_id: ChatId, now: Timestamp) -> Result<Arc<[UserId]>, StoreError> {
         let changed = self.changed_until.get(&chat_id).is_some_and(|until| until > now);
         if !changed && let Some(members) = self.ports.members.members(chat_id).await? {
@@ -189,7 +191,7 @@ impl Notifications {
         Ok(self.ports.chats.members(chat_id).await?.iter().map(|member| member.user_id).collect())
     }
 
-    /// Owes notices to the devices of those candidates who are away, and says how many.
+    /// Queues notices for the devices of offline candidates and returns their number.
     async fn owe(
         &self,
         mut candidates: Vec<Candidate>,
@@ -222,7 +224,7 @@ impl Notifications {
             self.owed.notify_one();
         }
         for Candidate { user_id, chat_id, .. } in &candidates {
-            self.quiet_until.insert((*user_id, *chat_id), now + NOTHING_OWED_PAUSE);
+            self.quiet_until.insert((*user_id, *chat_id), now + NO_NOTICE_PAUSE);
         }
         for Candidate { user_id, chat_id, .. } in owed {
             self.quiet_until.insert((*user_id, *chat_id), due_at);
@@ -230,7 +232,8 @@ impl Notifications {
         Ok(count)
     }
 
-    /// Those candidates who are members that have not muted their chat. Only few come so far, so their chats are read.
+    /// The candidates who are still members and have not muted the chat. Few candidates remain here, so reading their
+    /// chats is cheap.
     async fn unmuted<'a>(
         &self,
         candidates: Vec<&'a Candidate>,

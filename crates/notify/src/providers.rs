@@ -1,11 +1,11 @@
 use async_trait::async_trait;
 use domain::{PushDevice, PushTarget};
 use ports::{Notification, Notifier, NotifyError, UnusableTarget};
-use webhook::CallError;
+use webhook::HttpCallError;
 
 use crate::{WebPushNotifier, WebhookNotifier};
 
-/// The ways to reach devices that are switched on.
+/// The enabled notification providers.
 pub struct Providers {
     pub webhook: Option<WebhookNotifier>,
     pub webpush: Option<WebPushNotifier>,
@@ -31,7 +31,7 @@ impl Notifier for Providers {
     }
 
     async fn notify(&self, device: &PushDevice, notification: &Notification) -> Result<(), NotifyError> {
-        // A device may have been registered while its provider was on.
+        // The provider may have been disabled since the device was registered.
         let off = |off: UnusableTarget| NotifyError::Refused(off.into());
         match &device.target {
             PushTarget::Webhook(token) => self.webhook().map_err(off)?.notify(device, token, notification).await,
@@ -42,11 +42,13 @@ impl Notifier for Providers {
     }
 }
 
-/// What a call that was not taken means for a device, unless the device is gone.
-pub(crate) fn not_told(error: CallError) -> NotifyError {
+/// The result of a failed call for a device. The caller handles a device that is gone.
+pub(crate) fn notify_error(error: HttpCallError) -> NotifyError {
     match error {
-        CallError::Gone(_) | CallError::Refused(_) => NotifyError::Refused(error.into()),
-        CallError::Unavailable { retry_after, .. } => NotifyError::Unavailable { source: error.into(), retry_after },
-        CallError::Unanswered(_) => NotifyError::Unavailable { source: error.into(), retry_after: None },
+        HttpCallError::Gone(_) | HttpCallError::Refused(_) => NotifyError::Refused(error.into()),
+        HttpCallError::Unavailable { retry_after, .. } => {
+            NotifyError::Unavailable { source: error.into(), retry_after }
+        }
+        HttpCallError::Unanswered(_) => NotifyError::Unavailable { source: error.into(), retry_after: None },
     }
 }

@@ -2,38 +2,38 @@ use std::time::Duration;
 
 use domain::Timestamp;
 use metrics::counter;
-use webhook::CallError;
+use webhook::HttpCallError;
 
-/// How the application's webhook is doing.
+/// State of the application's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookStatus {
-    /// Places of the log that are not done.
+    /// Log records that are not delivered yet.
     pub lag: u64,
-    /// Since when tries have failed, if the last one did.
+    /// When attempts started to fail, if the last one failed.
     pub failing_since: Option<Timestamp>,
-    /// Why the last failed try failed: a status, or what kept it from getting one.
+    /// Error of the last failed attempt: the response status, or the reason that there was none.
     pub last_error: Option<String>,
-    /// Tries since the start of the process that were taken.
+    /// Successful attempts since the start of the process.
     pub delivered: u64,
-    /// Tries since the start of the process that were not.
+    /// Failed attempts since the start of the process.
     pub failed: u64,
 }
 
-/// What has become of the tries so far.
+/// Results of all attempts so far.
 #[derive(Default)]
-pub(crate) struct Outcomes {
+pub(crate) struct WebhookTally {
     failing_since: Option<Timestamp>,
     last_error: Option<String>,
     delivered: u64,
     failed: u64,
 }
 
-impl Outcomes {
-    pub(crate) fn note(&mut self, outcome: &Result<(), CallError>, now: Timestamp) {
+impl WebhookTally {
+    pub(crate) fn note(&mut self, outcome: &Result<(), HttpCallError>, now: Timestamp) {
         let label = match outcome {
             Ok(()) => "taken",
-            Err(CallError::Gone(_) | CallError::Refused(_)) => "refused",
-            Err(CallError::Unavailable { .. } | CallError::Unanswered(_)) => "unavailable",
+            Err(HttpCallError::Gone(_) | HttpCallError::Refused(_)) => "refused",
+            Err(HttpCallError::Unavailable { .. } | HttpCallError::Unanswered(_)) => "unavailable",
         };
         counter!("tidings_webhook_deliveries_total", "outcome" => label).increment(1);
         match outcome {
@@ -49,7 +49,7 @@ impl Outcomes {
         }
     }
 
-    /// For how long every try has failed.
+    /// How long all attempts have failed.
     pub(crate) fn failing_for(&self, now: Timestamp) -> Duration {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }

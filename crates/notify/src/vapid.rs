@@ -13,14 +13,14 @@ use keyfile::{KeyFile, KeyFileError, Keys, MasterSecret, base64url};
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
-/// How long a push service may take our word for who we are; RFC 8292 allows a day.
+/// Lifetime of a VAPID token; RFC 8292 allows at most a day.
 const TOKEN_TTL: Duration = Duration::from_secs(12 * 3600);
 
-/// The keys by which push services know this installation (RFC 8292), in the file `vapid.json` of its data directory or
-/// from the secret of a fleet.
+/// The VAPID keys that identify this installation to push services (RFC 8292). They are in the file `vapid.json` of the data
+/// directory, or derived from the secret of a fleet.
 ///
-/// A browser subscribes with the public half and takes messages of the private half only. So the keys are made once and
-/// stay: with others, every browser would have to subscribe anew.
+/// A browser subscribes with the public key and only accepts messages signed with the private key. The keys are therefore
+/// created once and kept: with new keys, every browser would have to subscribe again.
 pub struct VapidKeys {
     signing: EncodingKey,
     public_key: String,
@@ -36,11 +36,11 @@ struct VapidRecord {
 impl Keys for VapidRecord {
     const FILE: &'static str = "vapid.json";
     const VERSION: u32 = 1;
-    const LOSS: &'static str = "browsers then have to subscribe to notifications anew";
+    const LOSS: &'static str = "browsers then have to subscribe to notifications again";
 }
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct VapidClaims<'a> {
     aud: String,
     exp: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,10 +48,10 @@ struct Claims<'a> {
 }
 
 impl VapidKeys {
-    /// The name of their file in a data directory.
+    /// Name of the key file in a data directory.
     pub const FILE: &str = VapidRecord::FILE;
 
-    /// Opens the keys of a data directory, or makes them. Blocks on the disk.
+    /// Opens the keys of a data directory, or creates them. Blocks on disk I/O.
     pub fn open(directory: &Path) -> Result<Self, KeyFileError> {
         let file = KeyFile::<VapidRecord>::new(directory);
         let record = match file.read()? {
@@ -67,7 +67,7 @@ impl VapidKeys {
 
     /// The keys of a fleet, the same in all its processes.
     pub fn derived(secret: &MasterSecret) -> Self {
-        // Almost every 32 bytes are a private key, so the first ones nearly always are.
+        // Almost any 32 bytes are a valid private key, so the loop nearly always ends at the first attempt.
         let keys = (0..).find_map(|n| Self::load(&pkcs8(&secret.derive("web push", n))?).ok());
         keys.expect("some 32 bytes are a private key")
     }
@@ -78,7 +78,7 @@ impl VapidKeys {
         Ok(Self { signing: EncodingKey::from_ec_der(pkcs8), public_key })
     }
 
-    /// The public half in base64url, as a browser's `pushManager.subscribe` wants it.
+    /// The public key in base64url, as a browser's `pushManager.subscribe` expects it.
     pub fn public_key(&self) -> &str {
         &self.public_key
     }
@@ -91,7 +91,7 @@ impl VapidKeys {
         now: Timestamp,
     ) -> Result<String, jsonwebtoken::errors::Error> {
         let aud = endpoint.origin().ascii_serialization();
-        let claims = Claims { aud, exp: (now + TOKEN_TTL).as_secs(), sub: contact };
+        let claims = VapidClaims { aud, exp: (now + TOKEN_TTL).as_secs(), sub: contact };
         let token = encode(&Header::new(Algorithm::ES256), &claims, &self.signing)?;
         Ok(format!("vapid t={token}, k={}", self.public_key))
     }
@@ -103,7 +103,7 @@ fn generate() -> VapidRecord {
     VapidRecord { pkcs8: pkcs8.as_ref().to_vec() }
 }
 
-/// The key pair of a private key, if these bytes are one.
+/// The key pair of a private key, if the bytes are valid.
 fn pkcs8(private_key: &[u8]) -> Option<Vec<u8>> {
     let agreement = PrivateKey::from_private_key(&ECDH_P256, private_key).ok()?;
     let public_key = agreement.compute_public_key().ok()?;

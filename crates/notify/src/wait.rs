@@ -1,18 +1,18 @@
 use std::time::Duration;
 
-use ports::{EventConsumer, EventLog, StoreError};
+use ports::{EventConsumer, EventLog, StoreError, error_chain};
 use tracing::error;
 
-/// How long to wait before the log or the store is asked again after a failure.
+/// Pause before a failed call to the log or the store is retried.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Waits before the store is asked again: what has to be told is told late rather than never.
+/// Logs a failure and waits before the caller retries: a delivery may be late, but is not lost.
 pub(crate) async fn wait_out(failure: StoreError) {
-    error!(error = &failure as &dyn std::error::Error, "notify waits for what it needs");
+    error!(error = %error_chain(&failure), "notify cannot read the log or the store; retrying");
     tokio::time::sleep(RETRY_PAUSE).await;
 }
 
-/// A consumer of the log, however long it takes to get one.
+/// Opens a consumer of the log, with retries.
 pub(crate) async fn consumer(log: &dyn EventLog, group: &str) -> Box<dyn EventConsumer> {
     loop {
         match log.consumer(group).await {

@@ -1,12 +1,12 @@
 use domain::{PushDevice, PushToken};
 use ports::{Notification, NotifyError};
 use reqwest::StatusCode;
-use webhook::{CallError, Webhook};
+use webhook::{HttpCallError, Webhook};
 
 use crate::body;
-use crate::providers::not_told;
+use crate::providers::notify_error;
 
-/// Tells devices through the operator's own service, which knows each by the token it was registered with.
+/// Notifies devices through the operator's own service, which identifies a device by its token.
 pub struct WebhookNotifier(pub Webhook);
 
 impl WebhookNotifier {
@@ -17,9 +17,9 @@ impl WebhookNotifier {
         notification: &Notification,
     ) -> Result<(), NotifyError> {
         match self.0.post(body::encode(device, Some(token.as_str()), notification), &[]).await {
-            // 410 alone is said on purpose: a 404 is what a service says that has moved, and of every device.
-            Err(CallError::Gone(StatusCode::GONE)) => Err(NotifyError::Gone),
-            other => other.map_err(not_told),
+            // Only 410 means that the device is gone. A service that has moved answers 404 for all devices.
+            Err(HttpCallError::Gone(StatusCode::GONE)) => Err(NotifyError::Gone),
+            other => other.map_err(notify_error),
         }
     }
 }

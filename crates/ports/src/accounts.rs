@@ -3,43 +3,44 @@ use domain::{Timestamp, UserId};
 
 use crate::StoreError;
 
-/// What becomes of the messages of somebody whose account is deleted.
+/// Decides whether the deletion of an account also erases its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnMessages {
-    /// They stay where they were sent, under a name that says that the account is gone.
+pub enum MessageDisposition {
+    /// The messages stay in their chats, under the display name of deleted accounts.
     Keep,
-    /// They expire at once.
+    /// The messages expire at once.
     Erase,
 }
 
-/// The deletion of an account that has begun and has not ended.
+/// An account deletion that has begun and not yet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deletion {
-    /// Whose account it is.
+pub struct PendingDeletion {
+    /// The user to delete.
     pub user_id: UserId,
-    /// What becomes of their messages.
-    pub messages: OwnMessages,
-    /// Since when.
+    /// Whether their messages stay.
+    pub messages: MessageDisposition,
+    /// The time at which the deletion began.
     pub begun_at: Timestamp,
 }
 
-/// Deletes accounts, in steps that a crash may come between.
+/// Deletes accounts in steps; a crash may occur between any two steps.
 ///
-/// A deletion begins with one transaction, which makes the person go, and ends when everything else that was theirs is
-/// gone. In between it is remembered here, for whoever finishes it.
+/// The first transaction turns the user into a tombstone. The deletion ends once all other data of the user is deleted.
+/// Until then the store keeps it as pending, so that a later run can finish it.
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// Makes a tombstone of a user by `User::tombstone` and remembers that the rest is to be done, in one transaction. From
-    /// then on the phone number or subject is free: whoever signs in with it is a new user. `false` if there is no such user.
-    /// A deletion that has begun stays as it is, but for messages that are now to be erased too.
-    async fn begin_deletion(&self, deletion: Deletion) -> Result<bool, StoreError>;
+    /// Replaces the user with `User::tombstone` and records the deletion as pending, in one transaction. From then on
+    /// the phone number or subject is free: the next sign-in with it creates a new user. Returns `false` if the user
+    /// does not exist. If a deletion is already pending, the call changes nothing, except that `Keep` becomes `Erase`
+    /// if the caller now asks for it.
+    async fn begin_deletion(&self, deletion: PendingDeletion) -> Result<bool, StoreError>;
 
-    /// The deletion of one account, while it has not ended.
-    async fn deletion(&self, user_id: UserId) -> Result<Option<Deletion>, StoreError>;
+    /// The pending deletion of one account, if any.
+    async fn deletion(&self, user_id: UserId) -> Result<Option<PendingDeletion>, StoreError>;
 
-    /// Up to `count` deletions that have not ended.
-    async fn deletions(&self, count: usize) -> Result<Vec<Deletion>, StoreError>;
+    /// Up to `count` pending deletions.
+    async fn deletions(&self, count: usize) -> Result<Vec<PendingDeletion>, StoreError>;
 
-    /// Says that nothing is left to be done. The tombstone stays.
+    /// Removes the pending deletion. The tombstone stays.
     async fn end_deletion(&self, user_id: UserId) -> Result<(), StoreError>;
 }

@@ -6,333 +6,341 @@ use domain::{
 
 use crate::{GatewayId, Head, Position, Receipt, Route, StoreError};
 
-/// Members of a chat that an audit is shown, at the most: twice what a group may have.
+/// Maximum number of members of a chat that an audit page contains: twice the maximum size of a group.
 pub const AUDIT_MEMBERS_MAX: usize = 2 * domain::limits::GROUP_MEMBERS_MAX;
 
-/// Where a page of an audit ended. Its text is the source's own, means the same after a restart, and is fit for a file.
+/// The position after a page of an audit. The text is defined by the source, stays valid across restarts, and can be
+/// stored in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bookmark(pub String);
+pub struct PageBookmark(pub String);
 
-/// A part of all rows of a sort.
+/// One page of all rows of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditPage<T> {
-    /// The rows, in the source's order. There may be none before the end.
-    pub rows: Vec<Audited<T>>,
-    /// Where the next page begins; `None` at the end.
-    pub next: Option<Bookmark>,
+    /// The rows, in the source's order. A page before the last one may be empty.
+    pub rows: Vec<AuditedRow<T>>,
+    /// The start of the next page; `None` after the last page.
+    pub next: Option<PageBookmark>,
 }
 
-/// A row as an audit finds it.
+/// A row as the audit reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Audited<T> {
-    /// The table it is in.
+pub struct AuditedRow<T> {
+    /// The table that holds the row.
     pub table: &'static str,
-    /// Its key, as an operator would look for it.
+    /// The row's key, in the form in which an operator looks it up.
     pub key: String,
-    /// What it takes of what [`AuditSource::row_bytes_max`] allows.
+    /// The size of the row, which [`AuditSource::row_bytes_max`] bounds.
     pub bytes: usize,
-    /// How it goes.
+    /// Whether the row expires.
     pub end: End,
-    /// What it says, or why it cannot be read. Never a content, a token or a phone number.
+    /// The decoded row, or the reason why it does not decode. The reason never contains message content, a token or a
+    /// phone number.
     pub row: Result<T, String>,
 }
 
-/// How a row goes one day.
+/// Whether a row expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Somebody deletes it, or nobody ever.
+    /// The row stays until it is deleted explicitly.
     Lasting,
-    /// It is kept for a time and has a time at which it goes.
+    /// The row has a limited lifetime and an expiry time.
     Timed,
-    /// It is kept for a time and nothing says when it goes.
+    /// The row should have a limited lifetime, but has no expiry time.
     Missing,
 }
 
-/// Everything about a chat but its messages.
+/// All rows of a chat except its messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatRows {
-    /// The chat itself.
-    pub chat: Audited<Chat>,
-    /// Its members, by user id; [`AUDIT_MEMBERS_MAX`] at the most.
+pub struct AuditedChatRows {
+    /// The row of the chat.
+    pub chat: AuditedRow<Chat>,
+    /// The members, by user id; at most [`AUDIT_MEMBERS_MAX`].
     pub members: Vec<MemberRows>,
-    /// For a direct chat, the one that its two members' pair leads to.
+    /// For a direct chat, the chat id stored for the pair of its two members.
     pub pair_leads_to: Option<ChatId>,
-    /// Its head row, read behind all others.
-    pub head: Option<Audited<Head>>,
-    /// Since when something of the chat has waited to get into the log; `None` if nothing does, or nothing ever has to.
+    /// The head row, read after all other rows.
+    pub head: Option<AuditedRow<Head>>,
+    /// The time since which the oldest event of the chat has been waiting for publication. `None` if no event is
+    /// pending, or if the log is part of the store.
     pub waiting_since: Option<Timestamp>,
 }
 
-/// What is stored of one member.
+/// The stored rows of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberRows {
-    /// Whose it is.
+    /// The member's user id.
     pub user_id: UserId,
-    /// The member, as the chat has them.
-    pub member: Audited<Member>,
-    /// The row by which the user finds the chat.
-    pub listing: Listing,
-    /// How far they have come.
-    pub watermarks: Option<Audited<Watermarks>>,
+    /// The member row of the chat.
+    pub member: AuditedRow<Member>,
+    /// The state of the user's listing row for the chat.
+    pub listing: ListingState,
+    /// The member's watermarks.
+    pub watermarks: Option<AuditedRow<Watermarks>>,
 }
 
-/// The row by which a user finds a chat, beside the one by which the chat finds the user.
+/// The state of a listing row. A user's list of chats is read from listing rows; a chat's members are read from member
+/// rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listing {
-    /// It is not there.
+pub enum ListingState {
+    /// The row is missing.
     Missing,
-    /// It is there, and says the same as far as it says anything.
+    /// The row exists and agrees with the member row in every field that it has.
     Same,
-    /// It says something else.
+    /// The row disagrees with the member row.
     Different,
 }
 
-/// A message, and what leads to it.
+/// A message, and the index rows that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageRows {
-    /// The sequence under which it is stored.
+    /// The sequence under which the message is stored.
     pub sequence: Sequence,
-    /// The message.
-    pub message: Audited<Message>,
-    /// Where its id leads.
-    pub id_leads_to: Lead,
-    /// What its send key says: within `domain::limits::RETENTION` there is one.
+    /// The message row.
+    pub message: AuditedRow<Message>,
+    /// The location that the index of message ids gives for its id.
+    pub id_leads_to: IndexedLocation,
+    /// The receipt stored under its send key. A key exists for at least `domain::limits::RETENTION` after the send.
     pub send_key: Option<Receipt>,
 }
 
-/// Where the id of a message leads.
+/// The location that the index of message ids gives for an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lead {
-    /// The engine sees to it by itself, with an index of the messages.
+pub enum IndexedLocation {
+    /// The engine maintains the index itself, so it cannot disagree with the messages.
     Indexed,
-    /// Nowhere, or the row that should say it cannot be read.
+    /// The index row is missing or does not decode.
     Nowhere,
-    /// To this place.
+    /// The index gives this chat and sequence.
     To(ChatId, Sequence),
 }
 
-/// A send key, and what it leads to.
+/// A send key, and the message that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendKeyRows {
-    /// The chat.
+    /// The chat of the send.
     pub chat_id: ChatId,
-    /// Who sent.
+    /// The sender of the message.
     pub sender_id: UserId,
-    /// Their name for the send.
+    /// The client's id of the send.
     pub client_message_id: ClientMessageId,
-    /// What the sender is told.
+    /// The receipt that a retry of the send returns.
     pub receipt: Receipt,
-    /// The message at that sequence, if there is one that can be read.
+    /// The message at the receipt's sequence, if it exists and decodes.
     pub message: Option<Message>,
-    /// The head of the chat, read behind the others.
+    /// The head sequence of the chat, read after the other rows.
     pub head: Option<Sequence>,
 }
 
-/// A row by which a user finds a chat, and whether the chat has a row for the user.
+/// A listing row of a user's list of chats, and whether the chat has the matching member row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListingRows {
-    /// The user.
+    /// The user of the row.
     pub user_id: UserId,
-    /// The chat.
+    /// The chat of the row.
     pub chat_id: ChatId,
-    /// Whether they are a member of it.
+    /// Whether the chat has a member row for the user.
     pub is_member: bool,
 }
 
-/// The row of a pair of users, and what it leads to.
+/// The row of a pair of users, and the chat that it refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairRows {
-    /// The two.
+    /// The pair of users.
     pub pair: DirectPair,
-    /// Their chat.
+    /// The chat that the row names.
     pub chat_id: ChatId,
-    /// What sort of chat that is, if it is there.
+    /// The type of that chat, if the chat exists.
     pub chat_type: Option<ChatType>,
-    /// Its members, three at the most.
+    /// The members of that chat, at most three.
     pub members: Vec<UserId>,
 }
 
-/// What is stored at a sequence of a chat.
+/// The message stored at a sequence of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredMessage {
-    /// The message's id; `None` if its row cannot be read.
+    /// The message's id; `None` if the row does not decode.
     pub message_id: Option<MessageId>,
-    /// When it is gone.
+    /// The expiry time of the message.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Whether a chat is there, and how far it has come.
+/// Whether a chat exists, and its head sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChatStanding {
-    /// Whether it has a row.
+pub struct AuditedChatState {
+    /// Whether the chat row exists.
     pub exists: bool,
-    /// Its head, if that is there and can be read.
+    /// The head sequence, if the head row exists and decodes.
     pub head: Option<Sequence>,
 }
 
-/// Shows everything that a store holds to whoever checks it.
+/// Reads every row of a store for a consistency check.
 ///
-/// It reads and changes nothing, and can be asked while others write. Every page is bounded by the number of rows that
-/// is asked for, so an audit of any size takes the memory of one page. Whatever is there when an audit begins and stays
-/// is shown once; what comes or goes meanwhile may be shown or not.
+/// An audit never writes and may run while other processes write. The requested number of rows bounds each page, so an
+/// audit of any size needs the memory of one page. A row that exists during the whole audit is returned exactly once. A
+/// row that is written or deleted during the audit may or may not be returned.
 ///
-/// Reads are strongly consistent. What is in one answer is as of one moment where the engine has views; otherwise it is
-/// read in an order in which a write in between makes no harm where that is possible: heads behind what they bound.
-/// Where it is not, rows may not go together for a moment. So nothing is believed to be wrong that is not wrong again
-/// when the same is asked for once more.
+/// Reads are strongly consistent. If the engine has snapshots, one call reads one snapshot. Otherwise the adapter reads
+/// rows in an order in which a concurrent write does not look like a violation, where such an order exists: a head is
+/// read after the rows that it bounds. Where no such order exists, rows may disagree for a moment. Callers therefore
+/// report a violation only if a second read still shows it.
 ///
-/// A row that cannot be read is shown as such, with its table and key, and holds up nothing. `Err` means that the store
-/// did not answer.
+/// A row that does not decode is returned as such, with its table and key, and does not stop the audit. `Err` means
+/// that the store is unavailable.
 #[async_trait]
 pub trait AuditSource: Send + Sync {
-    /// How many rows there are, roughly: for a progress bar.
+    /// The approximate number of rows, for a progress bar.
     async fn size(&self) -> Result<u64, StoreError>;
 
-    /// The most that a row may take.
+    /// The maximum size of a row.
     fn row_bytes_max(&self) -> usize;
 
-    /// All chats.
-    async fn chats(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError>;
+    /// The ids of all chats.
+    async fn chats(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError>;
 
-    /// One chat; `None` if it is gone.
-    async fn chat(&self, chat_id: ChatId) -> Result<Option<ChatRows>, StoreError>;
+    /// The rows of one chat; `None` if the chat no longer exists.
+    async fn chat(&self, chat_id: ChatId) -> Result<Option<AuditedChatRows>, StoreError>;
 
-    /// Messages of a chat from a sequence on, ascending; none at the end.
+    /// Messages of a chat from a sequence on, ascending; empty after the last message.
     async fn messages(&self, chat_id: ChatId, from: Sequence, count: usize) -> Result<Vec<MessageRows>, StoreError>;
 
-    /// All rows by which users find their chats.
-    async fn listings(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError>;
+    /// All listing rows.
+    async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError>;
 
-    /// All pairs with a direct chat.
-    async fn pairs(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError>;
+    /// All pairs that have a direct chat.
+    async fn pairs(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError>;
 
-    /// All send keys that are not void.
-    async fn send_keys(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<SendKeyRows>, StoreError>;
+    /// All send keys that are still valid.
+    async fn send_keys(&self, after: Option<&PageBookmark>, count: usize)
+    -> Result<AuditPage<SendKeyRows>, StoreError>;
 
-    /// All rows that none of the others shows: of them only what they take and how they go is told.
-    async fn others(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<()>, StoreError>;
+    /// All rows that no other method of this trait returns. The page has only their size and whether they expire.
+    async fn others(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<()>, StoreError>;
 
-    /// What is stored at each of these places, in their order.
+    /// The message stored at each of these locations, in the order of the arguments.
     async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError>;
 
-    /// How it stands with each of these chats, in their order.
-    async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<ChatStanding>, StoreError>;
+    /// The state of each of these chats, in the order of the arguments.
+    async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError>;
 
-    /// Sequences of a chat whose rows may be gone although the log does not say so yet; a bounded number. Where the log is
-    /// part of the store there are none.
+    /// Sequences of a chat at which the message row may already be purged while the log does not have the purge event
+    /// yet; a bounded number. Empty if the log is part of the store.
     async fn leaving(&self, chat_id: ChatId) -> Result<Vec<Sequence>, StoreError>;
 }
 
-/// A record of the log as an audit finds it.
+/// A record of the log as the audit reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRow {
-    /// Where it is.
+pub struct AuditedRecord {
+    /// The position of the record.
     pub position: Position,
-    /// When it happened.
+    /// The event time.
     pub time: Timestamp,
-    /// In which chat.
+    /// The chat of the event.
     pub chat_id: ChatId,
-    /// What.
-    pub what: Logged,
-    /// Whether it got there after the audit had begun. It may explain an earlier one, and is not itself to be explained.
+    /// The part of the event that an audit compares with the store.
+    pub what: LoggedChange,
+    /// Whether the record was appended after the audit began. Such a record may explain an earlier finding, and is not
+    /// checked itself.
     pub came_since: bool,
 }
 
-impl LogRow {
-    /// What an event at a place tells that was there before.
+impl AuditedRecord {
+    /// The row for `event` at `position`, with `came_since` unset.
     pub fn of(position: Position, event: &Event) -> Self {
         let what = match &event.body {
-            EventBody::MessagePersisted { message, .. } => Logged::Message {
+            EventBody::MessagePersisted { message, .. } => LoggedChange::Message {
                 sequence: message.sequence,
                 message_id: Some(message.message_id),
                 expires_at: message.expires_at,
             },
-            EventBody::MessagesExpired { sequences, .. } => Logged::Expired(sequences.clone()),
+            EventBody::MessagesExpired { sequences, .. } => LoggedChange::Expired(sequences.clone()),
             EventBody::MembershipChanged { .. }
             | EventBody::ChatCreated { .. }
             | EventBody::ChatRenamed { .. }
-            | EventBody::MessageTtlChanged { .. } => Logged::Change,
+            | EventBody::MessageTtlChanged { .. } => LoggedChange::Change,
         };
         let (time, chat_id) = (event.event_time, event.body.chat_id());
         Self { position, time, chat_id, what, came_since: false }
     }
 }
 
-/// What a record of the log tells of.
+/// The part of a log record that an audit compares with the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Logged {
+pub enum LoggedChange {
     /// A message was committed.
     Message {
-        /// At which sequence.
+        /// The sequence of the message.
         sequence: Sequence,
-        /// Its id, if the record has it.
+        /// The message's id, if the record contains it.
         message_id: Option<MessageId>,
-        /// When it is gone; `None` if it stays, or if the record does not say.
+        /// The expiry time; `None` if the message does not expire, or if the record does not contain the time.
         expires_at: Option<Timestamp>,
     },
-    /// Messages have expired and were purged.
+    /// Messages expired and were purged.
     Expired(Vec<Sequence>),
-    /// Something about the chat or its members.
+    /// A change of the chat or of its members.
     Change,
 }
 
-/// How far a group of consumers has come in a part of the log.
+/// The committed position of a consumer group in a partition of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumerPlace {
-    /// The group.
+pub struct ConsumerOffset {
+    /// The consumer group.
     pub group: String,
-    /// The part, where there are several.
+    /// The name of the partition, if the log has several.
     pub part: String,
-    /// The place of the next event that it has not committed.
+    /// The position of the next event after the last committed one.
     pub next: u64,
-    /// The end of that part, read behind the place.
+    /// The end of the partition, read after `next`.
     pub end: u64,
 }
 
-/// Shows everything that a log holds to whoever checks it. Like [`AuditSource`] it changes nothing and can be asked while
-/// others write.
+/// Reads every record of a log for a consistency check. Like [`AuditSource`], it never writes and may run while other
+/// processes write.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// The records of all parts, each part from its beginning on, up to the end that it had when the audit began; then those
-    /// that came by the time those had been read, and no others, or an audit of a busy log would have no end.
-    async fn records(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<LogRow>, StoreError>;
+    /// The records of all partitions. Each partition is read from its beginning to the end that it had when the audit
+    /// began. Then follow the records that were appended during that read, and no later ones; otherwise the audit of a
+    /// busy log would never end.
+    async fn records(&self, after: Option<&PageBookmark>, count: usize)
+    -> Result<AuditPage<AuditedRecord>, StoreError>;
 
-    /// Whether each event is there once. Otherwise one may come again, behind later ones.
+    /// Whether the log contains each event exactly once. If `false`, an event may be repeated after later events.
     fn has_each_once(&self) -> bool;
 
-    /// Where the consumers are.
-    async fn consumers(&self) -> Result<Vec<ConsumerPlace>, StoreError>;
+    /// The committed positions of all consumer groups.
+    async fn consumers(&self) -> Result<Vec<ConsumerOffset>, StoreError>;
 }
 
-/// A connection that a gateway's inventory names, and what else is known of it.
+/// A connection in a gateway's inventory, and the other rows of that connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRows {
-    /// The connection.
+    /// The connection id.
     pub connection_id: ConnectionId,
-    /// The gateway in whose inventory it is.
+    /// The gateway with this connection in its inventory.
     pub gateway: GatewayId,
-    /// What is known of it.
+    /// The route of the connection, if it exists.
     pub route: Option<Route>,
-    /// The gateways that its user's own set names for it.
+    /// The gateways that the user's set of connections names for this connection.
     pub of_user: Vec<GatewayId>,
-    /// Whether its user's set of gateways names its gateway.
+    /// Whether the user's set of gateways contains this gateway.
     pub user_has_gateway: bool,
-    /// Keys of it that are there and would stay for ever.
+    /// Keys of this connection that exist without an expiry and would therefore never be deleted.
     pub without_expiry: Vec<String>,
 }
 
-/// Shows the routes of a fleet to whoever checks them. They may be lost at any moment, and are written all the time: what
-/// does not go together is to be asked for again.
+/// Reads the routes of a fleet for a consistency check. Routes may be lost at any moment and change all the time, so a
+/// caller reads rows that disagree once more before it reports them.
 #[async_trait]
 pub trait AuditRoutes: Send + Sync {
-    /// The gateways that are known, live or not, by name.
+    /// The known gateways, live or not, by name.
     async fn gateways(&self) -> Result<Vec<GatewayId>, StoreError>;
 
-    /// Connections of a gateway.
+    /// The connections in a gateway's inventory.
     async fn routes(
         &self,
         gateway: &GatewayId,
-        after: Option<&Bookmark>,
+        after: Option<&PageBookmark>,
         count: usize,
     ) -> Result<AuditPage<RouteRows>, StoreError>;
 }

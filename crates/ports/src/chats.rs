@@ -4,23 +4,23 @@ use domain::{
     MemberChange, Role, Timestamp, UserId,
 };
 
-use crate::StoreError;
+use crate::{InboxSelection, InboxStart, StoreError};
 
-/// A direct chat to be opened, unless the pair has one.
+/// A request to open the direct chat of a pair, unless it exists.
 #[derive(Clone, Debug)]
 pub struct NewDirectChat {
-    /// The id it gets if it is new.
+    /// The id of the chat if it is created now.
     pub chat_id: ChatId,
-    /// The two users.
+    /// The pair of users.
     pub pair: DirectPair,
-    /// Which of them asks.
+    /// The user of the pair who sent the request.
     pub created_by: UserId,
-    /// The time it gets if it is new.
+    /// The creation time of the chat if it is created now.
     pub created_at: Timestamp,
 }
 
 impl NewDirectChat {
-    /// What opening the chat writes: both users are plain members.
+    /// The rows and the event that opening the chat writes. Both users have the role `Member`.
     pub fn opening(&self) -> ChatChange {
         let member = |user_id| Member::new(user_id, Role::Member, self.created_at);
         let members = self.pair.users().map(member).to_vec();
@@ -28,23 +28,23 @@ impl NewDirectChat {
     }
 }
 
-/// A group to be opened.
+/// A request to create a group.
 #[derive(Clone, Debug)]
 pub struct NewGroup {
-    /// Its id.
+    /// The id of the group.
     pub chat_id: ChatId,
-    /// Its name.
+    /// The name of the group.
     pub name: ChatName,
-    /// Who asks, and becomes its owner.
+    /// The user who sent the request and becomes the owner.
     pub created_by: UserId,
-    /// The other members, without repetition and without the owner; fewer than the bound on a group's size.
+    /// The other members, without duplicates and without the owner; fewer than `GROUP_MEMBERS_MAX`.
     pub members: Vec<UserId>,
-    /// When.
+    /// The creation time.
     pub created_at: Timestamp,
 }
 
 impl NewGroup {
-    /// What opening the group writes: whoever asks is its owner, the others are plain members.
+    /// The rows and the event that creating the group writes. The creator has the role `Owner`, the others `Member`.
     pub fn opening(&self) -> ChatChange {
         let owner = Member::new(self.created_by, Role::Owner, self.created_at);
         let others = self.members.iter().map(|user_id| Member::new(*user_id, Role::Member, self.created_at));
@@ -85,17 +85,18 @@ fn opening(
     }
 }
 
-/// What became of a request to open a chat.
+/// The outcome of a request to open a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreatedChat {
-    /// It was opened now.
+    /// The chat was created now.
     New(Chat),
-    /// It was there: the pair's direct chat, or a group with this very id, opened by an earlier try of this request.
+    /// The chat already existed: the direct chat of the pair, or a group with this id from an earlier attempt of the
+    /// request.
     Existing(Chat),
 }
 
 impl CreatedChat {
-    /// The chat, new or not.
+    /// The chat, whether new or existing.
     pub fn chat(&self) -> &Chat {
         match self {
             Self::New(chat) | Self::Existing(chat) => chat,
@@ -103,43 +104,65 @@ impl CreatedChat {
     }
 }
 
-/// Reads chats and members, strongly consistent.
+/// Reads chats and members with strong consistency.
 #[async_trait]
 pub trait ChatReader: Send + Sync {
     /// One chat.
     async fn chat(&self, chat_id: ChatId) -> Result<Option<Chat>, StoreError>;
 
-    /// Many chats, in their order, in one round.
+    /// Many chats, in the order of the arguments, in one round trip.
     async fn chats(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Chat>>, StoreError>;
 
-    /// One user's place in a chat; `None` for outsiders and for chats that do not exist.
+    /// The membership of one user in a chat; `None` if the user is not a member or the chat does not exist.
     async fn member(&self, chat_id: ChatId, user_id: UserId) -> Result<Option<Member>, StoreError>;
 
     /// All members of a chat, by user id.
     async fn members(&self, chat_id: ChatId) -> Result<Vec<Member>, StoreError>;
 
-    /// The first members of many chats by user id, up to `count` of each, in the order asked, in one round.
+    /// The first members of many chats by user id, up to `count` per chat, in the order of the arguments, in one round
+    /// trip.
     async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError>;
 
-    /// All chats of a user, with the user's place in each.
+    /// All chats of a user, with the user's membership in each.
     async fn memberships(&self, user_id: UserId) -> Result<Vec<(ChatId, Member)>, StoreError>;
+
+    /// The memberships of a user in many chats, in the order of the arguments, in one round trip; `None` where the user
+    /// is not a member.
+    async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError>;
+
+    /// The number of chats of a user, counted up to `max`.
+    async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError>;
+
+    /// The direct chat of a pair, if it exists.
+    async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError>;
+
+    /// Up to `count` positions of a user's inbox after `start`, in order. Every message that was committed before the
+    /// call counts as activity. A chat that the user joins or leaves meanwhile may be missing or present.
+    async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError>;
+
+    /// Whether each chat is a direct chat in which either user has blocked the other
+    /// ([`BlockStore`](crate::BlockStore)), in the order of the arguments, in one round trip. Each chat is named with
+    /// one of its members; for another user the answer is `false` or that of the chat.
+    async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError>;
 }
 
 /// Changes chats and members.
 ///
-/// Each call is one transaction: chat, members, watermarks, head row (with its copy of the chat's message ttl) and the event of the log become durable together
-/// before it returns `Ok`. Two calls never see each other half done. A chat is created with its head row at sequence 0,
-/// and a new member's watermarks start at the head of that moment.
+/// Each call is one transaction. Chat, members, watermarks, head row (with its copy of the chat's message ttl) and the
+/// event for the log become durable together, before the call returns `Ok`. Calls are isolated: none sees a partial
+/// write of another. A new chat has a head row at sequence 0. The watermarks of a new member start at the current head
+/// sequence.
 #[async_trait]
 pub trait ChatWriter: Send + Sync {
-    /// Opens the direct chat of a pair. However many ask at once, from either side, one chat comes of it. A pair that has none
-    /// gets none while one has blocked the other ([`BlockStore`](crate::BlockStore)).
+    /// Opens the direct chat of a pair. Any number of concurrent requests, from either user, create one chat. A pair
+    /// without a chat cannot open one while either user has blocked the other ([`BlockStore`](crate::BlockStore)).
     async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError>;
 
-    /// Opens a group. The same id again, by the same owner, answers with the group that is there.
+    /// Creates a group. A repeated call with the same id and owner returns the existing group.
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError>;
 
-    /// Changes a chat as `domain::decide` allows, judged and written in one transaction.
+    /// Applies `domain::decide` to the stored rows and writes the resulting change, in one transaction. While either
+    /// user of a direct chat has blocked the other, neither of them changes its settings.
     async fn apply(
         &self,
         chat_id: ChatId,

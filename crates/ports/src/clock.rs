@@ -3,19 +3,19 @@ use std::time::SystemTime;
 use domain::Timestamp;
 use ulid::Ulid;
 
-/// Tells the time of day.
+/// Reads the wall clock.
 pub trait Clock: Send + Sync {
-    /// The present moment. It may step back, as wall clocks do; nothing may rest on it that must not.
+    /// The current time. It may step back, so ordering must never depend on it.
     fn now(&self) -> Timestamp;
 }
 
-/// Makes new ids.
+/// Generates ids.
 pub trait Ids: Send + Sync {
-    /// A ulid of this moment that nobody else has.
+    /// A new unique ulid with the current time.
     fn ulid(&self) -> Ulid;
 }
 
-/// The clock of this machine.
+/// The system clock of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -25,7 +25,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Ids of this machine's time and 80 random bits.
+/// Ulids from the system clock and 80 random bits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RandomIds;
 

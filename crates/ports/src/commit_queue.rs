@@ -4,29 +4,30 @@ use std::sync::{Mutex, MutexGuard};
 use metrics::counter;
 use tokio::sync::Notify;
 
-use crate::Committed;
+use crate::{Committed, lock};
 
-/// Messages and changes that wait for the relay of this process, at the most. Where none runs, they are what is kept in
-/// vain.
+/// Maximum number of messages and changes that the queue holds for the relay of this process. In a process without a
+/// relay, this bounds the wasted memory.
 const QUEUE_LEN_MAX: usize = 4096;
 
-/// What a process has committed and its relay has not taken yet: the inside of [`Outbox::committed`](crate::Outbox::committed).
-/// What does not fit is dropped: it is found by the marks that its commit left in the store, a little later.
+/// Commits of this process that its relay has not taken yet; it implements
+/// [`Outbox::committed`](crate::Outbox::committed). A commit that does not fit is dropped. The relay finds it later, by
+/// the marker that the commit left in the store.
 #[derive(Debug, Default)]
 pub struct CommitQueue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<QueuedCommits>,
     pushed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct QueuedCommits {
     commits: VecDeque<Committed>,
-    /// Messages and changes in them.
+    /// The number of messages and changes in `commits`.
     len: usize,
 }
 
 impl CommitQueue {
-    /// Adds a commit, if there is room.
+    /// Appends a commit, unless the queue is full.
     pub fn push(&self, commit: Committed) {
         let len = commit.messages.len().max(1);
         let mut waiting = self.lock();
@@ -40,7 +41,7 @@ impl CommitQueue {
         self.pushed.notify_one();
     }
 
-    /// Waits until something is there, and takes all of it.
+    /// Waits until the queue is not empty, and takes all of it.
     pub async fn take(&self) -> Vec<Committed> {
         loop {
             let taken = std::mem::take(&mut *self.lock());
@@ -51,13 +52,13 @@ impl CommitQueue {
         }
     }
 
-    /// Messages and changes that wait.
+    /// The number of queued messages and changes.
     pub fn waiting(&self) -> usize {
         self.lock().len
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("nothing panics with the queue in hand")
+    fn lock(&self) -> MutexGuard<'_, QueuedCommits> {
+        lock(&self.waiting)
     }
 }
 
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_woken() {
+    async fn a_waiting_taker_is_woken() {
         let queue = Arc::new(CommitQueue::default());
         let waiting = tokio::spawn({
             let queue = queue.clone();
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_drops_what_comes_and_keeps_what_is_there() {
+    async fn a_full_queue_drops_new_commits() {
         let queue = CommitQueue::default();
         (0..QUEUE_LEN_MAX as u16 + 3).map(change).for_each(|commit| queue.push(commit));
         let taken = queue.take().await;

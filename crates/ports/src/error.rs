@@ -1,26 +1,26 @@
-/// Whatever an engine says went wrong.
+/// The error of an engine, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A store that could not answer.
+/// A store operation that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store cannot work now and may later: a full disk, a failed fsync, a lost connection. A write may have
-    /// happened all the same; whoever retries it uses the same ids.
+    /// The store is unavailable and may recover: a full disk, a failed fsync, a lost connection. A failed write may
+    /// still have taken effect, so a retry must use the same ids.
     #[error("the store is unavailable")]
     Unavailable(#[source] BoxError),
-    /// A record does not decode. Retrying does not help; somebody has to look.
+    /// A record does not decode. A retry does not help; an operator has to inspect the record.
     #[error("a stored record of `{table}` is unreadable")]
     Corrupt {
-        /// The table the record is in.
+        /// The table of the record.
         table: &'static str,
-        /// What the decoder said.
+        /// The error of the decoder.
         #[source]
         source: BoxError,
     },
 }
 
 impl StoreError {
-    /// A store that is unavailable for the given reason.
+    /// Wraps `reason` as [`StoreError::Unavailable`].
     pub fn unavailable(reason: impl Into<BoxError>) -> Self {
         Self::Unavailable(reason.into())
     }

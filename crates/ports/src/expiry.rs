@@ -3,18 +3,18 @@ use domain::{ChatId, Message, Sequence, Timestamp, Ttl, UserId};
 
 use crate::StoreError;
 
-/// Which messages of a chat are to end sooner than they would, and when.
+/// Selects messages of a chat that are to expire earlier, and sets their lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// Those of one sender; everybody's, if absent.
+    /// Selects the messages of one sender; of all senders if absent.
     pub sender: Option<UserId>,
-    /// How long they live from when they were sent; not a moment longer, if absent.
+    /// The lifetime from `created_at` on; the messages expire at once if absent.
     pub lifetime: Option<Ttl>,
 }
 
 impl Expiry {
-    /// When a message ends by this. `None` if it is none of those that are meant, or does not end sooner by it: no message is
-    /// given a longer life.
+    /// The new expiry time of a message. `None` if the message is not selected, or would not expire earlier than
+    /// before: an `Expiry` never extends a lifetime.
     pub fn end_of(&self, message: &Message, now: Timestamp) -> Option<Timestamp> {
         let is_meant = self.sender.is_none_or(|sender| sender == message.sender_id);
         let end = self.lifetime.map_or(now, |lifetime| (message.created_at + lifetime.as_duration()).max(now));
@@ -23,29 +23,30 @@ impl Expiry {
     }
 }
 
-/// How far one step has come.
+/// The progress of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shortened {
-    /// Messages that end sooner now.
+pub struct ExpiryProgress {
+    /// The number of messages that this step changed.
     pub messages: usize,
-    /// Where the next step begins; `None` if every message up to the head of this step's moment was looked at.
+    /// The start of the next step; `None` if the steps have covered every message up to the head at the time of this
+    /// step.
     pub next: Option<Sequence>,
 }
 
-/// Has messages that were sent long ago end, as if they had been given a shorter life.
+/// Shortens the lifetime of messages that are already committed.
 ///
-/// A message that has ended by `now` is in no read from then on, and its words are gone from the inbox (G11); it is purged
-/// and told of like any other that has expired. Its send key stays (G2), and so does its sequence (G3). Where a log keeps
-/// copies of messages for some days, those of its copies that were made before stay for as long.
+/// From its expiry time on, a message is in no read, and its preview is removed from the inbox (G11). It is purged and
+/// announced like any other expired message. Its send key (G2) and its sequence (G3) stay. A log that is separate from
+/// the store keeps its existing copies of the message until its retention time ends.
 #[async_trait]
 pub trait MessageExpirer: Send + Sync {
-    /// Looks at some messages of a chat from a sequence on, a bounded number, and has those that `which` means end when it
-    /// says. Each step is durable when it returns; the same step again changes nothing.
+    /// Examines a bounded number of messages of a chat, from `from` on, and shortens the lifetime of those that `which`
+    /// selects. The step is durable when the call returns. Repeating a step changes nothing.
     async fn expire(
         &self,
         chat_id: ChatId,
         from: Sequence,
         which: Expiry,
         now: Timestamp,
-    ) -> Result<Shortened, StoreError>;
+    ) -> Result<ExpiryProgress, StoreError>;
 }

@@ -1,55 +1,56 @@
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use domain::Timestamp;
 
-/// Whether an engine that an adapter stands on does its work.
+use crate::lock;
+
+/// The health of an engine behind an adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// It does.
+pub enum EngineHealth {
+    /// The engine is healthy.
     Ok,
-    /// It does not, and is tried again and again.
+    /// The engine is failing, and the adapter retries.
     Failing {
-        /// Since when.
+        /// The time of the first failure.
         since: Timestamp,
-        /// What the last try met.
+        /// The error of the last attempt.
         reason: String,
     },
 }
 
-/// The health that an adapter notes and everybody may ask for.
+/// The health of an engine: the adapter writes it, and any component may read it.
 #[derive(Debug)]
-pub struct HealthCell(Mutex<Health>);
+pub struct HealthCell(Mutex<EngineHealth>);
 
 impl HealthCell {
-    /// Nothing has failed yet.
-    #[expect(clippy::new_without_default, reason = "a default would not say that it is a good one")]
+    /// Creates a cell that reports [`EngineHealth::Ok`].
+    #[expect(clippy::new_without_default, reason = "a default would not say that the engine starts as healthy")]
     pub fn new() -> Self {
-        Self(Mutex::new(Health::Ok))
+        Self(Mutex::new(EngineHealth::Ok))
     }
 
-    /// The health now.
-    pub fn get(&self) -> Health {
+    /// The current health.
+    pub fn get(&self) -> EngineHealth {
         self.lock().clone()
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub fn set_ok(&self) {
-        *self.lock() = Health::Ok;
+        *self.lock() = EngineHealth::Ok;
     }
 
-    /// Notes a failure; an engine that keeps failing does so since the first.
+    /// Records a failure. `since` keeps the time of the first failure in a row.
     pub fn set_failing(&self, now: Timestamp, reason: &str) {
         let mut health = self.lock();
         let since = match *health {
-            Health::Ok => now,
-            Health::Failing { since, .. } => since,
+            EngineHealth::Ok => now,
+            EngineHealth::Failing { since, .. } => since,
         };
-        *health = Health::Failing { since, reason: reason.to_owned() };
+        *health = EngineHealth::Failing { since, reason: reason.to_owned() };
     }
 
-    /// Each value is written whole, so one left by a panicking thread is as good as any.
-    fn lock(&self) -> MutexGuard<'_, Health> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, EngineHealth> {
+        lock(&self.0)
     }
 }
 
@@ -58,13 +59,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_fails_since_its_first_failure_and_for_its_last_reason() {
+    fn health_keeps_the_time_of_the_first_failure_and_the_last_reason() {
         let health = HealthCell::new();
         health.set_failing(Timestamp::from_millis(1), "no space");
         health.set_failing(Timestamp::from_millis(2), "still none");
-        let expected = Health::Failing { since: Timestamp::from_millis(1), reason: "still none".to_owned() };
+        let expected = EngineHealth::Failing { since: Timestamp::from_millis(1), reason: "still none".to_owned() };
         assert_eq!(health.get(), expected);
         health.set_ok();
-        assert_eq!(health.get(), Health::Ok);
+        assert_eq!(health.get(), EngineHealth::Ok);
     }
 }

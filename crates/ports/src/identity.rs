@@ -5,44 +5,60 @@ use domain::{DeviceId, SessionId, Timestamp, UserId};
 
 use crate::StoreError;
 
-/// Who is asking.
+/// The authenticated caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// The user.
     pub user_id: UserId,
-    /// The session; users of another system have none.
+    /// The session; absent for users of an external identity provider.
     pub session_id: Option<SessionId>,
     /// The session's device, if there is a session.
     pub device_id: Option<DeviceId>,
-    /// When the token is void, and with it a connection it opened.
+    /// The expiry time of the token. A connection that was opened with it closes then.
     pub token_expires_at: Timestamp,
 }
 
-/// Why somebody is not who they say.
+/// Why authentication failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// The token, or ticket, is not one to act on. The reason may be shown to whoever sent it.
+    /// The token or ticket is invalid. The reason may be shown to the client.
     #[error("the token is not valid: {0}")]
     InvalidToken(Cow<'static, str>),
-    /// The token was good and its session is not any more.
+    /// The token is valid, but its session was revoked or has expired.
     #[error("the session of this token has ended")]
     TokenRevoked,
-    /// Something that has to be asked did not answer.
+    /// The token is valid, but its user is suspended.
+    #[error("this account is suspended")]
+    Suspended,
+    /// A system that authentication depends on is unavailable.
     #[error("sign-in is unavailable")]
     Unavailable(#[from] StoreError),
 }
 
-/// Says who is behind a token, for those who hold sockets and no tables.
+/// The facts on which the right of a connection to stay open depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionHolder {
+    /// The user.
+    pub user_id: UserId,
+    /// The session; absent for users of an external identity provider.
+    pub session_id: Option<SessionId>,
+    /// When the connection was opened; `Timestamp::MAX` if its token was checked a moment ago.
+    pub connected_at: Timestamp,
+}
+
+/// Authenticates tokens and tickets, for processes that hold sockets and have no store.
 ///
-/// The answer is the authority's: a session that was revoked before the call is not live in it.
+/// Answers come from the stores, not from a cache: a session that was revoked, or a user who was restricted, before the
+/// call is refused.
 #[async_trait]
 pub trait Identity: Send + Sync {
-    /// Who an access token speaks for on a device. A session's token is good on its own device only.
+    /// The principal of an access token on a device. The token of a session is valid on the session's own device only.
     async fn identify(&self, token: &str, device: DeviceId) -> Result<Principal, IdentityError>;
 
-    /// Takes a ticket back and says who it was given to. It is spent even if it is refused.
+    /// Redeems a ticket and returns its principal. The ticket is spent even if the call refuses it.
     async fn redeem(&self, ticket: &str, device: DeviceId) -> Result<Principal, IdentityError>;
 
-    /// Which of these sessions are still there, in the order asked.
-    async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError>;
+    /// Whether each of these connections may stay open, in the order of the arguments: its session exists, its user is
+    /// not suspended, and none of their tokens was invalidated since it was opened.
+    async fn live(&self, holders: &[ConnectionHolder]) -> Result<Vec<bool>, StoreError>;
 }

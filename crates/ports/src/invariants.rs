@@ -1,9 +1,9 @@
-//! What is asserted while the service runs.
+//! Assertions of invariants at run time.
 //!
-//! An assertion stands where a plane takes an answer from a neighbour, or a store is about to commit, and costs nothing
-//! there: no read, no allocation. Whoever finds that something does not hold refuses the operation, as if the neighbour had
-//! failed, and never ends the process: one damaged chat is no reason to stop the others. The violation is counted, and an
-//! alert fires (`deploy/prometheus/processes.rules.yml`).
+//! A plane asserts where it takes an answer from another component; a store asserts before it commits. The check costs
+//! no read and no allocation. If an invariant does not hold, the caller refuses the operation, as if the other
+//! component had failed. It never ends the process: one damaged chat must not stop the others. Each violation is
+//! counted, and an alert fires (`deploy/prometheus/processes.rules.yml`).
 
 use std::fmt::Display;
 
@@ -11,10 +11,10 @@ use domain::Invariant;
 use metrics::counter;
 use tracing::error;
 
-/// The invariants that are asserted somewhere. What the others say cannot be seen from one place, or follows from how the
-/// code is built; the simulator and `tidings verify` check them.
+/// The invariants that are asserted at run time. The others cannot be checked in one component, or follow from the
+/// structure of the code; the simulator and `tidings store verify` check them.
 pub const ASSERTED: &[Invariant] = &[
-    Invariant::DynamodbIsAuthoritative,
+    Invariant::StoreIsAuthoritative,
     Invariant::WriteOrderPreserved,
     Invariant::CounterMustExist,
     Invariant::AllocationMonotonicity,
@@ -32,8 +32,8 @@ pub const ASSERTED: &[Invariant] = &[
     Invariant::OnlyMembersReceive,
 ];
 
-/// Asserts an invariant: `condition`, with a violation counted and logged where it is false. The caller then refuses the
-/// operation. `detail` names ids and numbers, never a content or a secret.
+/// Asserts an invariant: returns `condition`, and counts and logs a violation if it is false. The caller then refuses
+/// the operation. `detail` contains ids and numbers, never message content or a secret.
 #[must_use]
 pub fn holds<D: Display>(invariant: Invariant, condition: bool, detail: impl FnOnce() -> D) -> bool {
     if !condition {
@@ -42,27 +42,8 @@ pub fn holds<D: Display>(invariant: Invariant, condition: bool, detail: impl FnO
     condition
 }
 
-/// Counts and logs a violation that was found in another way.
+/// Counts and logs a violation that the caller has detected itself.
 pub fn violated(invariant: Invariant, detail: impl Display) {
     counter!("tidings_invariant_violations_total", "name" => invariant.name()).increment(1);
     error!(invariant = invariant.name(), %detail, "an invariant does not hold; the operation is refused");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contract::Violations;
-
-    #[test]
-    fn what_holds_costs_no_detail_and_what_does_not_is_counted_by_name() {
-        let violations = Violations::default();
-        let _watched = violations.watch();
-        assert!(holds(Invariant::NoZeroSequence, true, || -> String { unreachable!("nobody asked for it") }));
-        assert_eq!(violations.seen(), []);
-        assert!(!holds(Invariant::NoZeroSequence, false, || "message 7"));
-        assert!(!holds(Invariant::NoZeroSequence, false, || 8));
-        violated(Invariant::CounterMustExist, "chat 9");
-        let expected = [("counter_must_exist".to_owned(), 1), ("no_zero_sequence".to_owned(), 2)];
-        assert_eq!(violations.seen(), expected);
-    }
 }

@@ -1,14 +1,17 @@
-//! The traits a plane needs from the world.
+//! Ports: the traits through which a plane uses stores, logs, routes and other external systems.
 //!
-//! A port's doc comment is its contract: what is atomic, what is ordered, what a crash leaves behind. [`contract`] holds
-//! the same promises as tests, which every adapter passes against its real engine. Expected outcomes are values; an
-//! `Err` means that the world failed, and a write that failed may still have happened.
+//! The doc comment of a port is its contract. It states which writes are atomic, which order holds, and which state a
+//! crash leaves behind. The crate `contract` holds the same guarantees as tests, and every adapter passes them against
+//! its real engine. Expected outcomes are values. An `Err` means that the engine failed; a failed write may still have taken
+//! effect.
 //!
-//! Halves that may only read are traits of their own where planes differ in what they may do: fanout is handed
-//! [`ChatReader`] and [`EventLog`], and could not write the store if it wanted to. The gateway is handed [`Ingest`].
+//! Read-only halves are separate traits where planes differ in their permissions. Fanout receives [`ChatReader`] and
+//! [`EventLog`], so it cannot write to the store. The gateway receives [`Ingest`].
 //!
-//! [`invariants`] is how planes and adapters say that something which must be true is not, [`trace`] how they hand on where
-//! they stand in a trace.
+//! [`Stores`] lists every durable port. Composition gives each plane the ports that it needs from it.
+//!
+//! Planes and adapters report broken invariants through [`invariants`] and pass on their trace context through
+//! [`trace`].
 #![warn(missing_docs)]
 
 mod accounts;
@@ -18,14 +21,17 @@ mod chats;
 mod clock;
 mod commit_queue;
 mod contacts;
-pub mod contract;
+mod engine;
 mod error;
+mod error_chain;
 mod expiry;
 mod health;
 mod identity;
+mod inbox;
 mod ingest;
 pub mod invariants;
 mod limits;
+mod lock;
 mod log;
 mod messages;
 mod notify;
@@ -34,49 +40,64 @@ mod presence;
 mod publish;
 mod reports;
 mod requests;
+mod restrictions;
 mod routing;
 mod sessions;
+mod stores;
 pub mod trace;
 mod transfer;
+mod unread;
 mod users;
 mod watermarks;
 
-pub use accounts::{AccountStore, Deletion, OwnMessages};
+pub use accounts::{AccountStore, MessageDisposition, PendingDeletion};
 pub use audit::{
-    AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditRoutes, AuditSource, Audited, Bookmark, ChatRows, ChatStanding,
-    ConsumerPlace, End, Lead, Listing, ListingRows, LogRow, Logged, MemberRows, MessageRows, PairRows, RouteRows,
-    SendKeyRows, StoredMessage,
+    AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditRoutes, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord,
+    AuditedRow, ConsumerOffset, End, IndexedLocation, ListingRows, ListingState, LoggedChange, MemberRows, MessageRows,
+    PageBookmark, PairRows, RouteRows, SendKeyRows, StoredMessage,
 };
 pub use blocks::BlockStore;
 pub use chats::{ChatReader, ChatWriter, CreatedChat, NewDirectChat, NewGroup};
 pub use clock::{Clock, Ids, RandomIds, SystemClock};
 pub use commit_queue::CommitQueue;
 pub use contacts::ContactStore;
+pub use engine::Engine;
 pub use error::{BoxError, StoreError};
-pub use expiry::{Expiry, MessageExpirer, Shortened};
-pub use health::{Health, HealthCell};
-pub use identity::{Identity, IdentityError, Principal};
-pub use ingest::{Ingest, IngestError, SendRequest, Sent, SyncRequest};
+pub use error_chain::{ErrorChain, error_chain};
+pub use expiry::{Expiry, ExpiryProgress, MessageExpirer};
+pub use health::{EngineHealth, HealthCell};
+pub use identity::{ConnectionHolder, Identity, IdentityError, Principal};
+pub use inbox::{InboxPosition, InboxSelection, InboxSelector, InboxStart};
+pub use ingest::{Ingest, SendRequest, Sent, SyncRequest};
 pub use invariants::{holds, violated};
 pub use limits::{LimitKey, RateLimiter};
-pub use log::{EventConsumer, EventLog, Position, Record, Start};
+pub use lock::lock;
+pub use log::{EventConsumer, EventLog, GroupActive, Position, Record, Start};
 pub use messages::{
-    Appended, Head, LastMessage, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal,
-    UnreadQuery,
+    AppendOutcome, Head, LastMessage, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal,
 };
 pub use notify::{
     DeadLetter, DeadLetterId, DeadLetterStore, Notice, NoticeStore, Notification, Notifier, NotifyError,
-    PushDeviceStore, Settled, Undelivered, UnusableTarget,
+    PushDeviceStore, Settled, UndeliveredItem, UnusableTarget,
 };
-pub use peers::{Peer, Peers, ProcessRole};
-pub use presence::{LastSeenStore, Look, PresenceNews, Presences, Swept, Transition, Transitions, Watchers};
+pub use peers::{PeerProcess, PeerRegistry, ProcessRole};
+pub use presence::{
+    LastSeenStore, Look, PresenceNotifier, PresenceReader, PresenceTransition, PresenceTransitions, PresenceUpdate,
+    SweepResult,
+};
 pub use publish::{Committed, EventProducer, Outbox, Waiting};
-pub use reports::{Filed, ReportState, ReportStore, Resolved};
+pub use reports::{FilingOutcome, ReportState, ReportStore, Resolved};
 pub use requests::{Begun, RequestKey, RequestStore, StoredResponse};
+pub use restrictions::RestrictionStore;
 pub use routing::{
-    Delivery, Displacement, GatewayId, MemberCache, Push, Refreshed, Route, RouteWriter, Routes, Signal, Signals,
+    ConnectionDisplacer, Delivery, GatewayId, MemberCache, Push, RecipientConnection, RecipientLookup, Recipients,
+    RefreshedRoute, Revocation, Route, RouteWriter, Routes, Signal, SignalSender,
 };
 pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
-pub use transfer::{ExportSource, ImportBegun, ImportId, ImportTarget, Moved, MovedKind, MovedPage, MovedSend};
+pub use stores::{DurableStore, Stores};
+pub use transfer::{
+    ExportKind, ExportPage, ExportSource, ExportedSend, ImportAdmission, ImportId, ImportTarget, Moved,
+};
+pub use unread::{UnreadCount, UnreadQuery, UnreadTally};
 pub use users::{NewUser, UserKey, UserReader, UserWriter};
 pub use watermarks::WatermarkStore;

@@ -1,18 +1,24 @@
 use std::net::IpAddr;
 
 use async_trait::async_trait;
-use domain::{ChatId, Decision, Quota, SessionId, UserId};
+use domain::{ChatId, Quota, RateDecision, SessionId, UserId};
 
 use crate::{PhoneKey, StoreError};
 
-/// What is counted, and for whom.
+/// The kind of action that is limited, and the subject that it is counted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitKey {
-    /// One-time codes asked for a phone.
+    /// Requests of one-time codes for a phone.
     OtpRequestPhone(PhoneKey),
-    /// One-time codes asked from an address.
+    /// Requests of one-time codes from an IP address.
     OtpRequestIp(IpAddr),
-    /// Wrong one-time codes from an address.
+    /// Requests of one-time codes for the numbers of a country calling code.
+    OtpRequestCountry(u16),
+    /// All requests of one-time codes.
+    OtpRequestTotal,
+    /// Wrong one-time codes for a phone.
+    OtpVerifyPhone(PhoneKey),
+    /// Wrong one-time codes from an IP address.
     OtpVerifyIp(IpAddr),
     /// Token refreshes of a session.
     Refresh(SessionId),
@@ -24,23 +30,40 @@ pub enum LimitKey {
     LookupNumbers(UserId),
     /// New connections of a user.
     ConnectionsNew(UserId),
-    /// Sends of a user into a chat.
+    /// Messages that a user sends to a chat.
     SendPerChat(UserId, ChatId),
-    /// Sends of a user.
+    /// Messages that a user sends to any chat.
     SendPerUser(UserId),
     /// Sync requests of a user.
     Sync(UserId),
     /// Typing signals of a user in a chat.
     Typing(UserId, ChatId),
+    /// Typing signals of a user in all chats.
+    TypingPerUser(UserId),
     /// Exports of a user's account.
     Export(UserId),
+    /// Groups that a user creates.
+    GroupsCreated(UserId),
+    /// Members that a user adds to groups.
+    MembersAdded(UserId),
+    /// Kibibytes of messages that a user sends.
+    MessageKib(UserId),
 }
 
-/// Counts how often things happen, for all processes together.
+/// Rate limits that all processes share.
 ///
-/// Best effort: it may forget, and then allows more for a while. Keys cost memory only while their bucket is not full.
+/// Best effort: the limiter may lose its state, and then allows more for a while. A key needs memory only while its
+/// bucket is not full.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Takes what the quota weighs from the bucket of `key` as `Quota::decide` allows, atomically.
-    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError>;
+    /// Takes from several buckets of one user if each of them allows it, and from none otherwise: a refused request costs
+    /// nothing. It is atomic and one round trip. `Quota::decide_all` has the rule, and the decisions are in the order of
+    /// the arguments. The keys must differ, and must all count for the same user.
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError>;
+
+    /// Takes the weight of `quota` from the bucket of `key` if `Quota::decide` allows it, atomically.
+    async fn take(&self, key: LimitKey, quota: Quota) -> Result<RateDecision, StoreError> {
+        let decisions = self.take_all(&[(key, quota)]).await?;
+        decisions.first().copied().ok_or_else(|| StoreError::unavailable("the rate limiter made no decision"))
+    }
 }

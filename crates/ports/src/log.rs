@@ -5,63 +5,75 @@ use domain::{Event, Timestamp};
 
 use crate::StoreError;
 
-/// A place in the log. Of two events of one chat and one [`EventKind`](domain::EventKind) the later one has the higher place; an event keeps
-/// its place.
+/// The position of an event in the log. Of two events of one chat and one [`EventKind`](domain::EventKind), the later
+/// one has the higher position. The position of an event never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// An event at its place in the log.
+/// An event with its position in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is.
+    /// The position of the event.
     pub position: Position,
-    /// What happened.
+    /// The event.
     pub event: Arc<Event>,
 }
 
-/// Where a group is to begin.
+/// The start position of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At the oldest event kept.
+    /// The oldest event in the log.
     Oldest,
-    /// At the first event that is not older than this; where the times of events are out of order, at a neighbour.
+    /// The first event that is not older than this time. Where event times are out of order, an adjacent event.
     Time(Timestamp),
-    /// At this very event, or the next one that is kept.
+    /// This event, or the next one that still exists.
     At(Position),
 }
 
-/// The consumers' half of the event log. Where the log is part of the store, so is producing; where it is not, the
-/// [`Outbox`](crate::Outbox) is between them.
+/// A consumer group that [`EventLog::seek`] cannot move, because it has active consumers.
+#[derive(Debug, thiserror::Error)]
+#[error("group `{group}` has active consumers; stop them, then move the group")]
+pub struct GroupActive {
+    /// The consumer group.
+    pub group: String,
+}
+
+/// The consumer side of the event log. If the log is part of the store, a commit also appends to the log. Otherwise the
+/// relay publishes events from the [`Outbox`](crate::Outbox).
 ///
-/// Every event of the store gets into the log, and of two events of one chat and one [`EventKind`](domain::EventKind) the earlier one gets
-/// there first. A log that is part of the store has each event once, and keeps the order between kinds too; another one
-/// may have an event again after the next ones, under its own id. Events are kept for 7 days; the event of a message that
-/// expired and was purged is gone with it, or is to be left out by whoever reads it (G11). A record that cannot be read is
-/// passed over and buried as a dead letter: it holds up nobody.
+/// Every event that the store commits reaches the log. Of two events of one chat and one
+/// [`EventKind`](domain::EventKind), the earlier one reaches it first. A log that is part of the store contains each
+/// event once, and also keeps the order between kinds. A separate log may repeat an event after later ones, with the
+/// same event id.
+///
+/// The log keeps events for 7 days. The event of an expired and purged message is deleted with the message, or the
+/// consumer has to skip it (G11). A record that does not decode becomes a dead letter, and the consumer continues with
+/// the next one.
 #[async_trait]
 pub trait EventLog: Send + Sync {
-    /// Begins to consume as `group`, after the last place the group committed, or at the oldest event kept. Consumers of
-    /// one group share the log among them: each part of it is read by one at a time.
+    /// Creates a consumer of `group`. It starts after the group's last committed position, or at the oldest event if
+    /// there is none. Consumers of one group share the partitions of the log: one consumer at a time reads each
+    /// partition.
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError>;
 
-    /// Has the consumers of `group` that are made from now on begin elsewhere. It is durable like a commit. While somebody
-    /// consumes as the group it is refused, or undone by the next commit of who was there before.
+    /// Sets the start position of future consumers of `group`, as durably as a commit. While the group has a consumer,
+    /// the call is refused with [`GroupActive`], or the next commit of that consumer overwrites it.
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError>;
 
-    /// How many places of the log `group` has not committed.
+    /// The number of log positions that `group` has not committed.
     async fn lag(&self, group: &str) -> Result<u64, StoreError>;
 
-    /// The event at a place, if it is still kept.
+    /// The event at a position, if the log still has it.
     async fn event(&self, position: Position) -> Result<Option<Arc<Event>>, StoreError>;
 }
 
-/// One reader of the log.
+/// One consumer of the log.
 #[async_trait]
 pub trait EventConsumer: Send {
-    /// Waits for the next events and returns some, in order; never none. Dropping the future loses nothing.
+    /// Waits for the next events and returns some, in order; never an empty list. Dropping the future loses no event.
     async fn next(&mut self) -> Result<Vec<Record>, StoreError>;
 
-    /// Says that everything returned so far is processed: after a crash the group begins behind it. Called after the
-    /// processing, never before, so a crash repeats events and skips none.
+    /// Commits every event returned so far: after a crash, the group continues after them. Call it after processing,
+    /// never before, so that a crash repeats events and skips none.
     async fn commit(&mut self) -> Result<(), StoreError>;
 }

@@ -1,51 +1,56 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId,
+    Body, ChatId, ChatRefusal, ClientMessageId, ConnectionId, Content, Message, MessageId, Sequence, Timestamp, Ttl,
+    UserId,
 };
 
-use crate::StoreError;
+use crate::{StoreError, UnreadCount, UnreadQuery};
 
-/// A send on its way into the store, with everything decided but its sequence.
+/// A send to be committed, complete except for its sequence.
 #[derive(Clone, Debug)]
 pub struct NewMessage {
-    /// The chat it is for.
+    /// The chat to send to.
     pub chat_id: ChatId,
-    /// Who sends it; membership is checked inside the commit.
+    /// The sender; the commit checks their membership.
     pub sender_id: UserId,
-    /// The sender's name for the send; with chat and sender it identifies it.
+    /// The client's id of the send. Together with chat and sender it is the idempotency key.
     pub client_message_id: ClientMessageId,
-    /// The id the message gets if the send is new.
+    /// The id of the message if the send is new.
     pub message_id: MessageId,
-    /// What it says.
-    pub content: Content,
-    /// How to read it.
-    pub content_type: ContentType,
-    /// How long it lives; as long as the chat says, if absent.
+    /// The body of the message.
+    pub body: Body,
+    /// The lifetime of the message; the default of the chat if absent.
     pub ttl: Option<Ttl>,
-    /// The time it gets if the send is new.
+    /// The time of the message if the send is new.
     pub created_at: Timestamp,
-    /// The connection it came in on, which gets no push of it.
+    /// The connection that the send came from; fanout does not push the message to it.
     pub origin_connection_id: Option<ConnectionId>,
 }
 
 impl NewMessage {
-    /// What a retry has in common with the first try, for stores to remember: what was asked, so a retry is one even after
-    /// the chat has changed how long its messages live. 16 bytes of SHA-256: nobody finds another send with the same.
+    /// A digest of the parts that a retry must repeat, for stores to keep with the send key. It covers the requested
+    /// ttl, not the resulting expiry, so a retry still matches after the chat's message ttl has changed. 16 bytes of
+    /// SHA-256 make a second send with the same fingerprint infeasible.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(&self.ttl.map_or(0, |ttl| ttl.as_duration().as_secs()).to_be_bytes());
-        context.update(self.content_type.as_str().as_bytes());
-        // No content has a NUL, so the type cannot run into it.
+        let Body { content, content_type, metadata } = &self.body;
+        context.update(content_type.as_str().as_bytes());
+        // No part has a NUL, so the separator keeps them apart. A send without metadata has the digest of a version
+        // that knew none.
         context.update(&[0]);
-        context.update(self.content.as_str().as_bytes());
+        context.update(content.as_str().as_bytes());
+        if let Some(metadata) = metadata {
+            context.update(&[0]);
+            context.update(metadata.as_str().as_bytes());
+        }
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&context.finish().as_ref()[..16]);
         fingerprint
     }
 
-    /// The message that the send becomes at its place in a chat whose messages live for `message_ttl` unless they say
-    /// otherwise.
+    /// The message of this send at `sequence`. `message_ttl`, the default of the chat, applies if the send has no ttl.
     pub fn at(self, sequence: Sequence, message_ttl: Option<Ttl>) -> Message {
         Message {
             message_id: self.message_id,
@@ -53,91 +58,102 @@ impl NewMessage {
             sequence,
             sender_id: self.sender_id,
             client_message_id: self.client_message_id,
-            content: self.content,
-            content_type: self.content_type,
+            body: self.body,
             created_at: self.created_at,
             expires_at: self.ttl.or(message_ttl).map(|ttl| self.created_at + ttl.as_duration()),
         }
     }
 }
 
-/// What the sender is told about a committed send; the same for every retry of it.
+/// The receipt of a committed send; every retry returns the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The message's id.
     pub message_id: MessageId,
-    /// The message's place in its chat.
+    /// The message's sequence in its chat.
     pub sequence: Sequence,
-    /// When it was first committed.
+    /// The time of the first commit.
     pub created_at: Timestamp,
 }
 
-/// What became of one send of a batch.
+/// The outcome of one send of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Appended {
-    /// A new message, durable now.
+pub enum AppendOutcome {
+    /// A new message, now durable.
     New(Receipt),
-    /// The retry of a send that was committed before, in this batch or earlier.
+    /// A retry of a send that was committed before, in this batch or earlier.
     Duplicate(Receipt),
-    /// Nothing was written and no sequence used.
+    /// The send was refused. It wrote nothing and used no sequence.
     Refused(SendRefusal),
 }
 
-/// Why a send leaves no trace.
+/// Why the store refused a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendRefusal {
-    /// There is no such chat.
+    /// The chat does not exist.
     ChatNotFound,
-    /// The sender is not a member at the moment of the commit (G4).
+    /// The sender was not a member at the time of the commit (G4).
     NotAMember,
-    /// The same send id came before with other content, content type or ttl (G2).
+    /// The same `client_message_id` was used before with another body or ttl (G2).
     KeyReused,
-    /// The chat is a direct one, and the other has blocked the sender at the moment of the commit.
+    /// The chat is direct, and the other user had blocked the sender at the time of the commit.
     Blocked,
-    /// The chat is a direct one, and the sender has blocked the other.
+    /// The chat is direct, and the sender has blocked the other user.
     Blocking,
-    /// The chat has no head row: a correctness incident that an operator repairs.
+    /// The sender is suspended ([`RestrictionStore`](crate::RestrictionStore)).
+    Suspended,
+    /// The chat has no head row: a correctness incident that an operator has to repair.
     CounterMissing,
-    /// A row of the chat does not decode: an operator has to look. The other chats of the batch do not suffer for it.
+    /// A row of the chat does not decode; an operator has to inspect it. Other chats of the batch are not affected.
     Unreadable,
 }
 
-/// Writes messages: the commit.
-///
-/// `append` judges each send of the batch in its order, as if they came one by one: membership first, then the
-/// idempotency key `(chat, sender, client_message_id)`, then blocks ([`BlockStore`](crate::BlockStore)), then the next
-/// sequence of the chat. Message, key, head and event of the log become durable in one atomic commit, before `append`
-/// returns `Ok`; a crash leaves all of them or none.
-/// Outcomes are in the order of the batch.
-///
-/// Sequences of a chat start at 1, grow by exactly 1, and become visible in order (G3): a refused or repeated send uses
-/// none. A key is remembered for 7 days (`domain::limits::RETENTION`). An error may hide a success: the caller retries
-/// with the same client id. Batches handed over by one caller, each awaited before the next, commit in that order;
-/// concurrent batches commit in some order.
-#[async_trait]
-pub trait MessageWriter: Send + Sync {
-    /// Commits a batch of sends, of any chats.
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError>;
+impl SendRefusal {
+    /// The refusal of a change of a direct chat's settings, given the block that refuses sends.
+    pub fn of_settings(self) -> ChatRefusal {
+        if self == Self::Blocking { ChatRefusal::Blocking } else { ChatRefusal::Blocked }
+    }
 }
 
-/// The row of a chat that the commit moves: its last sequence, and its last message for the inbox.
+/// Commits messages.
+///
+/// `append` decides each send in the order of the batch, as if the sends arrived one by one. It checks suspension
+/// ([`RestrictionStore`](crate::RestrictionStore)) first, then membership, then the idempotency key
+/// `(chat, sender, client_message_id)`, then blocks ([`BlockStore`](crate::BlockStore)). Then it allocates the next
+/// sequence of the chat. Message, send key, head and log event become durable in one atomic commit, before `append`
+/// returns `Ok`. A crash leaves all of them or none. Outcomes are in the order of the batch.
+///
+/// Sequences of a chat start at 1, grow by exactly 1, and become visible in order (G3). A refused or repeated send uses
+/// no sequence. The store keeps a send key for 7 days (`domain::limits::RETENTION`). An `Err` may hide a successful
+/// commit, so the caller retries with the same `client_message_id`. Batches of one caller that awaits each before the
+/// next commit in that order. The order of concurrent batches is undefined, and a store may refuse a batch that has lost
+/// the race for its chat several times. `ingest` has one batch of a chat in progress.
+#[async_trait]
+pub trait MessageWriter: Send + Sync {
+    /// Commits a batch of sends to any chats.
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError>;
+}
+
+/// The head row of a chat, which every commit to the chat updates: the head sequence, and the last message for the
+/// inbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The sequence of the last message; 0 in an empty chat.
     pub sequence: Sequence,
-    /// The last message, while there is one.
+    /// The last message, if the chat has one.
     pub last_message: Option<LastMessage>,
-    /// A copy of `Chat::message_ttl`, written with it, so that the commit of a send needs no other row of the chat.
+    /// A copy of `Chat::message_ttl`, updated together with it, so that the commit of a send reads no other row of the
+    /// chat for it.
     pub message_ttl: Option<Ttl>,
 }
 
 impl Head {
-    /// The head of a chat whose last message this is.
+    /// The head of a chat with `message` as its last message.
     pub fn at(message: &Message, message_ttl: Option<Ttl>) -> Self {
         let last_message = LastMessage {
             message_id: message.message_id,
             sender_id: message.sender_id,
-            preview: message.preview(),
+            preview: message.body.preview(),
             created_at: message.created_at,
             expires_at: message.expires_at,
         };
@@ -145,63 +161,52 @@ impl Head {
     }
 }
 
-/// What an inbox shows of a chat's last message.
+/// The last message of a chat, as the inbox shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastMessage {
     /// Its id.
     pub message_id: MessageId,
-    /// Who sent it.
+    /// The sender of the message.
     pub sender_id: UserId,
-    /// The start of its content; absent if the content is opaque.
+    /// A prefix of the content; absent if the content is opaque.
     pub preview: Option<Content>,
-    /// When it was committed.
+    /// The time of the commit.
     pub created_at: Timestamp,
-    /// When it is gone.
+    /// The expiry time.
     pub expires_at: Option<Timestamp>,
 }
 
-/// How much a page may hold. A page has at least one row if there is one, however long.
+/// The limits of a page. A page contains at least one row if one exists, however large.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBounds {
-    /// Rows to examine, at the most.
+    /// Maximum number of rows to examine.
     pub count: usize,
-    /// Bytes of content, at the most.
+    /// Maximum number of bytes of message bodies.
     pub bytes: usize,
 }
 
-/// A run of messages, ascending.
+/// A page of messages, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The messages that are not expired.
+    /// The messages that have not expired.
     pub messages: Vec<Message>,
-    /// The last sequence this page accounts for: everything up to it is in the page, expired or purged. At the end of
-    /// the chat it is the head.
+    /// The last sequence that this page covers: every message up to it is in the page, expired or purged. On the last
+    /// page it is the head sequence.
     pub examined: Sequence,
-    /// The head of the chat at the moment of the read.
+    /// The head sequence of the chat at the time of the read.
     pub head: Sequence,
 }
 
-/// A question for how much a member has not read in a chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnreadQuery {
-    /// The chat.
-    pub chat_id: ChatId,
-    /// The member.
-    pub reader: UserId,
-    /// The member's read watermark.
-    pub read: Sequence,
-}
-
-/// Reads messages, strongly consistent: what an acknowledged `append` wrote is seen by every later read (G6).
+/// Reads messages with strong consistency: every read that starts after `append` returned `Ok` sees its messages (G6).
 ///
-/// Reads never wait for a commit. An expired message is in none of them (G11). Whether the asker may read is for the
-/// caller to check.
+/// Reads never wait for a commit. No read returns an expired message (G11). The caller checks whether the user may
+/// read.
 #[async_trait]
 pub trait MessageReader: Send + Sync {
-    /// The head of a chat; `None` if its row is missing.
+    /// The head of a chat; `None` if the head row is missing.
     async fn head(&self, chat_id: ChatId) -> Result<Option<Head>, StoreError>;
 
-    /// The heads of many chats, in their order, in one round.
+    /// The heads of many chats, in the order of the arguments, in one round trip.
     async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError>;
 
     /// Messages above `after`, ascending.
@@ -213,7 +218,7 @@ pub trait MessageReader: Send + Sync {
         now: Timestamp,
     ) -> Result<Page, StoreError>;
 
-    /// Up to `count` messages below `before`, newest first. Expired ones do not count.
+    /// Up to `count` messages below `before`, newest first. Expired messages do not count.
     async fn before(
         &self,
         chat_id: ChatId,
@@ -222,12 +227,15 @@ pub trait MessageReader: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Message>, StoreError>;
 
-    /// How many messages lie above each read watermark that the reader did not send (G10), in the order asked, in one
-    /// round. Watermark and head alone cannot say it, because the reader's own messages and expired ones lie between
-    /// them; so the rows do. To keep an inbox cheap, the first `UNREAD_EXACT_MAX` rows above a watermark are looked at,
-    /// and every sequence further up counts.
-    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError>;
+    /// The number of messages above each read watermark that the reader did not send (G10), in the order of the
+    /// queries, in one round trip. The reader's own messages and expired ones lie between watermark and head, so the
+    /// store counts rows. To keep an inbox cheap, the number of examined rows is bounded ([`UnreadTally`]). A count up
+    /// to `UNREAD_EXACT_MAX` is exact, unless more than `UNREAD_ROWS_MAX` rows lie above the watermark. An inexact
+    /// count is a lower bound.
+    ///
+    /// [`UnreadTally`]: crate::UnreadTally
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<UnreadCount>, StoreError>;
 
-    /// One message by its id.
+    /// One message by its id, unless it has expired.
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError>;
 }

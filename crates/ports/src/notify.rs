@@ -7,203 +7,205 @@ use domain::{
 };
 use ulid::Ulid;
 
-use crate::{BoxError, Position, StoreError};
+use crate::{BoxError, Position, StoreError, UnreadCount};
 
-/// Keeps which devices are to be told of messages while their users have no connection.
+/// Keeps the devices that receive notifications while their users have no connection.
 #[async_trait]
 pub trait PushDeviceStore: Send + Sync {
-    /// Registers a device, in the place of what was registered for it before. `false`, and nothing is written, if the
-    /// user has `PUSH_DEVICES_MAX` other devices registered.
+    /// Registers a device, replacing its earlier registration. Returns `false` and writes nothing if the user already
+    /// has `PUSH_DEVICES_MAX` other devices.
     async fn put(&self, device: PushDevice) -> Result<bool, StoreError>;
 
-    /// Forgets a device; `false` if it was not registered.
+    /// Removes a device; `false` if it was not registered.
     async fn remove(&self, user_id: UserId, device_id: DeviceId) -> Result<bool, StoreError>;
 
-    /// The devices of users, in the order of the users asked for and then of device ids, in one round.
+    /// The devices of users, in the order of the arguments and then by device id, in one round trip.
     async fn devices(&self, user_ids: &[UserId]) -> Result<Vec<PushDevice>, StoreError>;
 }
 
-/// A notification that is owed to a device: its user was away when somebody wrote in a chat.
+/// A pending notification for a device: its user had no connection when a message arrived in a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Whom to tell.
+    /// The user to notify.
     pub user_id: UserId,
-    /// About which chat.
+    /// The chat of the message.
     pub chat_id: ChatId,
-    /// On which device.
+    /// The device to notify.
     pub device_id: DeviceId,
-    /// The first message it is for. What is said is decided when it is sent, from what the store has then.
+    /// The first message of the notification. The sender reads the content from the store at the time of sending.
     pub from: Sequence,
-    /// When to send it.
+    /// The time at which to send the notification.
     pub due_at: Timestamp,
-    /// Tries that have failed.
+    /// The number of failed attempts.
     pub attempts: u32,
 }
 
-/// What has become of a notice.
+/// The outcome of an attempt to send a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// The device was told. It is owed nothing more about this chat before this moment: one burst, one notification.
+    /// The device was notified. Until `silent_until`, no further notice of this chat becomes pending for it, so that a
+    /// burst of messages causes one notification.
     Told {
-        /// When the next notice may be owed.
+        /// The earliest due time of the next notice.
         silent_until: Timestamp,
     },
-    /// It failed and is due again then.
+    /// The attempt failed; the notice is due again at `at`.
     Again {
-        /// When.
+        /// The time of the next attempt.
         at: Timestamp,
     },
-    /// There is nothing more to tell.
+    /// The notice is obsolete.
     Dropped,
 }
 
-/// Keeps the notices that are owed, durably: at most one for each user, chat and device.
+/// Keeps pending notices durably: at most one per user, chat and device.
 ///
-/// A notice is owed before the event it comes from is committed as processed, and settled after the device was told, so
-/// a crash repeats a notification and loses none.
+/// The notify plane adds a notice before it commits the log position of the event, and settles it after the device was
+/// notified. A crash therefore may repeat a notification and loses none.
 #[async_trait]
 pub trait NoticeStore: Send + Sync {
-    /// Owes notices. One that is owed already stays as it is, and so does one that is silent when the new one is due.
+    /// Adds notices. A notice that is already pending stays unchanged. A notice that would be due before the end of the
+    /// silence after the last notification is discarded.
     async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError>;
 
-    /// Takes up to `count` notices that are due, the longest due first, and puts them off until `again_at`: nobody else
-    /// takes them before, and if they are not settled by then they are due again. Fewer than `count` may be taken while
-    /// more are due, so that one call is bounded work.
+    /// Takes up to `count` due notices, the longest due first, and postpones them to `again_at`. No other caller takes
+    /// them before that time; if they are not settled by then, they are due again. To bound the work of one call, it
+    /// may return fewer than `count` although more are due.
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError>;
 
-    /// Says what has become of a notice. One that is gone meanwhile stays gone, and one that was owed anew meanwhile, from
-    /// another message on, stays owed.
+    /// Records the outcome of a notice. It changes nothing if the notice was settled in the meantime, even if a new
+    /// notice from another message on has become pending since.
     async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError>;
 }
 
-/// Something that could not be delivered and is no longer tried.
+/// A delivery that failed permanently.
 ///
-/// It names what was to be delivered and does not hold it: contents expire (G11), and a second copy would not.
+/// A dead letter refers to the undelivered item and has no copy of it: message content expires (G11), a copy would not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Its id, which a repetition of the same failure bears again. Lists are in its order.
+    /// The id; a repetition of the same failure has the same id. Lists are ordered by id.
     pub id: DeadLetterId,
-    /// What it is.
-    pub what: Undelivered,
-    /// How often it was tried.
+    /// The undelivered item.
+    pub what: UndeliveredItem,
+    /// The number of attempts.
     pub attempts: u32,
-    /// What the receiver said last, without secrets.
+    /// The last error of the receiver, without secrets.
     pub reason: String,
-    /// When it was given up.
+    /// The time at which delivery was given up.
     pub dead_at: Timestamp,
 }
 
 /// The id of a dead letter.
 pub type DeadLetterId = Ulid;
 
-/// What was not delivered.
+/// The item that was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Undelivered {
-    /// An event, to the application's webhook.
+pub enum UndeliveredItem {
+    /// An event for the application's webhook.
     Event {
-        /// Where it is in the log.
+        /// The position of the event in the log.
         position: Position,
-        /// Which it is.
+        /// The id of the event.
         event_id: EventId,
-        /// The chat it is of.
+        /// The chat of the event.
         chat_id: ChatId,
     },
-    /// A record of the log that cannot be read, to anybody.
+    /// A log record that does not decode and therefore reaches no receiver.
     Unreadable {
-        /// Where it is in the log.
+        /// The position of the record in the log.
         position: Position,
     },
-    /// A notification, to a device.
+    /// A notification for a device.
     Notification {
-        /// Whose device.
+        /// The user of the device.
         user_id: UserId,
-        /// Which.
+        /// The device id.
         device_id: DeviceId,
-        /// About which chat.
+        /// The chat of the notification.
         chat_id: ChatId,
-        /// The first message it was for.
+        /// The first message of the notification.
         from: Sequence,
     },
 }
 
-/// Keeps what could not be delivered for somebody to look at, for 7 days: as long as the log could repeat it.
+/// Keeps failed deliveries for an operator, for 7 days: the retention time of the log.
 #[async_trait]
 pub trait DeadLetterStore: Send + Sync {
-    /// Keeps a dead letter. The same id again changes nothing.
+    /// Adds a dead letter. If the id exists, the call changes nothing.
     async fn bury(&self, letter: DeadLetter) -> Result<(), StoreError>;
 
-    /// Up to `count` dead letters behind `after`, oldest first.
+    /// Up to `count` dead letters after `after`, oldest first.
     async fn dead_letters(&self, after: Option<DeadLetterId>, count: usize) -> Result<Vec<DeadLetter>, StoreError>;
 
     /// One dead letter.
     async fn dead_letter(&self, id: DeadLetterId) -> Result<Option<DeadLetter>, StoreError>;
 
-    /// Forgets a dead letter; `false` if there is none.
+    /// Deletes a dead letter; `false` if it does not exist.
     async fn forget(&self, id: DeadLetterId) -> Result<bool, StoreError>;
 }
 
-/// What a device is told.
+/// The content of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
     /// The chat.
     pub chat_id: ChatId,
     /// Its type.
     pub chat_type: ChatType,
-    /// Its name, if it has one.
+    /// The name of the chat, if it has one.
     pub chat_name: Option<ChatName>,
-    /// The last message that is not the user's own.
+    /// The last message of another user.
     pub message_id: MessageId,
-    /// Its sequence.
+    /// The sequence of that message.
     pub sequence: Sequence,
-    /// Who sent it.
+    /// The sender of that message.
     pub sender_id: UserId,
     /// The sender's name.
     pub sender_name: String,
-    /// The start of it, unless it is opaque or previews are off.
+    /// A prefix of the content, unless the content is opaque or previews are off.
     pub preview: Option<Content>,
-    /// When it was sent.
+    /// The time at which that message was sent.
     pub created_at: Timestamp,
-    /// How many messages of the chat the user has not read.
-    pub unread_count: u64,
+    /// The number of messages of the chat that the user has not read.
+    pub unread: UnreadCount,
 }
 
-/// Why a device was not told.
+/// Why a notification failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// The device is not there any more: its registration is to be forgotten.
+    /// The device no longer exists at its push service; the caller removes its registration.
     #[error("the device is no longer registered with its push service")]
     Gone,
-    /// Trying again does not help.
+    /// The push service refused the notification; a retry does not help.
     #[error("the notification was refused")]
     Refused(#[source] BoxError),
-    /// It may work later.
+    /// The push service is unavailable; a retry may succeed.
     #[error("the notification could not be delivered now")]
     Unavailable {
-        /// What happened.
+        /// The error of the attempt.
         #[source]
         source: BoxError,
-        /// When to try again, if somebody has said so.
+        /// The delay before the next attempt, if the push service has named one.
         retry_after: Option<Duration>,
     },
 }
 
-/// Why a device cannot be told in the way it asks for.
+/// Why a push target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableTarget {
-    /// This service does not offer the provider.
+    /// This server does not offer the provider.
     #[error("this server has no `{0}` provider")]
     ProviderOff(&'static str),
-    /// The address is none that this service calls, or the key is none.
+    /// The endpoint is not an address that this server calls, or the key is invalid.
     #[error("{0}")]
     Subscription(String),
 }
 
-/// Tells a device that something waits for its user. One call is one try.
+/// Sends a notification to a device. Each call is one attempt.
 #[async_trait]
 pub trait Notifier: Send + Sync {
-    /// Whether devices can be told like this; asked before one is registered.
+    /// Whether this server can notify the target; called before a device is registered.
     fn check(&self, target: &PushTarget) -> Result<(), UnusableTarget>;
 
-    /// Tells a device. A device may be told more than once; the message's id says so.
+    /// Notifies a device. A device may receive a notification twice; the message id identifies a repetition.
     async fn notify(&self, device: &PushDevice, notification: &Notification) -> Result<(), NotifyError>;
 }

@@ -5,24 +5,24 @@ use async_trait::async_trait;
 
 use crate::StoreError;
 
-/// A part of the service that a process can be.
+/// A plane that a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessRole {
-    /// Holds the sockets of clients.
+    /// Holds the client sockets.
     Gateway,
     /// Commits messages.
     Ingest,
-    /// Turns events into pushes.
+    /// Pushes events to connections.
     Fanout,
-    /// Answers REST.
+    /// Serves the REST API.
     Api,
 }
 
 impl ProcessRole {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 4] = [Self::Gateway, Self::Ingest, Self::Fanout, Self::Api];
 
-    /// Its name in settings.
+    /// The name of the role in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -39,27 +39,27 @@ impl fmt::Display for ProcessRole {
     }
 }
 
-/// A process of the fleet, as the others see it.
+/// A process of the fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Peer {
-    /// Its name, which no other process has had before it.
+pub struct PeerProcess {
+    /// The id of the process; never reused by another process.
     pub id: Arc<str>,
-    /// Where it is called: `HOST:PORT`.
+    /// The address of its RPC server: `HOST:PORT`.
     pub address: Arc<str>,
 }
 
-/// Knows which processes of the fleet are alive.
+/// Service discovery: the live processes of the fleet.
 ///
-/// A process is known for 15 s after it was announced, unless it leaves. All of it may be lost at any moment, and is
-/// rebuilt by announcing again.
+/// A process stays registered for 15 s after its last announcement, unless it deregisters. The whole registry may be
+/// lost at any moment; the next announcements rebuild it.
 #[async_trait]
-pub trait Peers: Send + Sync {
-    /// Makes a process known in its roles, or keeps it known.
-    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError>;
+pub trait PeerRegistry: Send + Sync {
+    /// Registers a process in its roles, or renews its registration.
+    async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError>;
 
-    /// Forgets a process that goes.
-    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError>;
+    /// Deregisters a process that shuts down.
+    async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError>;
 
-    /// The processes of a role, by id.
-    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError>;
+    /// The live processes of a role, by id.
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError>;
 }

@@ -1,98 +1,99 @@
 use async_trait::async_trait;
-use domain::{PresenceView, Standing, Timestamp, UserId};
+use domain::{OnlineStatus, PresenceView, Timestamp, UserId};
 
 use crate::{GatewayId, StoreError};
 
-/// A user who has come or gone.
+/// A user who came online or went offline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transition {
-    /// Who.
+pub struct PresenceTransition {
+    /// The user.
     pub user_id: UserId,
-    /// Whether they are there now.
-    pub standing: Standing,
-    /// Whether others were told otherwise. If not, they went and came back, or came and went, before anybody was told; but
-    /// whoever looked at them meanwhile has seen it.
+    /// The current state of the user.
+    pub standing: OnlineStatus,
+    /// Whether the state differs from the last announced one. If not, the user changed and changed back before an
+    /// announcement. A subscriber that queried presence in between may still hold the intermediate state.
     pub is_news: bool,
-    /// The adapter's mark of this claim.
+    /// The adapter's token of this claim.
     pub claim: u64,
 }
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Routes that were forgotten.
+pub struct SweepResult {
+    /// The number of deleted routes.
     pub forgotten: usize,
-    /// Routes of dead gateways that are still there.
+    /// The number of remaining routes of dead gateways.
     pub left: usize,
 }
 
-/// The comings and goings of users, as their routes show them.
+/// Presence changes of users, derived from their routes.
 ///
-/// A user becomes due when their first route is registered and when their last one is unregistered or swept. Whether
-/// they are online is what the routes say when they are claimed, so somebody who goes and comes back in between is no
-/// news.
+/// A user becomes due when their first route is registered, and when their last route is unregistered or swept. `claim`
+/// reads the current state from the routes. A user who went offline and came back before the claim is therefore not a
+/// change.
 ///
-/// Each transition is given to one claimant, however many processes claim. A claim holds for 10 s; what is not settled
-/// by then is given out again, so that the death of a claimant delays an announcement and loses none. In that time nobody
-/// else is given the user: who changes meanwhile is due again when the claim is settled. All of this may be lost with the
-/// routes: presence is never stronger than they are.
+/// Each transition is given to one claimant, however many processes claim. A claim holds for 10 s. A transition that is
+/// not settled by then is given out again, so the crash of a claimant delays an announcement and loses none. During a
+/// claim, no other process is given the same user; if the user changes meanwhile, they are due again when the claim is
+/// settled. The pending transitions may be lost together with the routes: presence is never more durable than routes
+/// are.
 #[async_trait]
-pub trait Transitions: Send + Sync {
-    /// Takes up to `limit` users who are due, those who have waited longest first.
-    async fn claim(&self, limit: usize) -> Result<Vec<Transition>, StoreError>;
+pub trait PresenceTransitions: Send + Sync {
+    /// Claims up to `limit` due users, the longest due first.
+    async fn claim(&self, limit: usize) -> Result<Vec<PresenceTransition>, StoreError>;
 
-    /// When those of the users who have no route any more lost their last one, in the order asked, in one round; absent for
-    /// whoever has one, and where it is not remembered any more.
+    /// The time at which each user without a route lost their last one, in the order of the arguments, in one round
+    /// trip. `None` for a user with a route, and after the store has forgotten the time.
     async fn gone_since(&self, user_ids: &[UserId]) -> Result<Vec<Option<Timestamp>>, StoreError>;
 
-    /// Says that transitions are announced.
-    async fn settle(&self, announced: &[Transition]) -> Result<(), StoreError>;
+    /// Marks transitions as announced.
+    async fn settle(&self, announced: &[PresenceTransition]) -> Result<(), StoreError>;
 
-    /// Forgets up to `limit` routes of gateways that beat no more. Whose last route it was is gone since the gateway's
-    /// last beat. Any number of processes may sweep at once; a gateway that comes back meanwhile loses no route that it
-    /// has written since.
-    async fn sweep(&self, limit: usize) -> Result<Swept, StoreError>;
+    /// Deletes up to `limit` routes of gateways without a live heartbeat. A user who loses their last route counts as
+    /// offline since the last heartbeat of that gateway. Any number of processes may sweep at once. A gateway that
+    /// comes back during a sweep keeps every route that it has written since.
+    async fn sweep(&self, limit: usize) -> Result<SweepResult, StoreError>;
 }
 
-/// One user who looks at another.
+/// A query of one user for the presence of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Look {
-    /// Who looks.
+    /// The user who asks.
     pub viewer: UserId,
-    /// At whom.
+    /// The user whose presence is asked for.
     pub user_id: UserId,
 }
 
-/// Says what users may see of one another.
+/// Answers presence queries.
 #[async_trait]
-pub trait Presences: Send + Sync {
-    /// What each viewer sees, in the order asked. Privacy is judged by the store, now. It fails while routes are away: nobody
-    /// who was shown to be there is gone for that.
+pub trait PresenceReader: Send + Sync {
+    /// The presence that each viewer sees, in the order of the arguments. Privacy settings are read from the store on
+    /// every call. The call fails while routes are unavailable: an outage must not show online users as offline.
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError>;
 }
 
-/// A change of what may be seen of a user.
+/// A change of the visible presence of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PresenceNews {
-    /// Of whom.
+pub struct PresenceUpdate {
+    /// The user.
     pub user_id: UserId,
-    /// What the recipients see now; each of them may.
+    /// The presence that the recipients see now; each of them is allowed to.
     pub view: PresenceView,
-    /// Who is pushed it unasked.
+    /// The users who receive the change without a subscription.
     pub recipients: Vec<UserId>,
 }
 
-/// Tells gateways what has changed. Best effort: who is not told sees it when they ask.
+/// Notifies gateways of presence changes. Best effort: a client that misses a change sees it with its next query.
 #[async_trait]
-pub trait Watchers: Send + Sync {
-    /// Has a gateway push news to its recipients, and look again for everybody there who watches the user: who may see
-    /// what is judged anew for each of them.
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError>;
+pub trait PresenceNotifier: Send + Sync {
+    /// Asks a gateway to push the changes to their recipients, and to query presence again for each subscriber of the
+    /// user on that gateway. The query evaluates privacy for each subscriber separately.
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError>;
 }
 
-/// Keeps when users were last seen.
+/// Keeps the time at which each user was last seen.
 #[async_trait]
 pub trait LastSeenStore: Send + Sync {
-    /// Moves the time at which each user was last seen forward, never back. Users who do not exist are passed over.
+    /// Moves the last-seen time of each user forward, never back. Users who do not exist are skipped.
     async fn saw(&self, users: &[(UserId, Timestamp)]) -> Result<(), StoreError>;
 }

@@ -3,55 +3,55 @@ use domain::{Report, ReportId, Resolution, Timestamp, UserId};
 
 use crate::StoreError;
 
-/// What became of a report that was to be filed.
+/// The outcome of filing a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filed {
-    /// It is durable: now, or since an earlier try with the same id.
+pub enum FilingOutcome {
+    /// The report is durable, from this call or from an earlier one with the same id.
     Kept {
-        /// When it was filed first.
+        /// The time at which it was first filed.
         created_at: Timestamp,
     },
-    /// The reporter has as many open ones of the last day as they may have.
+    /// The reporter has reached the maximum number of open reports of the last day.
     TooMany {
-        /// When there is room again, unless an operator makes some earlier.
+        /// The time at which the oldest of them no longer counts. An operator who resolves one makes room earlier.
         until: Timestamp,
     },
 }
 
-/// What became of a report that was to be resolved.
+/// The outcome of resolving a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// It is resolved as asked.
+    /// The report is resolved as requested.
     Now(Report),
-    /// Somebody was first; it stays as they left it.
+    /// The report was already resolved and stays unchanged.
     Before(Report),
-    /// There is no such report.
+    /// The report does not exist.
     NotFound,
 }
 
-/// Which reports are listed.
+/// The state of the reports to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportState {
-    /// Those that wait for an operator.
+    /// Reports that no operator has resolved yet.
     Open,
-    /// Those that an operator is done with.
+    /// Resolved reports.
     Resolved,
 }
 
-/// Keeps what users report to the operators.
+/// Keeps the reports of users to the operators.
 ///
-/// A report is durable before it is answered. It stays as it was filed until it is resolved, once; of two who resolve it at
-/// once one is first. A resolved one is in no read after `REPORT_RETENTION`, and its row is deleted soon after. Whoever
-/// files many at once may get a few more than `REPORTS_OPEN_MAX` through.
+/// A report is durable before the call returns. It does not change until it is resolved, and it is resolved once: of
+/// two concurrent resolutions, the first one stays. From `REPORT_RETENTION` after its resolution on, no read returns a
+/// report; its row is deleted soon after. Concurrent filings of one reporter may exceed `REPORTS_OPEN_MAX` by a few.
 #[async_trait]
 pub trait ReportStore: Send + Sync {
-    /// Files a report, which is open. The same id again is the same report.
-    async fn file(&self, report: Report) -> Result<Filed, StoreError>;
+    /// Files an open report. Filing the same id again changes nothing.
+    async fn file(&self, report: Report) -> Result<FilingOutcome, StoreError>;
 
     /// One report.
     async fn report(&self, report_id: ReportId, now: Timestamp) -> Result<Option<Report>, StoreError>;
 
-    /// Up to `count` reports in a state behind `after`, oldest first.
+    /// Up to `count` reports of a state after `after`, oldest first.
     async fn reports(
         &self,
         state: ReportState,
@@ -60,9 +60,9 @@ pub trait ReportStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<Report>, StoreError>;
 
-    /// Resolves a report that is open, as [`Report::resolved`] says.
+    /// Resolves an open report by [`Report::resolved`].
     async fn resolve(&self, report_id: ReportId, resolution: Resolution) -> Result<Resolved, StoreError>;
 
-    /// Deletes every report that a user has filed, for one who goes. Those about them stay: they are others'.
+    /// Deletes all reports that a user has filed, when their account is deleted. Reports about the user stay.
     async fn forget_user(&self, user_id: UserId) -> Result<(), StoreError>;
 }

@@ -5,16 +5,16 @@ use uuid::Uuid;
 
 use crate::StoreError;
 
-/// A REST request that its client may repeat.
+/// The idempotency key of a REST request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestKey {
-    /// Who asks.
+    /// The user who sent the request.
     pub user_id: UserId,
     /// The client's `Idempotency-Key`.
     pub key: Uuid,
 }
 
-/// An answer as it was given the first time.
+/// The first response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
     /// HTTP status.
@@ -23,27 +23,27 @@ pub struct StoredResponse {
     pub body: Vec<u8>,
 }
 
-/// Where a request with an idempotency key stands.
+/// The state of a request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// Nobody has answered it yet. The ulid is reserved for what the request creates and is the same on every try, so a
-    /// try that crashed half-way is finished by the next one and creates nothing twice.
+    /// The request has no response yet. The ulid is reserved for the object that the request creates and is the same
+    /// for every attempt. If an attempt crashes halfway, the next one completes it and creates nothing twice.
     Run {
         /// The reserved ulid.
         reserved: Ulid,
-        /// Whether an earlier try was begun, and may have had its effect.
+        /// Whether an earlier attempt was begun and may have taken effect.
         resumed: bool,
     },
-    /// It was answered.
+    /// The request was answered; the response is replayed.
     Replay(StoredResponse),
-    /// The key came before with another request.
+    /// The key was used before for a different request.
     Mismatch,
 }
 
 /// Remembers REST requests by idempotency key for 24 hours (`domain::limits::REQUEST_KEY_RETENTION`).
 #[async_trait]
 pub trait RequestStore: Send + Sync {
-    /// Looks a request up and, if it is new, durably reserves `reserve` for it.
+    /// Looks up a request and, if it is new, durably reserves `reserve` for it.
     async fn begin(
         &self,
         key: RequestKey,
@@ -52,6 +52,6 @@ pub trait RequestStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Begun, StoreError>;
 
-    /// Keeps the answer for replays.
+    /// Stores the response for replays.
     async fn finish(&self, key: RequestKey, response: StoredResponse) -> Result<(), StoreError>;
 }

@@ -8,11 +8,11 @@ use domain::{ChatId, ConnectionId, DeviceId, SessionId, Timestamp, TraceContext,
 
 use crate::StoreError;
 
-/// One gateway process.
+/// The id of a gateway process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GatewayId(pub Arc<str>);
 
-/// Where a connection is.
+/// The location of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// The connection.
@@ -21,93 +21,107 @@ pub struct Route {
     pub user_id: UserId,
     /// Its device.
     pub device_id: DeviceId,
-    /// The gateway that holds its socket.
+    /// The gateway with the socket of the connection.
     pub gateway: GatewayId,
-    /// Since when.
+    /// The time at which the connection was opened.
     pub connected_at: Timestamp,
 }
 
-/// Knows which gateways hold connections of which users.
+/// Looks up the gateways with connections of a user.
 ///
-/// A route is live while its gateway beats: for 15 s (`gateway.expiry_ms`) from each [`RouteWriter::beat`]. Others are in
-/// no answer. The whole of it may be lost at any moment, and is rebuilt by the gateways.
+/// A route is live for 15 s (`gateway.expiry_ms`) from each heartbeat of its gateway ([`RouteWriter::beat`]). Reads
+/// omit other routes, except [`on_gateway`](Self::on_gateway). All routes may be lost at any moment; the gateways
+/// rebuild them.
 #[async_trait]
 pub trait Routes: Send + Sync {
     /// The live routes of a user.
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError>;
 
-    /// The users with a live route on each gateway, of those asked for, in one round.
+    /// For each gateway, the users among the arguments who have a live route on it, in one round trip.
     async fn gateways(&self, user_ids: &[UserId]) -> Result<BTreeMap<GatewayId, Vec<UserId>>, StoreError>;
 
-    /// The gateways that beat, by name.
+    /// The gateways with a live heartbeat, by name.
     async fn live_gateways(&self) -> Result<Vec<GatewayId>, StoreError>;
 
-    /// Up to `limit` routes of a gateway, live or not: for administration.
+    /// Up to `limit` routes of a gateway, live or not, for administration.
     async fn on_gateway(&self, gateway: &GatewayId, limit: usize) -> Result<Vec<Route>, StoreError>;
 }
 
-/// Keeps the routes of gateways, each of which writes its own.
+/// Keeps the routes of gateways; each gateway writes its own routes.
 ///
-/// One beat holds up all routes of its gateway, so that a beat costs the same for one connection and for a hundred
-/// thousand. A route itself is kept for 300 s after it was last written; so a gateway that forgets to unregister one
-/// leaves nothing behind for ever, and refreshes each now and then.
+/// One heartbeat keeps all routes of its gateway live, so it costs the same for one connection and for a hundred
+/// thousand. A route itself expires 300 s after it was last written. A route that is never unregistered is therefore
+/// not kept permanently, and gateways refresh each open one periodically.
 ///
-/// Users come and go by this: the first route of a user makes them online, and when none is left they are offline. What
-/// comes of it is in [`Transitions`](crate::Transitions).
+/// Routes determine presence. A user is online from their first route on, and offline when the last one is removed.
+/// [`PresenceTransitions`](crate::PresenceTransitions) announces these changes.
 #[async_trait]
 pub trait RouteWriter: Send + Sync {
-    /// Says that a gateway is there. `false` if it was not known any more, at first or because it was silent for too long
-    /// or everything was lost: its routes may be gone, and all of them are to be refreshed.
+    /// Sends the heartbeat of a gateway. Returns `false` if the gateway was unknown: at its first heartbeat, after its
+    /// heartbeat had expired, or after a loss of all routes. Its routes may be gone then, and it must refresh all of
+    /// them.
     async fn beat(&self, gateway: &GatewayId) -> Result<bool, StoreError>;
 
-    /// Makes the route of a new connection known.
+    /// Registers the route of a new connection.
     async fn register(&self, route: &Route) -> Result<(), StoreError>;
 
-    /// Writes routes of open connections once more, and says in their order how it stood with each. One that was lost is
-    /// there again; its user is not announced for it, unless they were announced to be gone.
-    async fn refresh(&self, routes: &[Route]) -> Result<Vec<Refreshed>, StoreError>;
+    /// Writes the routes of open connections again, and returns their earlier state in the order of the arguments. A
+    /// lost route is restored. Its user is not announced as online, unless they were announced as offline.
+    async fn refresh(&self, routes: &[Route]) -> Result<Vec<RefreshedRoute>, StoreError>;
 
-    /// Forgets routes of connections that have ended, whether they are known or not. A user who has none left is gone from
-    /// now on, and announced to be so if they have not come back after `back_within`.
+    /// Removes the routes of closed connections, whether they exist or not. A user without any other route is offline
+    /// from now on, and is announced as offline if they do not reconnect within `back_within`.
     async fn unregister(&self, routes: &[Route], back_within: Duration) -> Result<(), StoreError>;
 }
 
-/// How it stood with a route when it was refreshed.
+/// The state of a route before it was refreshed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refreshed {
-    /// Whether it was there. If not, pushes have passed its connection by.
+pub struct RefreshedRoute {
+    /// Whether the route existed. If not, its connection has missed pushes.
     pub was_known: bool,
-    /// How many connections its user has, over all gateways.
+    /// The number of connections of its user, over all gateways.
     pub connections: usize,
 }
 
-/// One frame for all connections of some users.
+/// A frame for all connections of some users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// Whose connections get it.
+    /// The users to push the frame to.
     pub recipients: Vec<UserId>,
-    /// The one connection that does not.
+    /// A connection that does not receive the frame.
     pub except: Option<ConnectionId>,
     /// The frame as JSON text, encoded once and shared by all recipients.
     pub frame: Bytes,
-    /// The trace it is part of, if that is followed.
+    /// The trace context of the push, if tracing is on.
     pub trace: Option<TraceContext>,
 }
 
-/// Brings pushes to gateways. Best effort (G6): what is lost on the way is found by sync.
-#[async_trait]
-pub trait Delivery: Send + Sync {
-    /// Hands pushes to one gateway, in order.
-    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError>;
-
-    /// Has every gateway close the connections of a revoked session.
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError>;
+/// The connections that a revocation closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Revocation {
+    /// The connections of a session that has ended.
+    Session(SessionId),
+    /// All connections of a user who is suspended, deleted or signed out everywhere.
+    User(UserId),
+    /// All connections of a user of whom a token is denied. Clients with another token reconnect.
+    Token(UserId),
 }
 
-/// Ends connections that another one has taken the place of. Best effort: who is not told ends when its client is silent.
+/// Delivers pushes to gateways. Best effort (G6): clients recover lost pushes by sync.
 #[async_trait]
-pub trait Displacement: Send + Sync {
-    /// Has a gateway close a connection of a user, because the same device has a newer one.
+pub trait Delivery: Send + Sync {
+    /// Sends pushes to one gateway, in order.
+    async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError>;
+
+    /// Asks every gateway to close connections.
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError>;
+}
+
+/// Closes connections that a newer one replaces. Best effort: if the request is lost, the gateway closes the connection
+/// when its client stops responding.
+#[async_trait]
+pub trait ConnectionDisplacer: Send + Sync {
+    /// Asks a gateway to close a connection of a user, because the same device has a newer one.
     async fn displace(
         &self,
         gateway: &GatewayId,
@@ -116,51 +130,92 @@ pub trait Displacement: Send + Sync {
     ) -> Result<(), StoreError>;
 }
 
-/// Remembers the members of chats for fanout. It is filled from the store only, and may forget at any moment.
+/// Caches the members of chats for fanout. The cache is filled from the store only, and may lose entries at any moment.
 ///
-/// A cache that several processes share does not take a list that may be older than an invalidation: one process reads
-/// the store, another hears that the members have changed and invalidates, then the first fills in what it read. So for
-/// 10 s after an invalidation, longer than any read of the store may take, it ignores what is filled in and remembers
-/// nothing.
+/// A shared cache must not accept a list that is older than an invalidation. This can happen if one process reads the
+/// store, a second process learns of a membership change and invalidates the entry, and then the first process fills in
+/// its old list. Therefore the cache ignores fills of a chat for 10 s after its invalidation, longer than any read of
+/// the store takes.
 #[async_trait]
 pub trait MemberCache: Send + Sync {
-    /// The members of a chat, if they are remembered.
+    /// The cached members of a chat, if any.
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError>;
 
-    /// Remembers the members of a chat as the store has them.
+    /// Caches the members of a chat as read from the store.
     async fn fill(&self, chat_id: ChatId, members: Arc<[UserId]>) -> Result<(), StoreError>;
 
-    /// Forgets a chat whose members have changed.
+    /// Drops the entry of a chat after a membership change.
     async fn invalidate(&self, chat_id: ChatId) -> Result<(), StoreError>;
 }
 
-/// Something that happens in a chat and is no event of the log.
+/// The recipients of the events of a chat, with their live routes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipients {
+    /// The members of the chat.
+    pub members: Arc<[UserId]>,
+    /// For each gateway, the members with a live route on it, in the order of `members`.
+    pub gateways: BTreeMap<GatewayId, Vec<UserId>>,
+    /// The live connections of each named user with any.
+    pub connections: BTreeMap<UserId, Vec<RecipientConnection>>,
+}
+
+/// A live connection of a named user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipientConnection {
+    /// The gateway with the socket of the connection.
+    pub gateway: GatewayId,
+    /// The connection. `None` if routes are unknown: the user may have any connections on the gateway.
+    pub connection_id: Option<ConnectionId>,
+}
+
+/// Looks up the recipients of events: the [`MemberCache`] and [`Routes`] in one call.
+///
+/// A lookup returns the answers that `MemberCache::members` and `Routes` would give during the call. In particular, an
+/// adapter never returns members that the shared cache does not have at that moment. An adapter with remote state
+/// may keep members in the process to know which routes to read along with the shared entry. It compares the two
+/// and reads the routes again if they differ. So an invalidation by any process takes effect with the next lookup of
+/// all processes, and a chat may move to the consumer of another process at any time.
+///
+/// Members and routes are not one snapshot. A user whose connection is registered after the routes were read syncs
+/// after the registration, and so receives every event that was committed before.
+///
+/// `named` are users whose single connections matter: senders, and removed members. They need not be members.
+#[async_trait]
+pub trait RecipientLookup: Send + Sync {
+    /// The recipients of a chat in the member cache; `None` if the chat is not cached. Usually one round trip.
+    async fn cached(&self, chat_id: ChatId, named: &[UserId]) -> Result<Option<Recipients>, StoreError>;
+
+    /// The recipients of a chat with members that were read from the store, in one round trip.
+    async fn of(&self, members: Arc<[UserId]>, named: &[UserId]) -> Result<Recipients, StoreError>;
+}
+
+/// A transient event of a chat, which is not written to the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A member is typing, or has stopped. The other members are told at once.
+    /// A member started or stopped typing. The other members are notified at once.
     Typing {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Who.
+        /// The member.
         user_id: UserId,
-        /// Whether the typing goes on.
+        /// Whether the member is typing now.
         is_typing: bool,
     },
-    /// A member's watermarks have moved. All members are told, the member's own devices too, unless they are more than
-    /// `domain::limits::RECEIPT_MEMBERS_MAX`. Of several moves in a short time they are told the last.
+    /// A member's watermarks have advanced. All members are notified, including the member's own devices, unless the
+    /// chat has more than `domain::limits::RECEIPT_MEMBERS_MAX` members. Frequent changes are coalesced to the latest.
     Receipt {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Whose.
+        /// The member.
         user_id: UserId,
-        /// Where they stand now.
+        /// The watermarks after the change.
         watermarks: Watermarks,
     },
 }
 
-/// Passes signals to the online members of a chat. Best effort, never stored.
+/// Passes signals to the online members of a chat. Best effort; signals are never stored.
 #[async_trait]
-pub trait Signals: Send + Sync {
-    /// Passes a signal on, or has it passed on soon; `false` if its user is known not to be a member of the chat.
+pub trait SignalSender: Send + Sync {
+    /// Sends a signal, now or after a short delay; `false` if its user is known not to be a member of the chat.
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError>;
 }

@@ -1,57 +1,60 @@
-//! What spans of planes and adapters have in common, and how a trace gets from one to the next.
+//! Conventions for trace spans, and the propagation of trace context between planes and adapters.
 //!
-//! A span of a trace is a span of the crate `tracing` with the target [`TARGET`]. Where nobody subscribes to those, one costs
-//! the look at a number. A field `traceparent` makes a span go on where another process, or another task, has left off.
+//! A trace span is a span of the crate `tracing` with the target [`TARGET`]. Without a subscriber for this target, a
+//! span costs one atomic load. The field `traceparent` makes a span the child of a span in another process or task, and
+//! the field `error` is the reason of its failure. Numbers are fields of type `i64`: others are exported as text.
 //!
-//! In a process the context travels with the current span. It leaves it in a header: of a request, a call, a record of the
-//! log. What happens to an event between its commit and its pushes has no span around it, so the context is
-//! [remembered](remember) by the event's id meanwhile.
+//! Inside a process, the current span carries the context. Between processes, a header carries it: of a request, of a
+//! call, or of a log record. No span is open between the commit of an event and its pushes, so the context is
+//! [stored](remember) by event id in the meantime.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 
 use domain::{EventId, TraceContext};
 use tracing::Span;
 
+use crate::lock;
+
 /// The target of every span that belongs to a trace.
 pub const TARGET: &str = "tidings::trace";
 
-/// Events whose traces are remembered. The oldest is forgotten for the next: it is in no trace then.
+/// Maximum number of events with a stored trace context. The oldest is evicted; its later spans are in no trace.
 const EVENTS_MAX: usize = 8192;
 
-/// Says where a span stands in its trace.
-type Read = fn(&Span) -> Option<TraceContext>;
+/// Reads the trace context of a span.
+type ReadSpanContext = fn(&Span) -> Option<TraceContext>;
 
-/// Set once for the process, as the subscriber of its spans is.
-static READ: OnceLock<Read> = OnceLock::new();
+/// Set once per process, like the global subscriber.
+static READ: OnceLock<ReadSpanContext> = OnceLock::new();
 
-/// Has traces followed from now on. Whoever subscribes to the spans of the process knows how to read where one stands; the
-/// first to say so is believed.
-pub fn follow(read: Read) {
+/// Turns tracing on. The subscriber provides `read`, the function that reads the trace context of a span. Only the
+/// first call has an effect.
+pub fn follow(read: ReadSpanContext) {
     READ.get_or_init(|| read);
 }
 
-/// Whether traces are followed.
+/// Whether tracing is on.
 pub fn is_on() -> bool {
     READ.get().is_some()
 }
 
-/// Where a span stands in its trace, if it is in one.
+/// The trace context of a span, if it is in a trace.
 pub fn context(span: &Span) -> Option<TraceContext> {
     READ.get().and_then(|read| read(span))
 }
 
-/// The span of the present work, for whoever goes on with it elsewhere; none if traces are not followed.
+/// The current span, to be the parent of work in another task; none if tracing is off.
 pub fn current_span() -> Span {
     if is_on() { Span::current() } else { Span::none() }
 }
 
-/// Where the present work stands in its trace, if it is in one.
+/// The trace context of the current span, if it is in a trace.
 pub fn current() -> Option<TraceContext> {
     if is_on() { context(&Span::current()) } else { None }
 }
 
-/// Remembers which trace an event belongs to, for whoever processes it next.
+/// Stores the trace context of an event for the component that processes it next.
 pub fn remember(event_id: EventId, context: TraceContext) {
     let mut events = events();
     if events.contexts.insert(event_id, context).is_some() {
@@ -65,24 +68,23 @@ pub fn remember(event_id: EventId, context: TraceContext) {
     }
 }
 
-/// The trace that an event belongs to, if it is known here.
+/// The trace context of an event, if this process has stored it.
 pub fn of(event_id: EventId) -> Option<TraceContext> {
     if is_on() { events().contexts.get(&event_id).copied() } else { None }
 }
 
-/// What is remembered. One for the process, as the subscriber of its spans is.
-static EVENTS: LazyLock<Mutex<Events>> = LazyLock::new(Mutex::default);
+/// The stored contexts: one table per process, like the global subscriber.
+static EVENTS: LazyLock<Mutex<EventContexts>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
-struct Events {
+struct EventContexts {
     contexts: HashMap<EventId, TraceContext>,
-    /// The oldest first.
+    /// Insertion order, oldest first.
     order: VecDeque<EventId>,
 }
 
-fn events() -> MutexGuard<'static, Events> {
-    // Nothing that runs under the lock panics halfway.
-    EVENTS.lock().unwrap_or_else(PoisonError::into_inner)
+fn events() -> MutexGuard<'static, EventContexts> {
+    lock(&EVENTS)
 }
 
 #[cfg(test)]
@@ -94,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_traces_until_they_are_followed_and_the_oldest_event_is_forgotten_first() {
+    fn contexts_are_stored_only_while_tracing_is_on_and_the_oldest_is_evicted() {
         const GIVEN: TraceContext = TraceContext { trace_id: [1; 16], span_id: [2; 8], sampled: true };
         remember(event_id(0), GIVEN);
-        assert_eq!((current(), of(event_id(0))), (None, None), "nobody follows traces");
+        assert_eq!((current(), of(event_id(0))), (None, None), "tracing is off");
         follow(|_| Some(GIVEN));
         assert_eq!((current(), of(event_id(0))), (Some(GIVEN), Some(GIVEN)));
         for n in 1..=EVENTS_MAX as u128 {

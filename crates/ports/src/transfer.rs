@@ -1,42 +1,44 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, ClientMessageId, DirectPair, Member, Message, PushDevice, Session, Timestamp, User, UserId,
-    Watermarks,
+    Chat, ChatId, ClientMessageId, DirectPair, Member, Message, PushDevice, Restrictions, Session, Timestamp, User,
+    UserId, Watermarks,
 };
 
-use crate::{Bookmark, Head, Receipt, StoreError, UserKey};
+use crate::{Head, PageBookmark, Receipt, StoreError, UserKey};
 
-/// A sort of rows that move from one store to another.
+/// The kinds of rows that an export contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MovedKind {
+pub enum ExportKind {
     /// Users.
     User,
-    /// What makes each of them the same person at every sign-in.
+    /// Sign-in keys of users.
     UserKey,
-    /// Whom they have listed.
+    /// Contacts of users.
     Contact,
-    /// Their logins.
+    /// Login sessions.
     Session,
-    /// Their devices that are told of messages.
+    /// Devices that receive notifications.
     PushDevice,
     /// Chats, with their heads.
     Chat,
-    /// The pairs that have a direct chat.
+    /// Pairs that have a direct chat.
     Pair,
-    /// Members, with how far they have come.
+    /// Members, with their watermarks.
     Member,
     /// Messages.
     Message,
-    /// Sends that a retry may still repeat.
+    /// Send keys that a retry may still use.
     Send,
-    /// Whom they have blocked.
+    /// Blocks of users.
     Block,
+    /// Restrictions of users.
+    Restriction,
 }
 
-impl MovedKind {
-    /// All of them, in the order in which they move: what others speak of comes first.
-    pub const ALL: [Self; 11] = [
+impl ExportKind {
+    /// All kinds, in export order: a kind comes after the kinds that it refers to.
+    pub const ALL: [Self; 12] = [
         Self::User,
         Self::UserKey,
         Self::Contact,
@@ -48,9 +50,10 @@ impl MovedKind {
         Self::Message,
         Self::Send,
         Self::Block,
+        Self::Restriction,
     ];
 
-    /// Its name in files and reports.
+    /// The name of the kind in files and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -64,32 +67,33 @@ impl MovedKind {
             Self::Message => "message",
             Self::Send => "send",
             Self::Block => "block",
+            Self::Restriction => "restriction",
         }
     }
 }
 
-/// One thing that moves from one store to another.
+/// One row of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// A user.
     User(User),
-    /// A key, and whose it is.
+    /// A sign-in key and its user.
     UserKey {
-        /// The key.
+        /// The sign-in key.
         key: UserKey,
-        /// Whom it signs in.
+        /// The user whom the key signs in.
         user_id: UserId,
     },
-    /// Somebody has listed somebody.
+    /// An entry of a contact list.
     Contact {
-        /// Whose list it is.
+        /// The owner of the list.
         user_id: UserId,
-        /// Who is on it.
+        /// The listed user.
         contact_id: UserId,
     },
-    /// A login.
+    /// A login session.
     Session(Session),
-    /// A device that is told of messages.
+    /// A device that receives notifications.
     PushDevice(PushDevice),
     /// A chat.
     Chat {
@@ -100,9 +104,9 @@ pub enum Moved {
     },
     /// A pair that has a direct chat.
     Pair {
-        /// The two.
+        /// The pair of users.
         pair: DirectPair,
-        /// Their chat.
+        /// The chat of the pair.
         chat_id: ChatId,
     },
     /// A member of a chat.
@@ -111,57 +115,66 @@ pub enum Moved {
         chat_id: ChatId,
         /// The member.
         member: Member,
-        /// How far they have come.
+        /// The member's watermarks.
         watermarks: Watermarks,
     },
     /// A message.
     Message(Message),
-    /// A send that a retry may still repeat.
-    Send(MovedSend),
-    /// Somebody has blocked somebody.
+    /// A send key that a retry may still use.
+    Send(ExportedSend),
+    /// A block.
     Block {
-        /// Whose block it is.
+        /// The user who has blocked.
         user_id: UserId,
-        /// Whom they have blocked.
+        /// The blocked user.
         blocked_id: UserId,
+    },
+    /// The restrictions of a user.
+    Restriction {
+        /// The restricted user.
+        user_id: UserId,
+        /// Their restrictions.
+        restrictions: Restrictions,
     },
 }
 
-/// What is remembered of a send, so that a retry of it is answered as the first try was (G2).
+/// The stored data of a send, so that a retry after the move gets the first receipt (G2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MovedSend {
+pub struct ExportedSend {
     /// The chat.
     pub chat_id: ChatId,
-    /// Who sent.
+    /// The sender of the message.
     pub sender_id: UserId,
-    /// Their name for the send.
+    /// The client's id of the send.
     pub client_message_id: ClientMessageId,
-    /// What they were told.
+    /// The receipt of the send.
     pub receipt: Receipt,
-    /// What a retry has in common with the first try: [`NewMessage::fingerprint`](crate::NewMessage::fingerprint).
+    /// The fingerprint that a retry must match: [`NewMessage::fingerprint`](crate::NewMessage::fingerprint).
     pub fingerprint: [u8; 16],
 }
 
 impl Moved {
-    /// What sort it is of.
-    pub fn kind(&self) -> MovedKind {
+    /// The kind of the row.
+    pub fn kind(&self) -> ExportKind {
         match self {
-            Self::User(_) => MovedKind::User,
-            Self::UserKey { .. } => MovedKind::UserKey,
-            Self::Contact { .. } => MovedKind::Contact,
-            Self::Session(_) => MovedKind::Session,
-            Self::PushDevice(_) => MovedKind::PushDevice,
-            Self::Chat { .. } => MovedKind::Chat,
-            Self::Pair { .. } => MovedKind::Pair,
-            Self::Member { .. } => MovedKind::Member,
-            Self::Message(_) => MovedKind::Message,
-            Self::Send(_) => MovedKind::Send,
-            Self::Block { .. } => MovedKind::Block,
+            Self::User(_) => ExportKind::User,
+            Self::UserKey { .. } => ExportKind::UserKey,
+            Self::Contact { .. } => ExportKind::Contact,
+            Self::Session(_) => ExportKind::Session,
+            Self::PushDevice(_) => ExportKind::PushDevice,
+            Self::Chat { .. } => ExportKind::Chat,
+            Self::Pair { .. } => ExportKind::Pair,
+            Self::Member { .. } => ExportKind::Member,
+            Self::Message(_) => ExportKind::Message,
+            Self::Send(_) => ExportKind::Send,
+            Self::Block { .. } => ExportKind::Block,
+            Self::Restriction { .. } => ExportKind::Restriction,
         }
     }
 
-    /// What is left of it at a moment: nothing of what is over by then, and of a chat whose last message has expired no
-    /// words (G11). Stores delete such rows at a time of their own, and what moves must not hang on it.
+    /// The row as of `moment`: `None` if it has expired by then. If the last message of a chat has expired, its preview
+    /// is removed (G11). Stores purge expired rows at times of their own; this makes an export independent of those
+    /// times.
     pub fn at(mut self, moment: Timestamp) -> Option<Self> {
         let is_over = match &mut self {
             Self::Session(session) => session.expires_at <= moment,
@@ -179,6 +192,7 @@ impl Moved {
             | Self::UserKey { .. }
             | Self::Contact { .. }
             | Self::Block { .. }
+            | Self::Restriction { .. }
             | Self::PushDevice(_)
             | Self::Pair { .. }
             | Self::Member { .. } => false,
@@ -187,70 +201,71 @@ impl Moved {
     }
 }
 
-/// A part of all rows of a sort.
+/// One page of all rows of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MovedPage {
-    /// The rows, in the source's order. There may be none before the end.
+pub struct ExportPage {
+    /// The rows, in the source's order. A page before the last one may be empty.
     pub rows: Vec<Moved>,
-    /// Where the next page begins; `None` at the end.
-    pub next: Option<Bookmark>,
+    /// The start of the next page; `None` after the last page.
+    pub next: Option<PageBookmark>,
 }
 
-/// Shows everything in a store that another one needs to take its place.
+/// Exports every row that another store needs to replace this one.
 ///
-/// It changes nothing. The rows are those of one moment only while nobody writes, which is for the caller to see to. A
-/// page is bounded by the number of rows that is asked for. What is passing is no part of it: routes, tickets, one-time
-/// codes, limits, answers to REST requests, owed notifications, dead letters and the log.
+/// An export never writes. The pages form a consistent snapshot only while no process writes to the store; the caller
+/// ensures that. The requested number of rows bounds each page. Transient data is not exported: routes, tickets,
+/// one-time codes, rate limits, responses to REST requests, pending notifications, dead letters and the log.
 ///
-/// A row that cannot be read is an error: a copy without it would not be one.
+/// A row that does not decode is an error, because a copy without it would be incomplete.
 #[async_trait]
 pub trait ExportSource: Send + Sync {
-    /// Rows of a sort behind a place, as [`Moved::at`] leaves them; of devices, those whose login is not over.
+    /// Rows of a kind after a bookmark, each as [`Moved::at`] returns it. Devices with an expired session are omitted.
     async fn rows(
         &self,
-        kind: MovedKind,
-        after: Option<&Bookmark>,
+        kind: ExportKind,
+        after: Option<&PageBookmark>,
         count: usize,
         at: Timestamp,
-    ) -> Result<MovedPage, StoreError>;
+    ) -> Result<ExportPage, StoreError>;
 }
 
-/// Tells one import from another.
+/// The id of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportId(pub u64);
 
 /// Whether an import may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImportBegun {
-    /// It may, and the store is marked as unfinished.
+pub enum ImportAdmission {
+    /// The import may begin, and the store is marked as unfinished.
     Begun,
-    /// The same import was begun before and not finished; it writes everything once more.
+    /// The same import was begun before and not finished; it writes all rows again.
     Again,
-    /// Another one was begun and not finished.
+    /// Another import was begun and not finished.
     Other,
-    /// The store holds something.
+    /// The store is not empty.
     NotEmpty {
-        /// A table in which there is something.
+        /// A table with at least one row.
         table: &'static str,
     },
 }
 
-/// Takes what [`ExportSource`] shows of another store.
+/// Imports the rows that [`ExportSource`] exports from another store.
 ///
-/// From `begin` to `finish` the store is marked as unfinished, durably, and nobody serves from it. Rows are written as
-/// they are: nothing is published, no consumer of the log hears of them, and the next sequence of a chat follows its head.
-/// Writing a row again changes nothing, so an import that was interrupted is begun again with the same id.
+/// From `begin` to `finish` the store is durably marked as unfinished, and no process may serve from it. Rows are
+/// written unchanged. An import publishes no events, so consumers of the log do not see the rows. The next sequence of
+/// a chat continues after its head. Writing a row twice changes nothing, so an interrupted import restarts with the
+/// same id.
 #[async_trait]
 pub trait ImportTarget: Send + Sync {
     /// Marks an empty store as unfinished.
-    async fn begin(&self, id: ImportId) -> Result<ImportBegun, StoreError>;
+    async fn begin(&self, id: ImportId) -> Result<ImportAdmission, StoreError>;
 
-    /// Writes rows; they are durable before it returns `Ok`.
+    /// Writes rows; they are durable before the call returns `Ok`.
     async fn write(&self, rows: Vec<Moved>) -> Result<(), StoreError>;
 
-    /// Takes the mark away.
+    /// Removes the mark.
     async fn finish(&self) -> Result<(), StoreError>;
 
-    /// Whether the mark is there: nobody may serve from the store.
+    /// Whether the store is marked as unfinished. If so, no process may serve from it.
     async fn is_unfinished(&self) -> Result<bool, StoreError>;
 }

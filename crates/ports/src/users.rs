@@ -3,48 +3,52 @@ use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, User
 
 use crate::StoreError;
 
-/// What makes a user the same person at every sign-in.
+/// The sign-in key of a user: it identifies the same user at every sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum UserKey {
     /// A verified phone number.
     Phone(PhoneNumber),
-    /// The subject of another system's tokens.
+    /// The subject of a token of an external identity provider.
     External {
-        /// Who issued the token.
+        /// The issuer of the token.
         issuer: String,
-        /// Who it is about, in the issuer's words; at most 255 bytes.
+        /// The subject within the issuer; at most 255 bytes.
         subject: String,
     },
 }
 
-/// A user who signs in for the first time, perhaps.
+/// The values of a user who may sign in for the first time.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// The id given if the key is new.
+    /// The id of the user if the key is new.
     pub user_id: UserId,
-    /// The name given if the key is new.
+    /// The display name if the key is new.
     pub display_name: DisplayName,
-    /// The time given if the key is new.
+    /// The creation time if the key is new.
     pub created_at: Timestamp,
+    /// When the user proved to own the key: the issue time of an external token, or now.
+    pub proven_at: Timestamp,
 }
 
-/// Reads users. What is read is what was written last: whether somebody may be seen is judged by it.
+/// Reads users with strong consistency, because privacy decisions depend on the current settings.
 #[async_trait]
 pub trait UserReader: Send + Sync {
-    /// Users by id, in the order asked.
+    /// Users by id, in the order of the arguments.
     async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError>;
 
-    /// Users by phone number, in the order asked.
+    /// Users by phone number, in the order of the arguments.
     async fn by_phone(&self, phone_numbers: &[PhoneNumber]) -> Result<Vec<Option<User>>, StoreError>;
 }
 
 /// Creates and changes users.
 #[async_trait]
 pub trait UserWriter: Send + Sync {
-    /// The user of a key, and whether it was made now. However many ask at once, one user comes of it.
+    /// The user of a sign-in key, and whether this call created the user. Concurrent calls with one key create one
+    /// user. The subject of a deleted account gets a new user, unless its token is older than the deletion: then the
+    /// call returns the tombstone.
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError>;
 
-    /// Sets what is given; `None` if there is no such user.
+    /// Sets the given fields; `None` if the user does not exist.
     async fn update(
         &self,
         user_id: UserId,

@@ -3,12 +3,12 @@ use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 
 use crate::StoreError;
 
-/// Keeps how far each member has come in each chat (G10).
+/// Keeps the delivered and read watermarks of each member in each chat (G10).
 ///
-/// A watermark never moves back, never passes the head of its chat, and read never passes delivered.
+/// A watermark never moves back and never exceeds the head sequence of its chat. Read never exceeds delivered.
 #[async_trait]
 pub trait WatermarkStore: Send + Sync {
-    /// Moves a watermark by `Watermarks::advance`, with membership and head read in the same transaction.
+    /// Advances a watermark by `Watermarks::advance`; membership and head are read in the same transaction.
     async fn advance(
         &self,
         user_id: UserId,
@@ -17,6 +17,6 @@ pub trait WatermarkStore: Send + Sync {
         to: Sequence,
     ) -> Result<Advance, StoreError>;
 
-    /// The watermarks of the given users in the given chats, in their order, in one round; zero where none is kept.
+    /// The watermarks of users in chats, in the order of the arguments, in one round trip; zero if none are stored.
     async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError>;
 }

@@ -1,37 +1,38 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use domain::{PresenceView, Standing, Timestamp, UserId};
+use domain::{OnlineStatus, PresenceView, Timestamp, UserId};
 use futures_util::future::join_all;
 use metrics::{counter, gauge};
-use ports::{GatewayId, Look, StoreError, Transition};
+use ports::{GatewayId, Look, PresenceTransition, StoreError, error_chain};
 use tokio::time::{self, MissedTickBehavior};
 use tracing::warn;
 
 use crate::Presence;
-use crate::presence::{HIDDEN, News};
-use crate::reach::{ByGateway, people};
+use crate::presence::{HIDDEN, PresenceChange};
+use crate::recipients::{UsersByGateway, all_users};
 
-/// How often those who have come and gone are looked for.
+/// How often due presence transitions are claimed.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(200);
-/// How many are announced at a time. With the interval it is the pace of this process, 1,000 in a second: a storm takes
-/// longer and does not take more.
+/// Transitions announced at a time. With the interval it limits this process to 1,000 per second: a burst of transitions
+/// takes longer, but does not raise the load.
 const CLAIM_LEN: usize = 200;
-/// How many are looked into at once.
+/// Transitions for which recipients are looked up concurrently.
 const AT_ONCE: usize = 8;
-/// How often the routes of dead gateways are looked for, and how many of them are forgotten then.
+/// How often the routes of dead gateways are swept, and how many in one sweep.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const SWEEP_LEN: usize = 1000;
 
 impl Presence {
-    /// Announces who comes and goes, and sweeps up after dead gateways, for ever.
+    /// Announces presence transitions and sweeps the routes of dead gateways, until the task is aborted.
     ///
-    /// What fails is tried again. It may be dropped at any moment: what it has claimed is claimed by another then.
+    /// Failed work is retried. Dropping the future is safe: another process claims its transitions after the claim expires.
     pub async fn run(&self) {
-        tokio::join!(self.keep_announcing(), self.keep_sweeping(), self.keep_reassuring());
+        tokio::join!(self.keep_announcing(), self.keep_sweeping(), self.keep_rechecking());
     }
 
-    /// Writes down that everybody at a gateway is seen now: for one that goes when nobody is left to announce its users.
+    /// Stores the current time as last seen for all users of a gateway. The last gateway calls it on shutdown, because no
+    /// process remains to announce its users.
     pub async fn note_all_at(&self, gateway: &GatewayId) {
         let now = self.clock.now();
         let noted = async {
@@ -40,7 +41,7 @@ impl Presence {
             self.last_seen.saw(&seen).await
         };
         if let Err(failure) = noted.await {
-            warn!(error = &failure as &dyn std::error::Error, "when users were last seen is not written down");
+            warn!(error = %error_chain(&failure), "last-seen times could not be stored");
         }
     }
 
@@ -50,7 +51,10 @@ impl Presence {
         loop {
             beat.tick().await;
             if let Err(failure) = self.announce_due().await {
-                warn!(error = &failure as &dyn std::error::Error, "presence was not announced; it is claimed again");
+                warn!(
+                    error = %error_chain(&failure),
+                    "presence announcement failed; its transitions are claimed again"
+                );
             }
         }
     }
@@ -66,27 +70,30 @@ impl Presence {
                     gauge!("tidings_presence_stale_entries").set(swept.left as f64);
                 }
                 Err(failure) => {
-                    warn!(error = &failure as &dyn std::error::Error, "the routes of dead gateways were not swept");
+                    warn!(
+                        error = %error_chain(&failure),
+                        "sweep of dead gateways' routes failed; retrying at next interval"
+                    );
                 }
             }
         }
     }
 
-    /// Announces some of those who are due. One who cannot be looked into holds up nobody, and is claimed again.
+    /// Announces the transitions that are due. A user whose lookup fails delays no other user and is claimed again.
     async fn announce_due(&self) -> Result<(), StoreError> {
         let claimed = self.transitions.claim(CLAIM_LEN).await?;
         if claimed.is_empty() {
             return Ok(());
         }
-        // Written down first: who hears that somebody is gone can ask since when. Coming is written down too, so that a
-        // death of everything loses no more than the time since.
+        // Store last seen first, so that a client that receives the offline change can ask for the time. Online
+        // transitions are stored too: if all processes crash, only the time since then is lost.
         let now = self.clock.now();
         let seen: Vec<(UserId, Timestamp)> =
             claimed.iter().map(|change| (change.user_id, last_seen(change, now))).collect();
         self.last_seen.saw(&seen).await?;
         let (mut news, mut announced) = (vec![], vec![]);
         for changes in claimed.chunks(AT_ONCE) {
-            let looked_into = join_all(changes.iter().map(|change| self.news_of(change))).await;
+            let looked_into = join_all(changes.iter().map(|change| self.change_of(change))).await;
             for (change, outcome) in changes.iter().zip(looked_into) {
                 match outcome {
                     Ok(of_change) => {
@@ -95,42 +102,45 @@ impl Presence {
                     }
                     Err(failure) => {
                         warn!(
-                            error = &failure as &dyn std::error::Error,
-                            "a user is not announced; they are claimed again"
+                            error = %error_chain(&failure),
+                            "recipient lookup of a presence transition failed; it is claimed again"
                         );
                     }
                 }
             }
         }
-        self.tell(&news).await?;
-        self.take_back(&news).await?;
+        self.notify_gateways(&news).await?;
+        self.retract(&news).await?;
         self.transitions.settle(&announced).await?;
         for change in announced.iter().filter(|change| change.is_news) {
-            let status = if change.standing == Standing::Online { "online" } else { "offline" };
+            let status = if change.standing == OnlineStatus::Online { "online" } else { "offline" };
             counter!("tidings_presence_transitions_total", "status" => status).increment(1);
         }
         Ok(())
     }
 
-    /// What is told of a transition; nothing of somebody whom nobody may see. Where nobody was told otherwise, nobody is told
-    /// unasked; but a watcher for whom a gateway has looked meanwhile may have been shown it.
-    async fn news_of(&self, change: &Transition) -> Result<Option<News>, StoreError> {
+    /// The change to announce for a transition; `None` if the user is visible to no other user. A transition that reverts an
+    /// unannounced one has no recipients. It still goes to the gateways, because a re-check may have shown a subscriber the
+    /// state in between.
+    async fn change_of(&self, change: &PresenceTransition) -> Result<Option<PresenceChange>, StoreError> {
         let user_id = change.user_id;
         let user = self.users.users(&[user_id]).await?.into_iter().flatten().next();
         let Some(user) = user.filter(|user| user.presence_visibility.shows_anybody()) else { return Ok(None) };
         let recipients = match change.is_news {
             true => self.recipients(user_id, user.presence_visibility).await?,
-            false => ByGateway::new(),
+            false => UsersByGateway::new(),
         };
-        Ok(Some(News { user_id, view: change.standing.into(), recipients }))
+        Ok(Some(PresenceChange { user_id, view: change.standing.into(), recipients }))
     }
 
-    /// Looks once more for those who were told that somebody is there. Who may not see it any more was told by a change
-    /// of the setting, or of contacts, that this has overtaken.
-    async fn take_back(&self, news: &[News]) -> Result<(), StoreError> {
+    /// Looks up the recipients of online announcements again, and sends an offline change to those that may no longer see the
+    /// user. Their visibility changed while the announcement was in progress, and it overtook the change of that setting.
+    async fn retract(&self, news: &[PresenceChange]) -> Result<(), StoreError> {
         let of_online = news.iter().filter(|news| news.view == PresenceView::Online);
         let looks: BTreeSet<Look> = of_online
-            .flat_map(|news| people(&news.recipients).into_iter().map(|viewer| Look { viewer, user_id: news.user_id }))
+            .flat_map(|news| {
+                all_users(&news.recipients).into_iter().map(|viewer| Look { viewer, user_id: news.user_id })
+            })
             .collect();
         if looks.is_empty() {
             return Ok(());
@@ -139,21 +149,21 @@ impl Presence {
         let visible = self.visible(&looks).await?;
         let hidden: HashSet<Look> =
             looks.into_iter().zip(visible).filter_map(|(look, user)| user.is_none().then_some(look)).collect();
-        let taken_back = news.iter().filter_map(|News { user_id, recipients, .. }| {
+        let taken_back = news.iter().filter_map(|PresenceChange { user_id, recipients, .. }| {
             let mut recipients = recipients.clone();
             for viewers in recipients.values_mut() {
                 viewers.retain(|viewer| hidden.contains(&Look { viewer: *viewer, user_id: *user_id }));
             }
             recipients.retain(|_, viewers| !viewers.is_empty());
-            (!recipients.is_empty()).then_some(News { user_id: *user_id, view: HIDDEN, recipients })
+            (!recipients.is_empty()).then_some(PresenceChange { user_id: *user_id, view: HIDDEN, recipients })
         });
-        self.tell(&taken_back.collect::<Vec<_>>()).await
+        self.notify_gateways(&taken_back.collect::<Vec<_>>()).await
     }
 }
 
-fn last_seen(change: &Transition, now: Timestamp) -> Timestamp {
+fn last_seen(change: &PresenceTransition, now: Timestamp) -> Timestamp {
     match change.standing {
-        Standing::Online => now,
-        Standing::Offline { last_seen } => last_seen,
+        OnlineStatus::Online => now,
+        OnlineStatus::Offline { last_seen } => last_seen,
     }
 }

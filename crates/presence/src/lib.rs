@@ -1,22 +1,24 @@
-//! Presence: who is online, when somebody was last seen, and who may see it.
+//! Presence: online state, last-seen times, and their privacy rules.
 //!
-//! Presence is derived from routes and never stronger than they are: a user is online while a live route leads to them.
-//! Three questions, a file each. What may one user see of another (`look`): the one place where privacy is judged, for
-//! REST, subscriptions and pushes alike. Who is told unasked (`reach`): those online who share a chat with the user that
-//! was active in the last 24 h, bounded in chats and people. And when (`announce`): each coming and going is claimed
-//! once over all processes, written down, told and settled. `settings` sees to those who watch while somebody changes
-//! who may see them, and `doubts` to those whom that did not reach.
+//! Presence is derived from routes and is only as accurate as they are: a user is online while a live route leads to them.
 //!
-//! Explicit subscribers are known to their gateways alone. Those hear of every change, and ask again what each of their
-//! watchers may see.
+//! - `lookup` answers which presence a viewer sees of a user. All privacy checks are here, for REST, subscriptions and pushes.
+//! - `recipients` selects the recipients of a presence transition without a subscription. These are online users that share a
+//!   chat with the user that was active in the last 24 h. The numbers of chats and recipients are bounded.
+//! - `announce` claims each transition once over all processes, stores last seen, notifies gateways and settles the claim.
+//! - `settings` notifies viewers after a change of visibility, contacts or blocks.
+//! - `rechecks` retries the notifications that failed, as presence re-checks.
+//!
+//! Only the gateways know their subscribers. Every gateway receives every presence change and looks the user up again for
+//! each of its subscribers.
 #![warn(missing_docs)]
 
 mod announce;
-mod doubts;
-mod look;
+mod lookup;
 mod presence;
-mod reach;
+mod rechecks;
+mod recipients;
 mod settings;
 
-pub use doubts::{Doubting, Doubts};
 pub use presence::Presence;
+pub use rechecks::{PendingRechecks, RecheckGuard};

@@ -4,60 +4,60 @@ use std::sync::Arc;
 use domain::{PresenceView, UserId};
 use futures_util::future::join_all;
 use ports::{
-    BlockStore, ChatReader, Clock, ContactStore, GatewayId, LastSeenStore, MessageReader, PresenceNews, Routes,
-    StoreError, Transitions, UserReader, Watchers,
+    BlockStore, ChatReader, Clock, ContactStore, GatewayId, LastSeenStore, MessageReader, PresenceNotifier,
+    PresenceTransitions, PresenceUpdate, Routes, StoreError, UserReader, error_chain,
 };
 use tracing::warn;
 
-use crate::Doubts;
+use crate::PendingRechecks;
 
-/// Presence in this process.
+/// The presence plane of this process.
 pub struct Presence {
-    /// Says who is online.
+    /// Online state.
     pub routes: Arc<dyn Routes>,
-    /// Gives out who has come or gone.
-    pub transitions: Arc<dyn Transitions>,
-    /// Tells gateways.
-    pub watchers: Arc<dyn Watchers>,
-    /// Reads who may be seen by whom, and when they were last.
+    /// Queue of presence transitions.
+    pub transitions: Arc<dyn PresenceTransitions>,
+    /// Sends presence changes to gateways.
+    pub watchers: Arc<dyn PresenceNotifier>,
+    /// Visibility settings and stored last-seen times.
     pub users: Arc<dyn UserReader>,
-    /// Keeps when users were last seen.
+    /// Stores last-seen times.
     pub last_seen: Arc<dyn LastSeenStore>,
-    /// Reads who has listed whom.
+    /// Contact lists.
     pub contacts: Arc<dyn ContactStore>,
-    /// Reads who has blocked whom.
+    /// Block lists.
     pub blocks: Arc<dyn BlockStore>,
-    /// Reads who shares a chat with whom.
+    /// Chat memberships.
     pub chats: Arc<dyn ChatReader>,
-    /// Reads which chats are active.
+    /// Activity of chats.
     pub messages: Arc<dyn MessageReader>,
-    /// Tells the time.
+    /// Current time.
     pub clock: Arc<dyn Clock>,
-    /// Whose watchers could not be told of a change.
-    pub doubts: Doubts,
+    /// Users with a pending presence re-check.
+    pub doubts: PendingRechecks,
 }
 
-/// What those see who may not see any more: somebody who is not there.
+/// The view for viewers that may no longer see a user: offline, without a last-seen time.
 pub(crate) const HIDDEN: PresenceView = PresenceView::Offline { last_seen: None };
 
-/// What some users see of one from now on, wherever they are.
-pub(crate) struct News {
+/// A presence change of one user, with its recipients on all gateways.
+pub(crate) struct PresenceChange {
     pub(crate) user_id: UserId,
     pub(crate) view: PresenceView,
-    /// Who is told unasked, by gateway.
+    /// Recipients without a subscription, by gateway.
     pub(crate) recipients: BTreeMap<GatewayId, Vec<UserId>>,
 }
 
 impl Presence {
-    /// Tells every gateway, because anyone may hold somebody who watches. One call for each, however many news there are. An
-    /// error means that some were not told.
-    pub(crate) async fn tell(&self, news: &[News]) -> Result<(), StoreError> {
+    /// Sends changes to every gateway, because any of them may have subscribers, with one call to each. Returns an error if
+    /// some gateway did not receive them.
+    pub(crate) async fn notify_gateways(&self, news: &[PresenceChange]) -> Result<(), StoreError> {
         if news.is_empty() {
             return Ok(());
         }
         let gateways = self.routes.live_gateways().await?;
         let told = gateways.iter().map(async |gateway| {
-            let here = news.iter().map(|News { user_id, view, recipients }| PresenceNews {
+            let here = news.iter().map(|PresenceChange { user_id, view, recipients }| PresenceUpdate {
                 user_id: *user_id,
                 view: *view,
                 recipients: recipients.get(gateway).cloned().unwrap_or_default(),
@@ -65,7 +65,10 @@ impl Presence {
             let told = self.watchers.tell(gateway, here.collect()).await;
             if let Err(failure) = &told {
                 let gateway = &*gateway.0;
-                warn!(error = failure as &dyn std::error::Error, gateway, "a gateway was not told of presence");
+                warn!(
+                    error = %error_chain(failure),
+                    gateway, "presence changes could not be sent to a gateway"
+                );
             }
             told
         });

@@ -2,54 +2,55 @@ use std::time::{Duration, Instant};
 
 use domain::{ChatId, Sequence, WatermarkKind};
 
-/// How soon after a move of a watermark the next one is made. Others are told of moves as often.
-const GATHER: Duration = Duration::from_millis(100);
-/// Moves of one watermark that may wait. With so many the next is made at once, and until then no frame is read.
+/// Shortest interval between two commits of one watermark. Fanout coalesces receipts over the same interval.
+const COALESCE_INTERVAL: Duration = Duration::from_millis(100);
+/// Most pending moves of one watermark. At this bound the next move is due at once, and the connection reads no frame
+/// until the move is issued.
 const WAITING_MAX: usize = 64;
-/// Watermarks that are gathered at a time. Those of further chats are moved as they come.
+/// Most watermarks that are coalesced at a time. Moves of further chats are issued as they arrive.
 const WATERMARKS_MAX: usize = 64;
 
-/// The watermarks that a client moves, gathered.
+/// Coalesces the watermark moves of one client.
 ///
-/// A watermark only grows, so of several moves the highest is enough. The first is made at once; those that come within
-/// [`GATHER`] of it wait, and then the highest of them is made for all: whoever reads a busy chat costs a commit ten times
-/// a second, not one for each of their acks. What clients are told stays the same: a move that is refused is answered,
-/// and those below it are made all the same.
+/// A watermark only grows, so the highest of several moves is enough. The first move is issued at once. Moves that
+/// arrive within [`COALESCE_INTERVAL`] of it are queued, and the highest of them is then issued for all. A client that
+/// reads a busy chat therefore causes at most ten commits a second, not one per ack. Clients see no difference: a
+/// refused move is answered with an error, and the lower queued moves are still issued.
 #[derive(Debug, Default)]
 pub(crate) struct Advances {
-    gathered: Vec<Gathered>,
+    gathered: Vec<CoalescedMoves>,
 }
 
-/// A watermark, and how far it is to be moved.
+/// A watermark and its target sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Where.
+    /// The chat.
     pub chat_id: ChatId,
-    /// Which.
+    /// The watermark: delivered or read.
     pub kind: WatermarkKind,
-    /// Up to here.
+    /// The target sequence.
     pub sequence: Sequence,
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct CoalescedMoves {
     chat_id: ChatId,
     kind: WatermarkKind,
     is_moving: bool,
-    /// The lowest first.
+    /// Queued targets, in ascending order.
     waiting: Vec<Sequence>,
-    /// When the next move may be made.
+    /// Earliest time of the next move.
     due: Instant,
 }
 
 impl Advances {
-    /// Takes a move; returns it if it is to be made now.
+    /// Takes a move, and returns it if it is due at once; otherwise the move is queued.
     pub(crate) fn take(&mut self, now: Instant, moved: Move) -> Option<Move> {
         if let Some(gathered) = self.find(&moved)
             && !gathered.is_over(now)
         {
-            if let Err(place) = gathered.waiting.binary_search(&moved.sequence) {
-                gathered.waiting.insert(place, moved.sequence);
+            if let Err(index) = gathered.waiting.binary_search(&moved.sequence) {
+                gathered.waiting.insert(index, moved.sequence);
             }
             if gathered.is_full() {
                 gathered.due = now;
@@ -59,57 +60,64 @@ impl Advances {
         self.gathered.retain(|gathered| !gathered.is_over(now));
         if self.gathered.len() < WATERMARKS_MAX {
             let Move { chat_id, kind, .. } = moved;
-            self.gathered.push(Gathered { chat_id, kind, is_moving: true, waiting: vec![], due: now + GATHER });
+            self.gathered.push(CoalescedMoves {
+                chat_id,
+                kind,
+                is_moving: true,
+                waiting: vec![],
+                due: now + COALESCE_INTERVAL,
+            });
         }
         Some(moved)
     }
 
-    /// Takes the outcome of a move that was made.
+    /// Takes the outcome of an issued move.
     pub(crate) fn handle_outcome(&mut self, now: Instant, moved: &Move, is_made: bool) {
         let Some(gathered) = self.find(moved) else { return };
         gathered.is_moving = false;
         if is_made {
             gathered.waiting.retain(|sequence| *sequence > moved.sequence);
         } else {
-            // Those below it were to be made with it.
+            // The refused move stood for the lower ones, so they are due now.
             gathered.due = now;
         }
     }
 
-    /// The next move that is to be made now.
+    /// The next move that is due.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<Move> {
-        let due = |gathered: &&mut Gathered| gathered.next_at().is_some_and(|at| at <= now);
+        let due = |gathered: &&mut CoalescedMoves| gathered.next_at().is_some_and(|at| at <= now);
         let gathered = self.gathered.iter_mut().find(due)?;
         let sequence = gathered.waiting.pop()?;
-        (gathered.is_moving, gathered.due) = (true, now + GATHER);
+        (gathered.is_moving, gathered.due) = (true, now + COALESCE_INTERVAL);
         Some(Move { chat_id: gathered.chat_id, kind: gathered.kind, sequence })
     }
 
-    /// When there is something to [`poll`](Self::poll), if nothing happens before.
+    /// When the next call of [`poll`](Self::poll) is due, if nothing happens before.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.gathered.iter().filter_map(Gathered::next_at).min()
+        self.gathered.iter().filter_map(CoalescedMoves::next_at).min()
     }
 
-    /// Whether no further move can be taken.
+    /// Whether the queue of a watermark is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.gathered.iter().any(Gathered::is_full)
+        self.gathered.iter().any(CoalescedMoves::is_full)
     }
 
-    /// Everything that waits, each by itself: nobody is left to hear which of them were refused.
+    /// Every queued move, one by one instead of coalesced: the client is gone, so a refusal of the highest could not
+    /// trigger the lower ones.
     pub(crate) fn finish(&mut self) -> impl Iterator<Item = Move> + use<> {
         let gathered = std::mem::take(&mut self.gathered).into_iter();
-        gathered.flat_map(|Gathered { chat_id, kind, waiting, .. }| {
+        gathered.flat_map(|CoalescedMoves { chat_id, kind, waiting, .. }| {
             waiting.into_iter().map(move |sequence| Move { chat_id, kind, sequence })
         })
     }
 
-    fn find(&mut self, moved: &Move) -> Option<&mut Gathered> {
+    fn find(&mut self, moved: &Move) -> Option<&mut CoalescedMoves> {
         self.gathered.iter_mut().find(|gathered| gathered.chat_id == moved.chat_id && gathered.kind == moved.kind)
     }
 }
 
-impl Gathered {
-    /// When the highest of what waits is to be moved to.
+impl CoalescedMoves {
+    /// When the highest queued move is due.
     fn next_at(&self) -> Option<Instant> {
         (!self.is_moving && !self.waiting.is_empty()).then_some(self.due)
     }
@@ -118,7 +126,7 @@ impl Gathered {
         self.waiting.len() >= WAITING_MAX
     }
 
-    /// Whether nothing is left to wait for.
+    /// Whether nothing is in flight or queued, and the interval has passed.
     fn is_over(&self, now: Instant) -> bool {
         !self.is_moving && self.waiting.is_empty() && self.due <= now
     }
@@ -133,23 +141,23 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_made_at_once_and_those_soon_after_it_together() {
+    fn the_first_move_is_issued_at_once_and_later_ones_are_coalesced() {
         let start = Instant::now();
         let mut advances = Advances::default();
         assert_eq!(advances.take(start, to(1)), Some(to(1)));
         assert_eq!([2, 4, 3].map(|n| advances.take(start, to(n))), [None; 3]);
-        assert_eq!(advances.poll_timeout(), None, "while a move is being made there is nothing to wait for");
+        assert_eq!(advances.poll_timeout(), None, "no timeout while a move is in flight");
         advances.handle_outcome(start, &to(1), true);
-        assert_eq!(advances.poll_timeout(), Some(start + GATHER));
+        assert_eq!(advances.poll_timeout(), Some(start + COALESCE_INTERVAL));
         assert_eq!(advances.poll(start), None);
-        assert_eq!(advances.poll(start + GATHER), Some(to(4)));
-        advances.handle_outcome(start + GATHER, &to(4), true);
-        assert_eq!(advances.poll(start + 9 * GATHER), None, "the lower ones were made with it");
-        assert_eq!(advances.take(start + 9 * GATHER, to(5)), Some(to(5)));
+        assert_eq!(advances.poll(start + COALESCE_INTERVAL), Some(to(4)));
+        advances.handle_outcome(start + COALESCE_INTERVAL, &to(4), true);
+        assert_eq!(advances.poll(start + 9 * COALESCE_INTERVAL), None, "the highest move covers the lower ones");
+        assert_eq!(advances.take(start + 9 * COALESCE_INTERVAL, to(5)), Some(to(5)));
     }
 
     #[test]
-    fn a_refused_move_takes_none_of_those_below_it_along() {
+    fn lower_moves_are_issued_after_a_refused_move() {
         let start = Instant::now();
         let mut advances = Advances::default();
         advances.take(start, to(1));
@@ -157,14 +165,14 @@ mod tests {
             advances.take(start, to(n));
         }
         advances.handle_outcome(start, &to(1), true);
-        let later = start + GATHER;
+        let later = start + COALESCE_INTERVAL;
         for refused in [99, 98] {
             assert_eq!(advances.poll(later), Some(to(refused)));
             advances.handle_outcome(later, &to(refused), false);
         }
         assert_eq!(advances.poll(later), Some(to(4)));
         advances.handle_outcome(later, &to(4), true);
-        assert_eq!(advances.poll(later + GATHER), None);
+        assert_eq!(advances.poll(later + COALESCE_INTERVAL), None);
     }
 
     #[test]
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_comes_out_at_the_end() {
+    fn the_queue_is_bounded_and_finish_returns_it() {
         let start = Instant::now();
         let mut advances = Advances::default();
         advances.take(start, to(0));
@@ -190,24 +198,24 @@ mod tests {
         }
         assert!(advances.is_full());
         advances.handle_outcome(start, &to(0), true);
-        assert_eq!(advances.poll_timeout(), Some(start), "the next is made at once");
+        assert_eq!(advances.poll_timeout(), Some(start), "a full queue makes the next move due at once");
         let finished: Vec<_> = advances.finish().collect();
         assert_eq!(finished, (1..=WAITING_MAX as u64).map(to).collect::<Vec<_>>());
         assert_eq!(advances.finish().count(), 0);
     }
 
     #[test]
-    fn the_moves_of_very_many_chats_are_not_gathered_and_not_held_up() {
+    fn moves_beyond_the_watermark_bound_are_not_delayed() {
         let start = Instant::now();
         let mut advances = Advances::default();
         let chat = |n: u8| Move { chat_id: ChatId::from_bytes([n; 16]), ..to(1) };
         for _ in 0..2 {
             let taken = (0..200).filter(|n| advances.take(start, chat(*n)).is_some()).count();
-            assert!(taken >= 200 - WATERMARKS_MAX, "{taken} were made");
+            assert!(taken >= 200 - WATERMARKS_MAX, "{taken} were issued");
         }
         assert_eq!(advances.gathered.len(), WATERMARKS_MAX);
         (0..200).for_each(|n| advances.handle_outcome(start, &chat(n), true));
-        advances.take(start + GATHER, chat(0));
-        assert!(advances.gathered.len() < WATERMARKS_MAX, "what is over is forgotten");
+        advances.take(start + COALESCE_INTERVAL, chat(0));
+        assert!(advances.gathered.len() < WATERMARKS_MAX, "finished watermarks are removed");
     }
 }

@@ -1,4 +1,4 @@
-//! The AsyncAPI document of the WebSocket, made from the frames themselves: their table, payloads and codes.
+//! The AsyncAPI document of the WebSocket, generated from the frame table, the payload types and the code tables.
 
 mod codes;
 mod examples;
@@ -16,24 +16,25 @@ const CHANNEL: &str = "connection";
 const DESCRIPTION: &str = "\
 One connection per device, text frames of JSON: `{type, request_id?, timestamp?, payload}`. Unknown fields and \
 unknown types are ignored on both sides. A `request_id` is the client's own, opaque, 1 to 64 characters; it is \
-needed on frames that are answered and is echoed in the answer. Pushes have none. A frame over 64 KiB ends the \
+required on frames that have a reply and is echoed in the reply. Pushes have none. A frame over 64 KiB closes the \
 connection.
 
-**Handshake.** `Authorization` and `X-Device-ID` in headers; browsers, which cannot set headers, say `?ticket=` and \
-`?device_id=`. The client is silent until `connection_established`, which is always the first frame.
+**Handshake.** `Authorization` and `X-Device-ID` in headers; browsers, which cannot set headers, use `?ticket=` and \
+`?device_id=`. The client sends nothing before `connection_established`, which is always the first frame.
 
-**Heartbeat.** Any frame shows that the client is there. One that has nothing to say sends a `heartbeat` every \
-`heartbeat_interval_ms`. After 10 s without a frame nothing is pushed to it reliably any more, after 15 s the \
-connection is closed with 4008.
+**Heartbeat.** Any frame proves that the client is alive. An idle client sends a `heartbeat` every \
+`heartbeat_interval_ms`. After 10 s without a frame, delivery of pushes is no longer reliable; after 15 s the server \
+closes the connection with 4008.
 
-**Order and loss.** Messages have one order, their sequence in the chat. A push may be lost or come twice; a client \
-that sees a hole, gets a `resync` or connects again sends a `sync_request` with the sequence up to which it has \
+**Order and loss.** Messages are ordered by their sequence in the chat. A push may be lost or duplicated; a client \
+that sees a gap, receives a `resync` or reconnects sends a `sync_request` with the sequence up to which it has \
 everything.
 
-**Violations.** A frame that cannot be taken is answered `INVALID_MESSAGE`; ten of them within 60 s end the \
+**Violations.** An invalid frame is answered with `INVALID_MESSAGE`; ten of them within 60 s close the \
 connection with 1002.";
 
-/// The AsyncAPI 3.0 document of `GET /v1/ws`, as the server sees it: it receives what clients send.
+/// The AsyncAPI 3.0 document of `GET /v1/ws`, from the server's point of view: it receives the frames that clients
+/// send.
 pub fn asyncapi() -> Value {
     let from_client: Vec<_> = ClientFrameType::ALL.iter().map(|frame_type| frame_type.described()).collect();
     let from_server = ServerFrame::described();
@@ -55,7 +56,7 @@ pub fn asyncapi() -> Value {
             "local": {
                 "host": "127.0.0.1:8080",
                 "protocol": "ws",
-                "description": "Where `tidings serve` listens unless it is told otherwise.",
+                "description": "The default listen address of `tidings serve`.",
                 "security": security,
             },
         },
@@ -63,7 +64,7 @@ pub fn asyncapi() -> Value {
             CHANNEL: {
                 "address": "/v1/ws",
                 "title": "A connection",
-                "summary": "What one device and the server say to each other.",
+                "summary": "The frames that one device and the server exchange.",
                 "messages": channel_messages,
                 "bindings": handshake::binding(),
             },
@@ -80,7 +81,7 @@ pub fn asyncapi() -> Value {
     })
 }
 
-/// What a client may send, with what answers it, and what the server sends unasked.
+/// The frames a client may send with their replies, and the server's pushes.
 fn operations(from_server: &[Described]) -> Value {
     let channel = json!({ "$ref": format!("#/channels/{CHANNEL}") });
     let message = |frame_type| json!({ "$ref": format!("#/channels/{CHANNEL}/messages/{}", pascal(frame_type)) });
@@ -132,7 +133,7 @@ fn messages(from_client: &[Described], from_server: &[Described]) -> Value {
     messages.into()
 }
 
-/// The payloads, the frames they travel in, and the two unions of them.
+/// The payload schemas, the frame schemas, and one union of frames per direction.
 fn schemas(from_client: &[Described], from_server: &[Described]) -> Value {
     let mut schemas = Map::new();
     for (name, schema) in from_client.iter().chain(from_server).flat_map(|frame| &frame.schemas) {
@@ -144,7 +145,7 @@ fn schemas(from_client: &[Described], from_server: &[Described]) -> Value {
             "type": "string",
             "minLength": 1,
             "maxLength": REQUEST_ID_CHARS_MAX,
-            "description": "A client's own name for a request, echoed in the answer.",
+            "description": "A client-chosen name for a request, echoed in the reply.",
         }),
     );
     for (union, frames) in [("ClientFrame", from_client), ("ServerFrame", from_server)] {
@@ -196,7 +197,7 @@ impl RequestIdUse {
     }
 }
 
-/// `send_message` as the name of a type: `SendMessage`.
+/// Converts a frame type to a type name: `send_message` to `SendMessage`.
 fn pascal(frame_type: &str) -> String {
     let words = frame_type.split('_').map(|word| {
         let (first, rest) = word.split_at(1);
@@ -205,14 +206,14 @@ fn pascal(frame_type: &str) -> String {
     words.collect()
 }
 
-/// Whether a frame is one that the document describes: of the client by `ClientFrame`, of the server by `ServerFrame`.
+/// Asserts that a frame matches the document: `ClientFrame` for client frames, `ServerFrame` for server frames.
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn assert_described(union: &str, text: &str) {
     let schema = json!({ "$ref": format!("#/components/schemas/{union}"), "components": asyncapi()["components"] });
     let validator = jsonschema::validator_for(&schema).expect("the schemas are schemas");
     let frame: Value = serde_json::from_str(text).expect("a frame is JSON");
-    // The branch of the frame's own type says what is wrong; the union only says that none fits.
+    // The error of a union only says that no branch fits, so name the branch of the frame's type.
     let branch = format!("{}Frame", pascal(frame["type"].as_str().unwrap_or_default()));
     assert!(validator.is_valid(&frame), "{text} is no {union}: look at {branch}");
 }

@@ -1,8 +1,8 @@
-//! The client's half of a connection: [`ClientSession`], which does all that the contract asks of clients.
+//! The client's half of a connection: [`ClientSession`] fulfils the duties that the contract assigns to clients.
 //!
-//! In reading order: [`Output`] and [`ClientEvent`] are what comes out; a `Feed` puts one chat's messages in order, `Acks`
-//! counts what the application has stored, `Sends` is the queue of messages on their way, and `Syncs` decides which chat
-//! asks for what it has missed. [`ClientSession`] ties them to a connection and its reconnects.
+//! In reading order: [`Output`] and [`ClientEvent`] are the outputs; a `Feed` puts one chat's messages in order, `Acks`
+//! tracks how many the application has stored, `OutgoingQueue` is the queue of outgoing messages, and `Syncs` schedules the
+//! requests for missed messages. [`ClientSession`] combines them with a connection and its reconnects.
 
 mod acks;
 mod backoff;

@@ -5,9 +5,9 @@ use crate::frame::ConnectionClosing;
 /// Why the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseReason {
-    /// The process is going away; another one, or this one again, is there soon.
+    /// The process is shutting down; it or another one accepts connections again soon.
     ServerShutdown,
-    /// The client does not speak the protocol.
+    /// The client sent too many invalid frames.
     ProtocolError,
     /// A defect of the service.
     Internal,
@@ -17,15 +17,15 @@ pub enum CloseReason {
     TokenExpired,
     /// The session was revoked.
     SessionRevoked,
-    /// Nothing was heard for too long.
+    /// No frame arrived within the idle timeout.
     IdleTimeout,
     /// The same device has connected again.
     DuplicateConnection,
     /// A frame over the limit.
     FrameTooLarge,
-    /// The client went on after being told to slow down.
+    /// The client continued after too many rate-limit errors.
     RateLimited,
-    /// The client did not read what was sent.
+    /// The client did not read its pushes in time.
     SlowConsumer,
 }
 
@@ -88,16 +88,16 @@ impl CloseReason {
         }
     }
 
-    /// The frame that goes out before the close.
+    /// The `connection_closing` frame that precedes the close frame.
     pub fn closing_frame(self) -> ConnectionClosing {
         let (message, delay) = match self {
             Self::ServerShutdown => ("the server is going away; reconnect and sync", Duration::from_secs(1)),
-            Self::ProtocolError => ("too many frames that cannot be taken", Duration::from_secs(5)),
+            Self::ProtocolError => ("too many invalid frames", Duration::from_secs(5)),
             Self::Internal => ("the server has a defect; reconnect and sync", Duration::from_secs(1)),
             Self::Overloaded => ("the server holds as many connections as it can", Duration::from_secs(5)),
             Self::TokenExpired => ("the access token has expired; refresh it and reconnect", Duration::ZERO),
             Self::SessionRevoked => ("the session was revoked; sign in again", Duration::ZERO),
-            Self::IdleTimeout => ("nothing was heard from the client", Duration::ZERO),
+            Self::IdleTimeout => ("no frame arrived from the client", Duration::ZERO),
             Self::DuplicateConnection => ("this device has connected again", Duration::ZERO),
             Self::FrameTooLarge => ("a frame is over 64 KiB", Duration::from_secs(1)),
             Self::RateLimited => ("too many frames over the limits", Duration::from_secs(5)),

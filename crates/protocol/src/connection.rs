@@ -2,12 +2,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use domain::{ChatId, Timestamp, UserId, WatermarkKind};
+use domain::{ChatId, Quota, Timestamp, WatermarkKind};
 
 use crate::advances::{Advances, Move};
-use crate::frame::{ClientFrame, FrameError, HeartbeatAck, Inbound, RequestId, Resync, SendMessage, ServerFrame, Sync};
-use crate::window::Window;
-use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
+use crate::command::Command;
+use crate::frame::{ClientFrame, FrameError, HeartbeatAck, Inbound, RequestId, Resync, ServerFrame};
+use crate::frame_limits::{FrameMeter, OverLimit};
+use crate::typing::TypingChats;
+use crate::window::SlidingWindow;
+use crate::{CloseReason, ErrorBody, ErrorCode, FrameKind, Pressure};
 
 /// One client connection, seen from the gateway. Does no I/O and reads no clock.
 ///
@@ -18,40 +21,45 @@ use crate::{CloseReason, ErrorBody, ErrorCode, Pressure};
 ///     └─ a call of `close` ──────────────────────────┘
 /// ```
 ///
-/// The driver feeds it what happens (`handle_*`, [`close`](Self::close)), and does what
-/// [`poll_output`](Self::poll_output) says until it says nothing more. Once closed it takes no input and gives no output, except for the
-/// answers to commands that were under way: [`drained`](Self::drained) tells when the socket may be closed. The last call
-/// is [`handle_end`](Self::handle_end).
+/// The driver passes in what happens (`handle_*`, [`close`](Self::close)) and executes the outputs of
+/// [`poll_output`](Self::poll_output) until there are none. A closed connection takes no input. It still emits the
+/// replies to commands in flight; [`drained`](Self::drained) says when the socket may be closed. The last call is
+/// [`handle_end`](Self::handle_end).
 #[derive(Debug)]
 pub struct Connection {
     timing: Timing,
-    state: State,
+    state: ConnectionPhase,
     last_heard: Instant,
     expires_at: Instant,
-    /// When the client was told that it is slow, while it is.
+    /// When the client was warned about a slow read; `None` while it keeps up.
     slow_since: Option<Instant>,
-    violations: Window,
-    refusals: Window,
+    violations: SlidingWindow,
+    /// Frames beyond a limit.
+    refusals: SlidingWindow,
+    meter: FrameMeter,
     commands_in_flight: usize,
-    typing: Vec<(ChatId, Instant)>,
+    typing: TypingChats,
     advances: Advances,
     outputs: VecDeque<Output>,
 }
 
+/// The errors of a `typing_start` that was certainly not pushed.
+const REFUSED_STARTS: [ErrorCode; 2] = [ErrorCode::RateLimited, ErrorCode::NotAMember];
+
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionPhase {
     Open,
     Closed,
 }
 
-/// How long a connection waits for what.
+/// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Without any inbound frame for this long, the connection is closed.
+    /// Longest time without an inbound frame before the connection is closed.
     pub idle_timeout: Duration,
-    /// How long a slow reader has to catch up after being told.
+    /// Grace period of a slow reader after the warning.
     pub slow_grace: Duration,
-    /// Typing stops by itself after this.
+    /// Typing ends automatically after this time.
     pub typing_timeout: Duration,
 }
 
@@ -65,100 +73,107 @@ impl Default for Timing {
     }
 }
 
-/// What the driver is to do.
+/// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Write this frame.
     Send(Bytes),
-    /// Do this, and hand the outcome back: each command ends in one [`Connection::handle_done`],
-    /// [`Connection::handle_failure`] or [`Connection::handle_advanced`].
+    /// Execute this command and report its outcome: each command ends in one [`Connection::handle_done`],
+    /// [`Connection::handle_failure`], [`Connection::handle_advanced`] or [`Connection::handle_typing`].
     Command(Command),
-    /// Write what is left, then the close frame.
+    /// Count a frame of this kind beyond the limit of the connection.
+    CountLimited(FrameKind),
+    /// Write the pending frames, then the close frame.
     Close(CloseReason),
 }
 
-/// What a client has asked for, to be done by the planes behind the gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "fields have the names and meanings of the frames they come from")]
-pub enum Command {
-    /// Send a message.
-    Send { request_id: RequestId, message: SendMessage },
-    /// Read what was missed.
-    Sync { request_id: RequestId, sync: Sync },
-    /// Move a watermark. It is answered only if it fails, without a request id, and ends in
-    /// [`Connection::handle_advanced`].
-    Advance(Move),
-    /// Tell the others who types.
-    Typing { chat_id: ChatId, is_typing: bool },
-    /// Tell the presence of these users, now and when it changes.
-    PresenceSubscribe { request_id: RequestId, user_ids: Vec<UserId> },
-    /// No longer tell.
-    PresenceUnsubscribe { user_ids: Vec<UserId> },
-    /// A frame type that this version does not know.
-    CountUnknown,
-}
-
 impl Connection {
-    /// Commands that may be under way; while there are so many, no frame is read.
+    /// Most commands in flight. At this bound no frame is read.
     pub const COMMANDS_IN_FLIGHT_MAX: usize = 64;
     /// Frames answered `INVALID_MESSAGE` within a minute that end the connection.
     const VIOLATIONS_MAX: usize = 10;
-    /// Frames answered `RATE_LIMITED` within a minute that end the connection.
+    /// Frames beyond a limit within a minute that end the connection.
     const REFUSALS_MAX: usize = 300;
-    /// Chats in which one connection can be typing.
-    const TYPING_MAX: usize = 8;
+    /// The name of the limits of a connection in `details.limit`: their setting.
+    const LIMIT: &str = "frames_per_connection";
 
-    /// A connection that was opened at `now` with a token that is good until `expires_at`.
-    pub fn new(timing: Timing, now: Instant, expires_at: Instant) -> Self {
+    /// A connection that was opened at `now` with a token that is valid until `expires_at`. `frames` is the limit of all
+    /// its frames together; without it, the other limits of the connection are off as well.
+    pub fn new(timing: Timing, frames: Option<Quota>, now: Instant, expires_at: Instant) -> Self {
         let minute = Duration::from_secs(60);
         Self {
             timing,
-            state: State::Open,
+            state: ConnectionPhase::Open,
             last_heard: now,
             expires_at,
             slow_since: None,
-            violations: Window::new(Self::VIOLATIONS_MAX, minute),
-            refusals: Window::new(Self::REFUSALS_MAX, minute),
+            violations: SlidingWindow::new(Self::VIOLATIONS_MAX, minute),
+            refusals: SlidingWindow::new(Self::REFUSALS_MAX, minute),
+            meter: FrameMeter::new(frames, now),
             commands_in_flight: 0,
-            typing: Vec::new(),
+            typing: TypingChats::default(),
             advances: Advances::default(),
             outputs: VecDeque::new(),
         }
     }
 
-    /// Takes a text frame of the client. `server_time` is for the answer to a heartbeat.
+    /// Takes a text frame of the client. `server_time` goes into the reply to a heartbeat.
     pub fn handle_text(&mut self, now: Instant, server_time: Timestamp, text: &str) {
-        if self.state == State::Closed {
+        if self.state == ConnectionPhase::Closed {
             return;
         }
-        self.last_heard = now;
+        self.heard(now);
         match Inbound::parse(text) {
             Ok(inbound) => self.handle_frame(now, server_time, inbound),
             Err(error) => self.refuse(now, error),
         }
     }
 
-    /// Takes a binary frame, which nobody may send.
+    /// Takes a binary frame, which the protocol does not allow.
     pub fn handle_binary(&mut self, now: Instant) {
-        if self.state == State::Closed {
+        if self.state == ConnectionPhase::Closed {
             return;
         }
-        self.last_heard = now;
+        self.heard(now);
         let error = ErrorBody::new(ErrorCode::InvalidMessage, "binary frames are not taken; send JSON as text");
         self.refuse(now, FrameError { request_id: None, error });
     }
 
-    /// Takes note of a sign of life below the protocol: a WebSocket ping or pong.
+    /// Takes a WebSocket ping or pong.
     pub fn handle_alive(&mut self, now: Instant) {
+        if self.state == ConnectionPhase::Open {
+            self.heard(now);
+            self.is_within_limit(now, FrameKind::Ping, None);
+        }
+    }
+
+    /// Every frame counts as a heartbeat, and toward the limit of all frames.
+    fn heard(&mut self, now: Instant) {
         self.last_heard = now;
+        self.meter.count(now);
+    }
+
+    /// Counts a frame toward the limit of its kind on this connection, and answers it if it is beyond.
+    fn is_within_limit(&mut self, now: Instant, kind: FrameKind, request_id: Option<&RequestId>) -> bool {
+        let Err(over) = self.meter.count_kind(now, kind) else { return true };
+        self.outputs.push_back(Output::CountLimited(kind));
+        if let OverLimit::Refuse(retry_after) = over {
+            let error = ErrorBody::rate_limited(Self::LIMIT, retry_after);
+            self.outputs.push_back(Output::Send(ServerFrame::Error(error).encode(request_id)));
+        }
+        self.count_refusal(now);
+        false
     }
 
     fn handle_frame(&mut self, now: Instant, server_time: Timestamp, inbound: Inbound) {
         let Inbound { request_id, frame } = inbound;
+        if !self.is_within_limit(now, frame.kind(), request_id.as_ref()) {
+            return;
+        }
         let command = match (frame, request_id) {
             (ClientFrame::SendMessage(message), Some(request_id)) => {
-                // Whoever sends has stopped typing; the recipients see that by the message.
-                self.typing.retain(|(chat_id, _)| *chat_id != message.chat_id);
+                // A sender has stopped typing. Recipients infer it from the message, so no indicator is needed.
+                self.typing.stop(message.chat_id);
                 Command::Send { request_id, message }
             }
             (ClientFrame::SyncRequest(sync), Some(request_id)) => Command::Sync { request_id, sync },
@@ -173,7 +188,11 @@ impl Connection {
                 return self.advance(now, Move { chat_id, kind: WatermarkKind::Read, sequence });
             }
             (ClientFrame::Typing { chat_id, is_typing }, _) => {
-                self.note_typing(now, chat_id, is_typing);
+                let until = now + self.timing.typing_timeout;
+                let is_due = if is_typing { self.typing.start(chat_id, until) } else { self.typing.stop(chat_id) };
+                if !is_due {
+                    return;
+                }
                 Command::Typing { chat_id, is_typing }
             }
             (ClientFrame::Heartbeat, request_id) => {
@@ -207,38 +226,52 @@ impl Connection {
         }
     }
 
-    fn note_typing(&mut self, now: Instant, chat_id: ChatId, is_typing: bool) {
-        self.typing.retain(|(typing_in, _)| *typing_in != chat_id);
-        if is_typing && self.typing.len() < Self::TYPING_MAX {
-            self.typing.push((chat_id, now + self.timing.typing_timeout));
-        }
-    }
-
     fn refuse(&mut self, now: Instant, FrameError { request_id, error }: FrameError) {
         let violation = error.code == ErrorCode::InvalidMessage;
+        if !violation && !self.is_within_limit(now, FrameKind::Invalid, request_id.as_ref()) {
+            return;
+        }
         self.outputs.push_back(Output::Send(ServerFrame::Error(error).encode(request_id.as_ref())));
         if violation && self.violations.hit(now) {
             self.close(CloseReason::ProtocolError);
         }
     }
 
-    /// Takes the outcome of a command: the answer, encoded with its request id, or nothing for one without.
+    /// Takes the outcome of a command: the encoded reply, or `None` for a command without one.
     pub fn handle_done(&mut self, answer: Option<Bytes>) {
         self.commands_in_flight -= 1;
         self.outputs.extend(answer.map(Output::Send));
     }
 
-    /// Takes the failure of a command, which is its outcome.
+    /// Takes the failure of a command.
     pub fn handle_failure(&mut self, now: Instant, request_id: Option<&RequestId>, error: ErrorBody) {
         self.commands_in_flight -= 1;
         let refused = error.code == ErrorCode::RateLimited;
         self.outputs.push_back(Output::Send(ServerFrame::Error(error).encode(request_id)));
-        if refused && self.refusals.hit(now) {
+        if refused {
+            self.count_refusal(now);
+        }
+    }
+
+    /// Counts a frame beyond a limit. Too many of them end the connection.
+    fn count_refusal(&mut self, now: Instant) {
+        if self.refusals.hit(now) {
             self.close(CloseReason::RateLimited);
         }
     }
 
-    /// Takes the outcome of moving a watermark.
+    /// Takes the outcome of a `typing_start`.
+    pub fn handle_typing(&mut self, now: Instant, chat_id: ChatId, outcome: Result<(), ErrorBody>) {
+        // After any other failure the others may see the user typing, so it has to be stopped.
+        let is_refused = matches!(&outcome, Err(error) if REFUSED_STARTS.contains(&error.code));
+        self.typing.handle_outcome(chat_id, !is_refused);
+        match outcome {
+            Ok(()) => self.handle_done(None),
+            Err(error) => self.handle_failure(now, None, error),
+        }
+    }
+
+    /// Takes the outcome of a watermark move.
     pub fn handle_advanced(&mut self, now: Instant, moved: &Move, outcome: Result<(), ErrorBody>) {
         self.advances.handle_outcome(now, moved, outcome.is_ok());
         match outcome {
@@ -248,34 +281,34 @@ impl Connection {
         self.advance_those_due(now);
     }
 
-    /// Takes note of how full the outbox is. Near its bound, the client is told once and has some time (G9).
+    /// Takes the pressure of the outbox. Near its bound the client gets one warning and a grace period (G9).
     pub fn handle_pressure(&mut self, now: Instant, pressure: Pressure) {
         match (pressure, self.slow_since) {
             (Pressure::Easy, _) => self.slow_since = None,
             (Pressure::Near, Some(_)) => {}
-            (Pressure::Near, None) if self.state == State::Open => {
+            (Pressure::Near, None) if self.state == ConnectionPhase::Open => {
                 self.slow_since = Some(now);
-                let error = ErrorBody::new(
-                    ErrorCode::SlowConsumer,
-                    "pushes are waiting to be read; the connection closes in 5 s unless they are",
-                );
+                let grace = self.timing.slow_grace.as_secs_f64();
+                let message =
+                    format_args!("pushes are waiting to be read; the connection closes in {grace} s unless they are");
+                let error = ErrorBody::new(ErrorCode::SlowConsumer, message);
                 self.outputs.push_back(Output::Send(ServerFrame::Error(error).encode(None)));
             }
             (Pressure::Near, None) => {}
         }
     }
 
-    /// Tells the client that pushes were dropped and every chat is to be synced.
+    /// Requests a resync of every chat after pushes were dropped.
     pub fn handle_missed(&mut self) {
-        if self.state == State::Open {
+        if self.state == ConnectionPhase::Open {
             let resync = ServerFrame::Resync(Resync { reason: "slow_consumer".to_owned() });
             self.outputs.push_back(Output::Send(resync.encode(None)));
         }
     }
 
-    /// Takes note that the time of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Must be called at the time of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.state == State::Closed {
+        if self.state == ConnectionPhase::Closed {
             return;
         }
         if now >= self.expires_at {
@@ -285,28 +318,28 @@ impl Connection {
         } else if self.slow_since.is_some_and(|since| now >= since + self.timing.slow_grace) {
             self.close(CloseReason::SlowConsumer);
         }
-        let ended: Vec<_> = self.typing.extract_if(.., |(_, until)| now >= *until).collect();
-        for (chat_id, _) in ended {
+        while let Some(chat_id) = self.typing.poll(now) {
             self.command(Command::Typing { chat_id, is_typing: false });
         }
         self.advance_those_due(now);
+        self.meter.handle_timeout(now);
     }
 
-    /// Ends the connection. What is under way is still answered.
+    /// Closes the connection. Commands in flight are still answered.
     pub fn close(&mut self, reason: CloseReason) {
-        if self.state == State::Open {
-            self.state = State::Closed;
+        if self.state == ConnectionPhase::Open {
+            self.state = ConnectionPhase::Closed;
             let closing = ServerFrame::ConnectionClosing(reason.closing_frame());
             self.outputs.push_back(Output::Send(closing.encode(None)));
             self.outputs.push_back(Output::Close(reason));
         }
     }
 
-    /// Takes note that nothing more will come of the connection, whether it was closed or its socket is gone: whoever was
-    /// typing on it has stopped, and watermarks are where it moved them last.
+    /// Ends the connection after a close or the loss of its socket. Stops typing in every chat and issues the queued
+    /// watermark moves.
     pub fn handle_end(&mut self) {
-        self.state = State::Closed;
-        for (chat_id, _) in std::mem::take(&mut self.typing) {
+        self.state = ConnectionPhase::Closed;
+        for chat_id in self.typing.finish() {
             self.command(Command::Typing { chat_id, is_typing: false });
         }
         for moved in self.advances.finish() {
@@ -314,7 +347,7 @@ impl Connection {
         }
     }
 
-    /// The next thing to do, in order.
+    /// The next output, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -323,260 +356,33 @@ impl Connection {
     pub fn poll_timeout(&self) -> Instant {
         let idle = self.last_heard + self.timing.idle_timeout;
         let slow = self.slow_since.map(|since| since + self.timing.slow_grace);
-        let typing = self.typing.iter().map(|(_, until)| *until).min();
-        [Some(self.expires_at), slow, typing, self.advances.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .fold(idle, Instant::min)
+        let due = [self.typing.poll_timeout(), self.advances.poll_timeout(), self.meter.resume_at()];
+        [Some(self.expires_at), slow].into_iter().chain(due).flatten().fold(idle, Instant::min)
     }
 
-    /// Whether it has not been closed.
+    /// Whether the connection is open.
     pub fn is_open(&self) -> bool {
-        self.state == State::Open
+        self.state == ConnectionPhase::Open
     }
 
-    /// The pressure it has last been told of.
+    /// The outbox pressure of the last [`handle_pressure`](Self::handle_pressure).
     pub fn pressure(&self) -> Pressure {
         if self.slow_since.is_some() { Pressure::Near } else { Pressure::Easy }
     }
 
     /// Whether the next frame may be read from the socket.
     pub fn wants_frame(&self) -> bool {
-        self.state == State::Open && self.commands_in_flight < Self::COMMANDS_IN_FLIGHT_MAX && !self.advances.is_full()
+        self.state == ConnectionPhase::Open
+            && self.commands_in_flight < Self::COMMANDS_IN_FLIGHT_MAX
+            && !self.advances.is_full()
+            && self.meter.resume_at().is_none()
     }
 
-    /// Whether every command under way has come to its end.
+    /// Whether no command is in flight.
     pub fn drained(&self) -> bool {
         self.commands_in_flight == 0
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::frame::Outbound;
-
-    const SYNC: &str = r#"{"type":"sync_request","request_id":"r1","payload":{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","last_acked_sequence":0}}"#;
-    const TYPING: &str = r#"{"type":"typing_start","payload":{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}"#;
-
-    struct Driver {
-        connection: Connection,
-        start: Instant,
-    }
-
-    impl Driver {
-        fn new() -> Self {
-            let start = Instant::now();
-            Self { connection: Connection::new(Timing::default(), start, start + Duration::from_secs(3600)), start }
-        }
-
-        fn at(&self, seconds: u64) -> Instant {
-            self.start + Duration::from_secs(seconds)
-        }
-
-        fn text(&mut self, seconds: u64, text: &str) -> Vec<String> {
-            self.connection.handle_text(self.at(seconds), Timestamp::default(), text);
-            self.outputs()
-        }
-
-        fn timeout(&mut self, seconds: u64) -> Vec<String> {
-            self.connection.handle_timeout(self.at(seconds));
-            self.outputs()
-        }
-
-        /// What came out, in short: frame types and error codes, commands, closes.
-        fn outputs(&mut self) -> Vec<String> {
-            std::iter::from_fn(|| self.connection.poll_output())
-                .map(|output| match output {
-                    Output::Send(bytes) => match Outbound::parse(std::str::from_utf8(&bytes).unwrap()).unwrap().frame {
-                        ServerFrame::Error(error) => error.code.to_string(),
-                        ServerFrame::ConnectionClosing(closing) => format!("closing {}", closing.reason),
-                        ServerFrame::HeartbeatAck(_) => "heartbeat_ack".to_owned(),
-                        ServerFrame::Resync(_) => "resync".to_owned(),
-                        other => format!("{other:?}"),
-                    },
-                    Output::Command(Command::Sync { .. }) => "sync".to_owned(),
-                    Output::Command(Command::Typing { is_typing, .. }) => format!("typing {is_typing}"),
-                    Output::Command(command) => format!("{command:?}"),
-                    Output::Close(reason) => format!("close {}", reason.code()),
-                })
-                .collect()
-        }
-    }
-
-    #[test]
-    fn silence_for_fifteen_seconds_closes_with_4008_and_any_frame_counts_as_life() {
-        let mut driver = Driver::new();
-        assert_eq!(driver.text(10, r#"{"type":"heartbeat"}"#), ["heartbeat_ack"]);
-        assert_eq!(driver.timeout(24), [""; 0]);
-        assert_eq!(driver.connection.poll_timeout(), driver.at(25));
-        assert_eq!(driver.timeout(25), ["closing idle_timeout", "close 4008"]);
-        assert_eq!(driver.text(25, SYNC), [""; 0], "a closed connection takes nothing");
-    }
-
-    #[test]
-    fn ten_invalid_frames_within_a_minute_close_with_1002() {
-        let mut driver = Driver::new();
-        for n in 0..9 {
-            assert_eq!(driver.text(n, "{"), ["INVALID_MESSAGE"]);
-        }
-        assert_eq!(driver.text(9, "{"), ["INVALID_MESSAGE", "closing protocol_error", "close 1002"]);
-    }
-
-    #[test]
-    fn nine_invalid_frames_a_minute_are_borne_for_ever() {
-        let mut driver = Driver::new();
-        for n in 0..100 {
-            assert_eq!(driver.text(n * 7, "{"), ["INVALID_MESSAGE"], "frame {n}");
-        }
-    }
-
-    #[test]
-    fn a_binary_frame_is_an_invalid_message() {
-        let mut driver = Driver::new();
-        driver.connection.handle_binary(driver.start);
-        assert_eq!(driver.outputs(), ["INVALID_MESSAGE"]);
-    }
-
-    #[test]
-    fn g9_a_slow_reader_is_told_once_then_cut_after_five_seconds() {
-        let mut driver = Driver::new();
-        let told = driver.at(1);
-        driver.connection.handle_pressure(told, Pressure::Near);
-        driver.connection.handle_pressure(told, Pressure::Near);
-        assert_eq!(driver.outputs(), ["SLOW_CONSUMER"]);
-        assert_eq!(driver.connection.poll_timeout(), driver.at(6));
-        assert_eq!(driver.timeout(6), ["closing slow_consumer", "close 4029"]);
-    }
-
-    #[test]
-    fn g9_a_reader_that_catches_up_stays() {
-        let mut driver = Driver::new();
-        driver.connection.handle_pressure(driver.start, Pressure::Near);
-        driver.connection.handle_pressure(driver.at(4), Pressure::Easy);
-        driver.connection.handle_missed();
-        assert_eq!(driver.outputs(), ["SLOW_CONSUMER", "resync"]);
-        assert_eq!(driver.timeout(6), [""; 0]);
-    }
-
-    #[test]
-    fn an_expired_token_closes_with_4001() {
-        let mut driver = Driver::new();
-        driver.connection.handle_alive(driver.at(3599));
-        assert_eq!(driver.timeout(3600), ["closing token_expired", "close 4001"]);
-    }
-
-    #[test]
-    fn typing_stops_by_itself_after_ten_seconds() {
-        let mut driver = Driver::new();
-        assert_eq!(driver.text(0, TYPING), ["typing true"]);
-        assert_eq!(driver.connection.poll_timeout(), driver.at(10));
-        assert_eq!(driver.timeout(10), ["typing false"]);
-        assert_eq!(driver.connection.poll_timeout(), driver.at(15), "once");
-    }
-
-    #[test]
-    fn typing_stops_with_the_connection_and_once() {
-        let mut driver = Driver::new();
-        assert_eq!(driver.text(0, TYPING), ["typing true"]);
-        driver.connection.handle_end();
-        assert_eq!(driver.outputs(), ["typing false"]);
-        driver.connection.handle_end();
-        assert_eq!((driver.outputs(), driver.timeout(10)), (vec![], vec![]));
-    }
-
-    #[test]
-    fn acks_that_come_one_upon_another_move_the_watermark_once_more_and_every_refusal_is_told() {
-        let mut driver = Driver::new();
-        let ack = |n: u64| {
-            format!(
-                r#"{{"type":"ack","payload":{{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","last_acked_sequence":{n}}}}}"#
-            )
-        };
-        let made = |outputs: Vec<Output>| -> Vec<Move> {
-            let made = |output| match output {
-                Output::Command(Command::Advance(moved)) => moved,
-                other => panic!("{other:?}"),
-            };
-            outputs.into_iter().map(made).collect()
-        };
-        let take = |driver: &mut Driver| std::iter::from_fn(|| driver.connection.poll_output()).collect::<Vec<_>>();
-        for n in [1, 2, 3, 99] {
-            driver.connection.handle_text(driver.start, Timestamp::default(), &ack(n));
-        }
-        let [first] = made(take(&mut driver))[..] else { panic!("one is made at once") };
-        assert_eq!(first.sequence.0, 1);
-        driver.connection.handle_advanced(driver.start, &first, Ok(()));
-        let due = driver.connection.poll_timeout();
-        assert!(due > driver.start && due < driver.at(1), "the next is due in a moment");
-        driver.connection.handle_timeout(due);
-        let [highest] = made(take(&mut driver))[..] else { panic!("one for all that waited") };
-        assert_eq!(highest.sequence.0, 99);
-        let refused = ErrorBody::new(ErrorCode::InvalidSequence, "above the head");
-        driver.connection.handle_advanced(due, &highest, Err(refused));
-        let mut outputs = take(&mut driver);
-        assert!(matches!(outputs.remove(0), Output::Send(_)), "the refusal");
-        let [next] = made(outputs)[..] else { panic!("those below it are made") };
-        assert_eq!(next.sequence.0, 3);
-        driver.connection.handle_text(due, Timestamp::default(), &ack(4));
-        driver.connection.handle_end();
-        let waited = made(take(&mut driver));
-        assert_eq!(waited.iter().map(|moved| moved.sequence.0).collect::<Vec<_>>(), [2, 4], "none is lost at the end");
-        for moved in [next].iter().chain(&waited) {
-            assert!(!driver.connection.drained());
-            driver.connection.handle_advanced(due, moved, Ok(()));
-        }
-        assert!(driver.connection.drained());
-    }
-
-    #[test]
-    fn no_frame_is_read_while_sixty_four_commands_are_under_way() {
-        let mut driver = Driver::new();
-        for _ in 0..Connection::COMMANDS_IN_FLIGHT_MAX {
-            assert!(driver.connection.wants_frame());
-            driver.text(0, SYNC);
-        }
-        assert!(!driver.connection.wants_frame());
-        driver.connection.handle_failure(
-            driver.start,
-            RequestId::new("r1").as_ref(),
-            ErrorBody::new(ErrorCode::ServerBusy, "later"),
-        );
-        assert!(driver.connection.wants_frame());
-    }
-
-    #[test]
-    fn g5_what_is_under_way_is_answered_after_the_close() {
-        let mut driver = Driver::new();
-        driver.text(0, SYNC);
-        driver.connection.close(CloseReason::ServerShutdown);
-        assert_eq!(driver.outputs(), ["closing server_shutdown", "close 1001"]);
-        assert!(!driver.connection.drained());
-        driver.connection.handle_done(Some(ServerFrame::Resync(Resync { reason: String::new() }).encode(None)));
-        assert_eq!(driver.outputs(), ["resync"]);
-        assert!(driver.connection.drained());
-    }
-
-    #[test]
-    fn a_client_that_goes_on_after_three_hundred_refusals_is_cut() {
-        let mut driver = Driver::new();
-        let error = ErrorBody::new(ErrorCode::RateLimited, "slow down");
-        for _ in 0..300 {
-            driver.text(0, TYPING);
-            driver.connection.handle_failure(driver.start, None, error.clone());
-        }
-        assert_eq!(driver.outputs().split_off(1), ["closing rate_limited", "close 4029"]);
-    }
-
-    proptest! {
-        #[test]
-        fn any_sequence_of_texts_ends_in_answers_or_a_close(texts in proptest::collection::vec(".{0,80}", 0..30)) {
-            let mut driver = Driver::new();
-            for text in texts {
-                driver.text(0, &text);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,57 +1,60 @@
 use std::fmt;
+use std::time::Duration;
 
+use domain::IngestError;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
-/// Everything that can be wrong with a request, in one closed table. A retired code is never used again.
+/// The closed table of error codes. A retired code is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
-    /// A frame that cannot be taken.
+    /// The frame is invalid.
     InvalidMessage,
-    /// A REST request that cannot be taken.
+    /// The REST request is invalid.
     ValidationError,
     /// No valid token, or a wrong one-time code.
     Unauthorized,
-    /// The caller's role does not allow it.
+    /// The caller's role does not allow it, or the account is suspended.
     Forbidden,
     /// The caller is not a member of the chat.
     NotAMember,
-    /// There is no such thing.
+    /// The resource does not exist.
     NotFound,
-    /// It contradicts what is there.
+    /// The request conflicts with the current state.
     Conflict,
-    /// The same idempotency key came with another request.
+    /// The idempotency key was used for a different request.
     IdempotencyKeyReused,
-    /// The user is a member already.
+    /// The user is already a member.
     AlreadyAMember,
-    /// The group has as many members as it can.
+    /// The group has reached its member limit.
     ChatFull,
-    /// It cannot be done to this kind of thing, or not in this state.
+    /// The operation does not apply to this resource or its state.
     InvalidOperation,
-    /// The route does not take this method.
+    /// The route does not support this method.
     MethodNotAllowed,
     /// Content or body above its limit.
     MessageTooLarge,
-    /// A content type that is not carried.
+    /// The content type is not supported.
     InvalidContentType,
     /// A sequence above the head of its chat.
     InvalidSequence,
-    /// Too often.
+    /// A rate limit is exceeded.
     RateLimited,
     /// The client reads too slowly.
     SlowConsumer,
-    /// Too much work is waiting.
+    /// The server is saturated.
     ServerBusy,
-    /// Something the service stands on is away.
+    /// A dependency of the service is unavailable.
     ServiceUnavailable,
-    /// The chat's counter is gone; an operator has to repair it.
+    /// The head sequence of the chat is missing; an operator has to repair it.
     CounterMissing,
     /// A defect of the service.
     InternalError,
 }
 
-/// Whether and how a client tries again.
+/// Whether and how a client retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// The same request would fail again.
@@ -62,9 +65,9 @@ pub enum Retry {
     AfterDelay,
     /// On a new connection.
     Reconnect,
-    /// With growing pauses.
+    /// With exponential backoff.
     Backoff,
-    /// A few times at the most.
+    /// At most this many times.
     UpTo(u32),
 }
 
@@ -94,7 +97,7 @@ impl ErrorCode {
         Self::InternalError,
     ];
 
-    /// The code as it stands on the wire.
+    /// The code on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidMessage => "INVALID_MESSAGE",
@@ -121,34 +124,34 @@ impl ErrorCode {
         }
     }
 
-    /// What it means, in a sentence of the documents.
+    /// A description for the API documents.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::InvalidMessage => "The frame cannot be taken.",
-            Self::ValidationError => "The request cannot be taken; `details.field_errors` says why.",
+            Self::InvalidMessage => "The frame is invalid.",
+            Self::ValidationError => "The request is invalid; `details.field_errors` says why.",
             Self::Unauthorized => "There is no valid token, or the one-time code is wrong.",
-            Self::Forbidden => "The caller's role does not allow it.",
+            Self::Forbidden => "The caller's role does not allow it, or the account is suspended (`details.reason`).",
             Self::NotAMember => "The caller is not a member of the chat.",
-            Self::NotFound => "There is no such thing.",
-            Self::Conflict => "It contradicts what is there.",
-            Self::IdempotencyKeyReused => "The same key came with another request.",
-            Self::AlreadyAMember => "The user is a member already.",
-            Self::ChatFull => "The group has as many members as it can.",
-            Self::InvalidOperation => "It cannot be done to this kind of thing, or not in this state.",
-            Self::MethodNotAllowed => "The route does not take this method.",
+            Self::NotFound => "The resource does not exist.",
+            Self::Conflict => "The request conflicts with the current state.",
+            Self::IdempotencyKeyReused => "The idempotency key was used for a different request.",
+            Self::AlreadyAMember => "The user is already a member.",
+            Self::ChatFull => "The group has reached its member limit.",
+            Self::InvalidOperation => "The operation does not apply to this resource or its state.",
+            Self::MethodNotAllowed => "The route does not support this method.",
             Self::MessageTooLarge => "Content or body is above its limit.",
-            Self::InvalidContentType => "The content type is not carried.",
+            Self::InvalidContentType => "The content type is not supported.",
             Self::InvalidSequence => "The sequence is above the head of its chat, `details.head_sequence`.",
-            Self::RateLimited => "Too often; `details.limit` says what.",
+            Self::RateLimited => "A rate limit is exceeded; `details.limit` names it.",
             Self::SlowConsumer => "The client reads too slowly.",
-            Self::ServerBusy => "Too much work is waiting.",
-            Self::ServiceUnavailable => "Something the service stands on is away.",
-            Self::CounterMissing => "The chat's counter is gone; an operator has to repair it.",
+            Self::ServerBusy => "The server is saturated.",
+            Self::ServiceUnavailable => "A dependency of the service is unavailable.",
+            Self::CounterMissing => "The head sequence of the chat is missing; an operator has to repair it.",
             Self::InternalError => "The service has a defect.",
         }
     }
 
-    /// The status of a REST answer with this code.
+    /// The HTTP status of a REST response with this code.
     pub fn http_status(self) -> u16 {
         match self {
             Self::InvalidMessage | Self::ValidationError | Self::ChatFull | Self::InvalidOperation => 400,
@@ -166,7 +169,7 @@ impl ErrorCode {
         }
     }
 
-    /// What a client does about it.
+    /// How a client retries a request with this code.
     pub fn retry(self) -> Retry {
         match self {
             Self::InvalidMessage
@@ -193,20 +196,37 @@ impl ErrorCode {
     }
 }
 
+impl From<&IngestError> for ErrorCode {
+    fn from(error: &IngestError) -> Self {
+        match error {
+            IngestError::ChatNotFound => Self::NotFound,
+            IngestError::NotAMember => Self::NotAMember,
+            IngestError::IdempotencyKeyReused => Self::IdempotencyKeyReused,
+            IngestError::Blocked | IngestError::Suspended => Self::Forbidden,
+            IngestError::Blocking => Self::InvalidOperation,
+            IngestError::CounterMissing => Self::CounterMissing,
+            IngestError::Unreadable => Self::InternalError,
+            IngestError::AboveHead { .. } => Self::InvalidSequence,
+            IngestError::Busy => Self::ServerBusy,
+            IngestError::Unavailable { .. } => Self::ServiceUnavailable,
+        }
+    }
+}
+
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-/// An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure.
+/// An error as a client sees it: the payload of an `error` frame, and the body of a REST failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
-    /// Which one.
+    /// The error code.
     pub code: ErrorCode,
-    /// In words, for people. It names what was wrong with the request and nothing of the inside of the service.
+    /// A text for people. It names the fault of the request and no internals of the service.
     pub message: String,
-    /// What a program may want to know, by code: `retry_after_seconds`, `head_sequence`, `field_errors`.
+    /// Details for programs, by code: `retry_after_seconds`, `head_sequence`, `field_errors`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
 }
@@ -217,17 +237,91 @@ impl ErrorBody {
         Self { code, message: message.to_string(), details: None }
     }
 
+    /// The answer to a request beyond a limit, with the delay before the next attempt.
+    pub fn rate_limited(limit: &str, retry_after: Duration) -> Self {
+        let error = Self::new(ErrorCode::RateLimited, format_args!("limit `{limit}` is reached"));
+        error.with_details(json!({ "limit": limit, "retry_after_seconds": whole_seconds(retry_after) }))
+    }
+
     /// The same with details.
     pub fn with_details(self, details: serde_json::Value) -> Self {
         Self { details: Some(details), ..self }
     }
+
+    /// The same with the delay before the next attempt.
+    pub fn with_retry_after(self, retry_after: Duration) -> Self {
+        self.with_details(json!({ "retry_after_seconds": whole_seconds(retry_after) }))
+    }
+}
+
+impl From<IngestError> for ErrorBody {
+    fn from(error: IngestError) -> Self {
+        let body = Self::new(ErrorCode::from(&error), &error);
+        match (&error, error.retry_after()) {
+            (IngestError::AboveHead { head }, _) => body.with_details(json!({ "head_sequence": head })),
+            // Distinguishes it from a missing right, which has the same code.
+            (IngestError::Suspended, _) => body.with_details(json!({ "reason": "account_suspended" })),
+            (_, Some(retry_after)) => body.with_retry_after(retry_after),
+            (_, None) => body,
+        }
+    }
+}
+
+/// A delay in whole seconds, rounded up, so that a client that waits this long is not refused again.
+pub fn whole_seconds(delay: Duration) -> u64 {
+    delay.as_millis().div_ceil(1000).max(1) as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::Sequence;
     use expect_test::expect;
 
     use super::*;
+
+    #[test]
+    fn the_errors_of_ingest_as_clients_see_them() {
+        let errors = [
+            IngestError::ChatNotFound,
+            IngestError::NotAMember,
+            IngestError::IdempotencyKeyReused,
+            IngestError::Blocked,
+            IngestError::Blocking,
+            IngestError::Suspended,
+            IngestError::CounterMissing,
+            IngestError::Unreadable,
+            IngestError::AboveHead { head: Sequence(4) },
+            IngestError::Busy,
+            IngestError::Unavailable { retry_after: Duration::from_millis(1001) },
+        ];
+        let table: String = errors
+            .into_iter()
+            .map(|error| {
+                let ErrorBody { code, details, .. } = ErrorBody::from(error);
+                let details = details.map(|details| format!(" {details}")).unwrap_or_default();
+                format!("{code}{details}\n")
+            })
+            .collect();
+        expect![[r#"
+            NOT_FOUND
+            NOT_A_MEMBER
+            IDEMPOTENCY_KEY_REUSED
+            FORBIDDEN
+            INVALID_OPERATION
+            FORBIDDEN {"reason":"account_suspended"}
+            COUNTER_MISSING
+            INTERNAL_ERROR
+            INVALID_SEQUENCE {"head_sequence":4}
+            SERVER_BUSY {"retry_after_seconds":1}
+            SERVICE_UNAVAILABLE {"retry_after_seconds":2}
+        "#]]
+        .assert_eq(&table);
+    }
+
+    #[test]
+    fn delays_are_rounded_up_to_whole_seconds() {
+        assert_eq!([0, 1, 1000, 1001].map(|millis| whole_seconds(Duration::from_millis(millis))), [1, 1, 1, 2]);
+    }
 
     #[test]
     fn the_table_of_the_contract() {

@@ -2,26 +2,42 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Pushes waiting for a connection's socket, bounded in messages and bytes (G9). Frames may have something with them.
+use crate::frame::{PushClass, ServerFrame};
+
+/// The queue of pushes for a connection's socket, bounded in messages and bytes (G9). `F` is the type of a queued
+/// frame.
 ///
-/// Above the mark the connection is under pressure: the client is warned, and cut if it stays there. A push that does
-/// not fit is dropped and remembered as missed; when there is room again the client is told to sync.
+/// Above four fifths of a bound the connection is under pressure: the client is warned, and disconnected if the
+/// pressure lasts. A push that does not fit is dropped and recorded as missed; once the queue is empty the client has
+/// to resync.
+///
+/// Only durable pushes count for this. Ephemeral ones use at most half of the queue, and make room for durable ones. So
+/// no number of them costs a client a durable push or its connection.
 #[derive(Debug)]
 pub struct Outbox<F = Bytes> {
     queue: VecDeque<F>,
-    bytes: usize,
-    missed: bool,
+    durable: QueuedLoad,
+    ephemeral: QueuedLoad,
+    missed_durable: bool,
+    missed_ephemeral: bool,
 }
 
-/// What takes so much of the room of an outbox.
-pub trait Weight {
-    /// Its bytes.
+/// A frame that can be queued.
+pub trait Queueable {
+    /// Its size in bytes.
     fn bytes(&self) -> usize;
+
+    /// The consequence of dropping it.
+    fn class(&self) -> PushClass;
 }
 
-impl Weight for Bytes {
+impl Queueable for Bytes {
     fn bytes(&self) -> usize {
         self.len()
+    }
+
+    fn class(&self) -> PushClass {
+        ServerFrame::class_of(self)
     }
 }
 
@@ -34,57 +50,129 @@ pub enum Pressure {
     Near,
 }
 
+/// The pushes that were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// Durable pushes: the client has to sync.
+    Durable,
+    /// Ephemeral pushes only.
+    Ephemeral,
+}
+
+/// Frames of one class in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct QueuedLoad {
+    messages: usize,
+    bytes: usize,
+}
+
+impl QueuedLoad {
+    fn add(&mut self, bytes: usize) {
+        self.messages += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.messages -= 1;
+        self.bytes -= bytes;
+    }
+
+    /// Whether one more frame keeps it within one `part` of the bounds.
+    fn has_room(self, bytes: usize, part: usize) -> bool {
+        self.messages < Outbox::MESSAGES_MAX / part && self.bytes + bytes <= Outbox::BYTES_MAX / part
+    }
+}
+
 impl<F> Default for Outbox<F> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), bytes: 0, missed: false }
+        let (durable, ephemeral) = Default::default();
+        Self { queue: VecDeque::new(), durable, ephemeral, missed_durable: false, missed_ephemeral: false }
     }
 }
 
 impl Outbox {
-    /// Messages waiting, at the most.
+    /// Most queued messages.
     pub const MESSAGES_MAX: usize = 1000;
-    /// Bytes waiting, at the most.
+    /// Most queued bytes.
     pub const BYTES_MAX: usize = 1 << 20;
-    /// Capacity that an empty queue may keep; a burst's worth goes back to the allocator.
+    /// Capacity that an empty queue may keep; the rest of a burst's allocation is freed.
     const CAPACITY_KEPT: usize = 32;
 }
 
-impl<F: Weight> Outbox<F> {
-    /// Takes a push, or drops it and remembers that one was missed.
-    pub fn push(&mut self, frame: F) {
+impl<F: Queueable> Outbox<F> {
+    /// Queues a push, or drops it and records that one was missed. Returns the number of dropped ephemeral pushes.
+    pub fn push(&mut self, frame: F) -> usize {
         let bytes = frame.bytes();
-        if self.queue.len() < Outbox::MESSAGES_MAX && self.bytes + bytes <= Outbox::BYTES_MAX {
-            self.bytes += bytes;
-            self.queue.push_back(frame);
-        } else {
-            self.missed = true;
-        }
+        let dropped = match frame.class() {
+            PushClass::Ephemeral if !self.all().has_room(bytes, 2) => {
+                self.missed_ephemeral = true;
+                return 1;
+            }
+            PushClass::Durable if !self.durable.has_room(bytes, 1) => {
+                self.missed_durable = true;
+                return 0;
+            }
+            PushClass::Durable if !self.all().has_room(bytes, 1) => self.drop_ephemeral(),
+            PushClass::Durable | PushClass::Ephemeral => 0,
+        };
+        self.load(&frame).add(bytes);
+        self.queue.push_back(frame);
+        dropped
     }
 
     /// The next push to write.
     pub fn pop(&mut self) -> Option<F> {
         let frame = self.queue.pop_front()?;
-        self.bytes -= frame.bytes();
+        self.load(&frame).remove(frame.bytes());
         if self.queue.is_empty() && self.queue.capacity() > Outbox::CAPACITY_KEPT {
             self.queue = VecDeque::new();
         }
         Some(frame)
     }
 
-    /// The pushes that wait, and their bytes.
+    /// The number of queued pushes, and their bytes.
     pub fn waiting(&self) -> (usize, usize) {
-        (self.queue.len(), self.bytes)
+        let QueuedLoad { messages, bytes } = self.all();
+        (messages, bytes)
     }
 
-    /// Whether the queue is near its bound: at four fifths of either.
+    /// Whether durable pushes are near the bound: at four fifths of either.
     pub fn pressure(&self) -> Pressure {
-        let near = self.queue.len() * 5 >= Outbox::MESSAGES_MAX * 4 || self.bytes * 5 >= Outbox::BYTES_MAX * 4;
-        if near || (self.missed && !self.queue.is_empty()) { Pressure::Near } else { Pressure::Easy }
+        let QueuedLoad { messages, bytes } = self.durable;
+        let near = messages * 5 >= Outbox::MESSAGES_MAX * 4 || bytes * 5 >= Outbox::BYTES_MAX * 4;
+        if near || (self.missed_durable && messages > 0) { Pressure::Near } else { Pressure::Easy }
     }
 
-    /// Whether pushes were dropped; asked once the queue is empty, and then forgotten.
-    pub fn take_missed(&mut self) -> bool {
-        self.queue.is_empty() && std::mem::take(&mut self.missed)
+    /// The pushes that were dropped, once, and only when all durable ones in the queue are written; ephemeral ones when
+    /// the queue is empty.
+    pub fn take_missed(&mut self) -> Option<Missed> {
+        if self.durable.messages == 0 && std::mem::take(&mut self.missed_durable) {
+            self.missed_ephemeral = false;
+            return Some(Missed::Durable);
+        }
+        (self.queue.is_empty() && std::mem::take(&mut self.missed_ephemeral)).then_some(Missed::Ephemeral)
+    }
+
+    fn all(&self) -> QueuedLoad {
+        QueuedLoad {
+            messages: self.durable.messages + self.ephemeral.messages,
+            bytes: self.durable.bytes + self.ephemeral.bytes,
+        }
+    }
+
+    fn load(&mut self, frame: &F) -> &mut QueuedLoad {
+        match frame.class() {
+            PushClass::Durable => &mut self.durable,
+            PushClass::Ephemeral => &mut self.ephemeral,
+        }
+    }
+
+    /// Drops all ephemeral pushes at once: a scan for each of them would cost more.
+    fn drop_ephemeral(&mut self) -> usize {
+        self.queue.retain(|frame| frame.class() == PushClass::Durable);
+        let QueuedLoad { messages, .. } = std::mem::take(&mut self.ephemeral);
+        self.missed_ephemeral |= messages > 0;
+        messages
     }
 }
 
@@ -107,8 +195,8 @@ mod tests {
         assert_eq!(outbox.pressure(), Pressure::Near);
         fill(&mut outbox, 5000, 1);
         assert_eq!(std::iter::from_fn(|| outbox.pop()).count(), 1000);
-        assert!(outbox.take_missed());
-        assert!(!outbox.take_missed(), "told once");
+        assert_eq!(outbox.take_missed(), Some(Missed::Durable));
+        assert_eq!(outbox.take_missed(), None, "told once");
     }
 
     #[test]
@@ -125,9 +213,50 @@ mod tests {
         while outbox.queue.len() > 1 {
             outbox.pop();
         }
-        assert!(!outbox.take_missed(), "not before the queue is empty");
+        assert_eq!(outbox.take_missed(), None, "not before the queue is empty");
         assert_eq!(outbox.pressure(), Pressure::Near);
         outbox.pop();
         assert_eq!(outbox.pressure(), Pressure::Easy);
+    }
+
+    fn typing() -> Bytes {
+        Bytes::from_static(br#"{"type":"typing_indicator","payload":{}}"#)
+    }
+
+    #[test]
+    fn ephemeral_pushes_cause_no_pressure_and_use_half_of_the_queue() {
+        let mut outbox = Outbox::default();
+        let dropped: usize = (0..5000).map(|_| outbox.push(typing())).sum();
+        assert_eq!((outbox.queue.len(), dropped, outbox.pressure()), (500, 4500, Pressure::Easy));
+        fill(&mut outbox, 799, 1);
+        assert_eq!(outbox.pressure(), Pressure::Easy);
+        fill(&mut outbox, 1, 1);
+        assert_eq!(outbox.pressure(), Pressure::Near, "only durable pushes count");
+    }
+
+    #[test]
+    fn ephemeral_pushes_are_dropped_before_durable_ones() {
+        let mut outbox = Outbox::default();
+        (0..500).for_each(|_| assert_eq!(outbox.push(typing()), 0));
+        fill(&mut outbox, 500, 1);
+        assert_eq!(outbox.waiting().0, 1000);
+        assert_eq!(outbox.push(Bytes::from_static(b"x")), 500, "all make room for one");
+        fill(&mut outbox, 499, 1);
+        assert_eq!((outbox.waiting(), outbox.push(typing())), ((1000, 1000), 1));
+        assert!(std::iter::from_fn(|| outbox.pop()).all(|frame| frame == "x"));
+        assert_eq!(outbox.take_missed(), Some(Missed::Ephemeral), "no durable push is missed");
+        assert_eq!((outbox.take_missed(), outbox.waiting()), (None, (0, 0)));
+    }
+
+    #[test]
+    fn a_flood_of_ephemeral_pushes_does_not_delay_the_resync() {
+        let mut outbox = Outbox::default();
+        fill(&mut outbox, 1001, 1);
+        for _ in 0..1000 {
+            outbox.pop();
+            outbox.push(typing());
+        }
+        assert!(outbox.waiting().0 > 0);
+        assert_eq!((outbox.pressure(), outbox.take_missed()), (Pressure::Easy, Some(Missed::Durable)));
     }
 }

@@ -1,6 +1,6 @@
-//! What schemas say of the types that are not ours to describe: ids, and closed sets of words.
+//! Schemas for types of `domain`: ids, and closed sets of words.
 //!
-//! The types themselves are `domain`'s, which knows nothing of documents. These stand for them in `value_type`.
+//! The crate `domain` does not depend on utoipa. These types stand for its types in `value_type`.
 
 use domain::PresenceVisibility as Visibility;
 use serde::Serialize;
@@ -64,33 +64,33 @@ macro_rules! closed_sets {
 }
 
 closed_sets! {
-    /// How the content of a message is to be read.
+    /// The format of the content of a message.
     ContentType = {
         use domain::ContentType::{Encrypted, Json, Markdown, Text};
         [Text, Markdown, Json, Encrypted]
     },
-    /// What a member may do.
+    /// The role of a member, which determines their permissions.
     Role = [domain::Role::Owner, domain::Role::Admin, domain::Role::Member],
-    /// How many a chat is for.
+    /// Whether a chat is between two users or a group.
     ChatType = [domain::ChatType::Direct, domain::ChatType::Group],
-    /// Why somebody or something is reported.
+    /// The reason of a report.
     ReportReason = domain::ReportReason::ALL,
-    /// Who sees when a user is online.
+    /// The audience of a user's presence.
     PresenceVisibility = VISIBILITIES,
-    /// What has changed about a chat. Later versions may know more of them, which clients ignore.
-    ChatChange = ChatChangeKind::TOLD,
+    /// The kind of change to a chat. Later versions may add kinds, which clients ignore.
+    ChatChange = ChatChangeKind::ANNOUNCED,
     /// Why the server ends a connection.
     CloseReason = crate::CloseReason::ALL.map(crate::CloseReason::as_str),
 }
 
-/// Who sees when a user is online, where `null` leaves it as it is.
+/// The audience of a user's presence; `null` leaves it unchanged.
 pub(crate) fn maybe_presence_visibility() -> Object {
     let text_or_null = SchemaType::from_iter([Type::String, Type::Null]);
     let values = VISIBILITIES.map(|visibility| json!(visibility)).into_iter().chain([Value::Null]);
     ObjectBuilder::new().schema_type(text_or_null).enum_values(Some(values)).build()
 }
 
-/// The words are those that the values themselves are written as.
+/// An enum of strings, spelled as the values serialize.
 fn words<T: Serialize, const N: usize>(values: [T; N]) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values.map(|value| json!(value))))
 }

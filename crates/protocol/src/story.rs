@@ -1,7 +1,7 @@
-//! The people, chats and moments that the examples in the OpenAPI and AsyncAPI documents are told with.
+//! The users, chats and times of the examples in the OpenAPI and AsyncAPI documents.
 //!
-//! Ada and Bob have a direct chat with two messages in it, and a group. A test plays the examples on a real server: it
-//! sets the same scene and puts the ids that it got there in the place of these.
+//! Ada and Bob have a direct chat with two messages, and a group. A test replays the examples on a real server: it
+//! creates the same data and substitutes the real ids for these.
 
 use std::fmt::Debug;
 use std::str::FromStr;
@@ -18,23 +18,23 @@ macro_rules! story {
 }
 
 story! {
-    /// Ada, who tells the story.
+    /// Ada, the caller in the examples.
     ada: UserId = "user_01K9D2ZT5QW4N7XH8TB5CN0ADA",
-    /// Bob, whom she talks to.
+    /// Bob, her contact.
     bob: UserId = "user_01K9D31E8ZR6V2M9QK3PFS0B0B",
-    /// Cleo, who comes into the group later.
+    /// Cleo, a later member of the group.
     cleo: UserId = "user_01K9D33S2KG8Y5T1WD7MJXC1E0",
     /// The direct chat of Ada and Bob.
     direct_chat: ChatId = "chat_01K9D36Y4MC2G8JT5XN7D1RECT",
     /// The group of Ada and Bob.
     group: ChatId = "chat_01K9D3A7PBQ9S4WZ6HK2B0ATSX",
-    /// What Ada wrote first.
+    /// Ada's first message.
     first_message: MessageId = "msg_01K9D36Z8HE5T1RV7MN3MSG001",
-    /// What Bob answered.
+    /// Bob's answer.
     second_message: MessageId = "msg_01K9D37Q2WB8X4KC6PF9MSG002",
-    /// What Ada says in the story.
+    /// The message that Ada sends in the examples.
     third_message: MessageId = "msg_01K9D3CVT0N6Z2XG4QH8MSG003",
-    /// What Ada reports.
+    /// Ada's report.
     report: ReportId = "rep_01K9D3E2RNV5X7KB1ZS6REP001",
     /// Ada's session on her phone.
     session: SessionId = "sess_01K9D2ZT9AF3J7NQ1SW5SESS0A",
@@ -46,19 +46,19 @@ story! {
     device: DeviceId = "5b0f6c1e-3a8d-4f27-9c64-2e7d1b9a8f30",
     /// Ada's laptop.
     other_device: DeviceId = "c47d2e90-6f15-4b38-a1c9-8d03f5e6b72a",
-    /// Ada's name for her first send.
+    /// Ada's client message id of her first send.
     first_send: ClientMessageId = "0d9f4c52-7b1e-4a63-8f25-6c3e9a7b1d04",
-    /// Ada's name for the send of the story.
+    /// Ada's client message id of the send in the examples.
     send: ClientMessageId = "e83a1b67-2c5d-4e90-b7f4-91d60c8e35a2",
     /// When Ada signed in.
     morning: Timestamp = "2026-03-14T09:00:00.000Z",
-    /// When Ada wrote first.
+    /// The time of Ada's first message.
     first_moment: Timestamp = "2026-03-14T09:15:04.120Z",
-    /// When Bob answered.
+    /// The time of Bob's answer.
     second_moment: Timestamp = "2026-03-14T09:15:31.480Z",
-    /// When Ada's session ends unless she comes back.
+    /// When Ada's session expires unless she is active again.
     session_end: Timestamp = "2026-04-13T09:26:53.589Z",
-    /// The moment of the story.
+    /// The current time of the examples.
     now: Timestamp = "2026-03-14T09:26:53.589Z",
 }
 
@@ -66,11 +66,11 @@ story! {
 pub const ADA_PHONE: &str = "+14155550101";
 /// Bob's phone number.
 pub const BOB_PHONE: &str = "+14155550102";
-/// What Ada wrote first.
+/// Ada's first message.
 pub const FIRST_CONTENT: &str = "Are we still sailing on Saturday?";
-/// What Bob answered.
+/// Bob's answer.
 pub const SECOND_CONTENT: &str = "Wind is good. See you at ten.";
-/// What Ada says in the story.
+/// The message that Ada sends in the examples.
 pub const CONTENT: &str = "I bring the charts.";
 
 fn parse<T: FromStr<Err: Debug>>(text: &str) -> T {

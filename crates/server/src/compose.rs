@@ -1,6 +1,7 @@
 //! Picks adapters and wires the planes: [`single`] for one process on its own directory, [`fleet`] for one process of
-//! many on shared engines. What both have in common is here and in [`rest`].
+//! many on shared engines. Their common parts are here and in [`rest`].
 
+#[cfg(feature = "fleet")]
 mod fleet;
 mod rest;
 mod single;
@@ -8,142 +9,73 @@ mod single;
 use std::sync::Arc;
 
 use anyhow::Context;
-use auth::{FixedSender, KeyRing, LogSender, Secret, WebhookSender};
+use async_trait::async_trait;
+use auth::{FixedSender, KeyRing, LogSender, WebhookSender};
 use axum::Router;
+use domain::Secret;
 use fanout::Fanout;
 use gateway::{Gateway, Hub};
-use ports::{
-    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, DeadLetterStore, EventLog,
-    LastSeenStore, MessageExpirer, MessageReader, NoticeStore, OtpSender, PushDeviceStore, ReportStore, RequestStore,
-    SessionStore, UserReader, UserWriter, WatermarkStore,
-};
+use ports::{Clock, EventLog, OtpSender};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::admin::Admin;
-use crate::config::{Config, Engine, OtpSender as Sender};
-use crate::health::{Drain, Liveness};
+use crate::admin::AdminState;
+#[cfg(not(feature = "fleet"))]
+use crate::config::without_fleet;
+use crate::config::{Config, OtpSenderKind as Sender, StoreEngine};
+use crate::health::HealthState;
 
 /// The code that `--dev` accepts for every phone.
 const FIXED_CODE: &str = "000000";
 
-/// One process of the service, wired and at work, but for its public listeners.
-pub(crate) struct Service {
+/// One process of the service, wired and running, without its public listeners.
+pub(crate) struct ComposedService {
     /// The public routes.
     pub(crate) app: Router,
-    pub(crate) admin: Admin,
-    /// The sockets of clients, where this process is a gateway.
+    pub(crate) admin: AdminState,
+    /// The sockets of clients, if this process is a gateway.
     pub(crate) hub: Option<Arc<Hub>>,
-    /// The keys that sign tokens, where this process does.
+    /// The keys that sign tokens, if this process signs any.
     pub(crate) keys: Option<Arc<KeyRing>>,
-    pub(crate) drain: Arc<Drain>,
-    pub(crate) liveness: Liveness,
-    /// What answers others until it is stopped.
+    /// Its health, with its drain and its liveness.
+    pub(crate) standing: HealthState,
+    /// Listeners for calls of other processes. They end when they are stopped.
     pub(crate) listeners: JoinSet<()>,
-    /// The lanes of ingest: they end when everything that can send is gone.
-    pub(crate) lanes: JoinSet<()>,
-    /// What goes on until it is stopped.
+    /// The commits of ingest. They end when every handle that can send is dropped.
+    pub(crate) commits: JoinSet<()>,
+    /// Background tasks that run until they are aborted.
     pub(crate) background: JoinSet<()>,
-    pub(crate) engine: RunningEngine,
+    pub(crate) engine: Box<dyn RunningEngine>,
 }
 
-/// What a service stands on and closes last.
-pub(crate) enum RunningEngine {
-    Embedded(single::Alone),
-    Fleet(fleet::Membership),
+/// The engines under a service. They close last.
+#[async_trait]
+pub(crate) trait RunningEngine: Send + Sync {
+    /// Completes when the service cannot continue.
+    async fn failed(&mut self) -> anyhow::Error;
+
+    /// Deregisters this process, so that other processes no longer call it.
+    async fn leave(&self);
+
+    /// Publishes committed events and closes the store. Called when nothing can commit any more.
+    async fn close(self: Box<Self>);
 }
 
-impl RunningEngine {
-    /// Ready when the service cannot go on.
-    pub(crate) async fn failed(&mut self) -> anyhow::Error {
-        match self {
-            Self::Embedded(alone) => {
-                alone.closed().await;
-                anyhow::anyhow!("the store's committer has ended")
-            }
-            Self::Fleet(membership) => membership.failed().await,
-        }
-    }
-
-    /// Says goodbye: other processes call this one no more.
-    pub(crate) async fn leave(&self) {
-        match self {
-            Self::Embedded(alone) => alone.leave().await,
-            Self::Fleet(membership) => membership.leave().await,
-        }
-    }
-
-    /// Brings what was committed where it belongs, once nothing can commit any more.
-    pub(crate) async fn close(self) {
-        match self {
-            Self::Embedded(alone) => alone.close().await,
-            Self::Fleet(membership) => membership.close().await,
-        }
-    }
-}
-
-/// Wires this process. What answers others ends when `stopped` says so.
-pub(crate) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
+/// Wires this process. Its listeners for other processes end when `stopped` becomes true.
+pub(crate) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<ComposedService> {
     match config.store.engine {
-        Engine::Embedded => single::compose(config).await,
-        Engine::Dynamodb => fleet::compose(config, stopped).await,
-    }
-}
-
-/// Every durable port that signing in, REST and notifications use, on whichever engine.
-#[derive(Clone)]
-struct Stores {
-    messages: Arc<dyn MessageReader>,
-    chats: Arc<dyn ChatReader>,
-    chat_writer: Arc<dyn ChatWriter>,
-    users: Arc<dyn UserReader>,
-    user_writer: Arc<dyn UserWriter>,
-    sessions: Arc<dyn SessionStore>,
-    codes: Arc<dyn CodeStore>,
-    watermarks: Arc<dyn WatermarkStore>,
-    contacts: Arc<dyn ContactStore>,
-    blocks: Arc<dyn BlockStore>,
-    reports: Arc<dyn ReportStore>,
-    last_seen: Arc<dyn LastSeenStore>,
-    push_devices: Arc<dyn PushDeviceStore>,
-    notices: Arc<dyn NoticeStore>,
-    dead_letters: Arc<dyn DeadLetterStore>,
-    requests: Arc<dyn RequestStore>,
-    accounts: Arc<dyn AccountStore>,
-    expirer: Arc<dyn MessageExpirer>,
-}
-
-impl Stores {
-    fn on<S>(store: &Arc<S>) -> Self
-    where
-        S: MessageReader + ChatReader + ChatWriter + UserReader + UserWriter + SessionStore + CodeStore,
-        S: WatermarkStore + ContactStore + LastSeenStore + PushDeviceStore + NoticeStore + DeadLetterStore,
-        S: RequestStore + AccountStore + MessageExpirer + BlockStore + ReportStore + 'static,
-    {
-        Self {
-            messages: store.clone(),
-            chats: store.clone(),
-            chat_writer: store.clone(),
-            users: store.clone(),
-            user_writer: store.clone(),
-            sessions: store.clone(),
-            codes: store.clone(),
-            watermarks: store.clone(),
-            contacts: store.clone(),
-            blocks: store.clone(),
-            reports: store.clone(),
-            last_seen: store.clone(),
-            push_devices: store.clone(),
-            notices: store.clone(),
-            dead_letters: store.clone(),
-            requests: store.clone(),
-            accounts: store.clone(),
-            expirer: store.clone(),
+        StoreEngine::Embedded => single::compose(config).await,
+        #[cfg(feature = "fleet")]
+        StoreEngine::Dynamodb => fleet::compose(config, stopped).await,
+        #[cfg(not(feature = "fleet"))]
+        StoreEngine::Dynamodb => {
+            drop(stopped);
+            Err(without_fleet())
         }
     }
 }
 
-/// Has fanout do its work for ever.
+/// Runs fanout in the background.
 fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut JoinSet<()>) {
     let consuming = fanout.clone();
     background.spawn(async move { consuming.run(log).await });
@@ -151,7 +83,7 @@ fn spawn_fanout(fanout: &Arc<Fanout>, log: Arc<dyn EventLog>, background: &mut J
     background.spawn(async move { telling.tell_receipts().await });
 }
 
-/// Has a gateway keep its routes, show its clients whom they watch, and have them leave when it drains, for ever.
+/// Runs the background tasks of a gateway: route heartbeats, presence pushes to subscribers, and draining.
 fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
     let keeping = gateway.clone();
     background.spawn(async move { keeping.keep_routes().await });

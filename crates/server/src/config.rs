@@ -1,9 +1,12 @@
-//! What an operator can set, where it comes from, and what it means.
+//! The settings of a process, their sources and their meaning.
 //!
-//! Flags win over environment, environment over file, file over defaults. The tree of the defaults is the list of the
-//! keys there are: whatever else somebody sets is an error that names the nearest right one.
+//! Flags take precedence over the environment, the environment over the file, the file over the defaults. The tree of
+//! defaults defines the existing keys; any other key is an error that suggests the nearest existing one. Variables that
+//! Kubernetes sets for a Service with our name (`service_links`) are ignored.
 
+mod service_links;
 mod sources;
+mod unsafe_settings;
 mod values;
 
 use std::net::SocketAddr;
@@ -12,73 +15,84 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use sources::{ConfigError, Sources, load};
+pub(crate) use unsafe_settings::UnsafeSeverity;
+#[cfg(not(feature = "fleet"))]
+pub use values::without_fleet;
 
-/// Everything that can be set, as it stands in the file. An empty text means that the key is not set.
+/// All settings, structured as in the file. An empty string means that the key is not set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Where the store, the log and the keys are.
+    /// The directory of the store, the log and the keys.
     pub data_dir: PathBuf,
-    /// Where clients connect.
+    /// The address of the public listener.
     pub listen: SocketAddr,
-    /// Whose pages may call the API from a browser, beside our own: origins with commas between, or `*`.
+    /// Origins of other pages that may call the API from a browser, separated by commas, or `*`.
     pub allowed_origins: String,
-    /// Whose word on where a request comes from is believed: networks with commas between.
+    /// Networks of proxies that are trusted to forward client addresses, separated by commas.
     pub trusted_proxies: String,
-    /// Connections of the public listener that are no WebSockets, at the most.
+    /// Most connections of the public listener that are not WebSockets.
     pub http_connections_max: usize,
+    /// Most of them from one address; an IPv6 /64 prefix counts as one.
+    pub http_connections_per_address_max: usize,
+    /// Memory for the bodies and long heads of requests in progress, in MiB.
+    pub http_requests_mib_max: usize,
     /// Allows the one-time code `000000`, on loopback only.
     pub dev: bool,
-    /// Which parts of the service this process is.
+    /// Starts with settings that expose the service, such as a public listener without TLS.
+    pub insecure: bool,
+    /// The roles that this process runs.
     pub roles: String,
-    pub tls: Tls,
-    pub admin: Admin,
-    pub health: Health,
-    pub log: Log,
-    pub telemetry: Telemetry,
-    pub auth: Auth,
-    pub gateway: Gateway,
-    pub ingest: Ingest,
-    pub store: Store,
-    pub dynamodb: Dynamodb,
-    pub kafka: Kafka,
-    pub redis: Redis,
-    pub rpc: Rpc,
-    pub notify: Notify,
-    pub webhook: Webhook,
-    pub limits: Limits,
+    pub tls: TlsSettings,
+    pub admin: AdminSettings,
+    pub health: HealthSettings,
+    pub log: LogSettings,
+    pub telemetry: TelemetrySettings,
+    pub auth: AuthSettings,
+    pub gateway: GatewaySettings,
+    pub ingest: IngestSettings,
+    pub store: StoreSettings,
+    pub dynamodb: DynamodbSettings,
+    pub kafka: KafkaSettings,
+    pub redis: RedisSettings,
+    pub rpc: RpcSettings,
+    pub notify: NotifySettings,
+    pub webhook: WebhookSettings,
+    pub limits: LimitSettings,
 }
 
-/// The certificate of the public listener; it speaks plain HTTP while none is set.
+/// The certificate of the public listener; without one it serves plain HTTP.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// The certificate and those that vouch for it, in PEM.
+pub struct TlsSettings {
+    /// The certificate and its chain, in PEM.
     pub cert_file: String,
-    /// Its key, in PEM.
+    /// The private key, in PEM.
     pub key_file: String,
 }
 
-/// The listener for operators.
+/// The admin listener.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Admin {
+pub struct AdminSettings {
     pub listen: SocketAddr,
-    /// Its certificate and key, as of [`Tls`].
+    /// Host names that clients use for this listener, separated by commas. Addresses and `localhost` need no entry.
+    pub allowed_hosts: String,
+    /// Its certificate and key, as in [`TlsSettings`].
     pub cert_file: String,
     pub key_file: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Health {
-    /// How long the committer may answer nobody before the process asks for its restart.
+pub struct HealthSettings {
+    /// How long the committer may be unresponsive before `/healthz` fails and asks for a restart.
     pub stuck_after_ms: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogSettings {
     /// A level, or directives such as `info,gateway=debug`.
     pub level: String,
     pub format: LogFormat,
@@ -91,47 +105,59 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where traces and metrics go; nowhere while no endpoint is set.
+/// The export of traces and metrics; off while no endpoint is set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Telemetry {
-    /// A collector of OpenTelemetry that takes OTLP over HTTP.
+pub struct TelemetrySettings {
+    /// An OpenTelemetry collector that accepts OTLP over HTTP.
     pub otlp_endpoint: String,
-    /// The share of traces that is kept, from 0 to 1. What fails is always kept.
+    /// The share of traces to keep, from 0 to 1. Traces with a failure are always kept.
     pub trace_ratio: f64,
     pub service_name: String,
-    /// A file that holds headers for the collector, `name: value` on each line.
+    /// A file with headers for the collector, `name: value` on each line.
     pub headers_file: String,
-    /// Whether metrics go to the collector too.
+    /// Whether to export metrics too.
     pub metrics: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Auth {
-    /// A file that holds the secret from which a fleet derives its keys. One machine makes its own.
+pub struct AuthSettings {
+    /// A file with the secret from which a fleet derives its keys. A single machine generates its own.
     pub secret_file: String,
     pub access_token_ttl_seconds: u64,
     pub refresh_token_ttl_seconds: u64,
     pub code_ttl_seconds: u64,
     pub key_rotation_days: u64,
-    pub otp: Otp,
-    pub external: External,
+    pub phone: PhoneSettings,
+    pub otp: OtpSettings,
+    pub external: ExternalAuthSettings,
 }
 
-/// How one-time codes reach people.
+/// Sign-in with a phone number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Otp {
-    pub sender: OtpSender,
+pub struct PhoneSettings {
+    pub enabled: bool,
+    /// Prefixes of the numbers that get codes, such as `+49`, separated by commas; all numbers, if it is empty.
+    pub allowed_prefixes: String,
+    /// Prefixes of numbers that get no codes. The longest prefix of both lists decides.
+    pub denied_prefixes: String,
+}
+
+/// Delivery of one-time codes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtpSettings {
+    pub sender: OtpSenderKind,
     pub webhook_url: String,
-    /// A file that holds the key with which calls of the webhook are signed.
+    /// A file with the key that signs webhook calls.
     pub webhook_secret_file: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OtpSender {
+pub enum OtpSenderKind {
     /// `fixed` with `--dev`, otherwise `log`.
     Auto,
     Log,
@@ -139,24 +165,29 @@ pub enum OtpSender {
     Fixed,
 }
 
-/// Another system whose tokens are accepted; off while neither file nor URL is set.
+/// An external identity provider whose tokens are accepted; off while neither file, URL nor issuer is set. With the
+/// issuer alone its keys are discovered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct External {
+pub struct ExternalAuthSettings {
     pub jwks_file: String,
     pub jwks_url: String,
     pub issuer: String,
     pub audience: String,
     pub user_claim: String,
     pub name_claim: String,
+    /// Whether the name of the claim wins over the user's own, at each new token.
+    pub name_from_issuer: bool,
+    /// Clients (`azp`) whose tokens are accepted, separated by commas.
+    pub clients: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Gateway {
+pub struct GatewaySettings {
     pub heartbeat_interval_ms: u64,
     pub unhealthy_after_ms: u64,
-    /// How long a gateway's connections count after its last beat.
+    /// How long a gateway's routes stay valid after its last heartbeat.
     pub expiry_ms: u64,
     pub idle_timeout_ms: u64,
     pub connections_max: usize,
@@ -164,32 +195,36 @@ pub struct Gateway {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ingest {
+pub struct IngestSettings {
     pub queue_len_max: usize,
     pub batch_len_max: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Store {
-    pub engine: Engine,
-    /// Memory for blocks of the store that were read from disk.
+pub struct StoreSettings {
+    pub engine: StoreEngine,
+    /// Memory for cached blocks of the store.
     pub cache_mib: u64,
+    /// Interval between scrubs, which verify the checksums of all files; 0 disables them.
+    pub scrub_every_seconds: u64,
+    /// Rate at which a scrub reads, in MiB per second.
+    pub scrub_mib_per_second: u32,
 }
 
-/// What the service stands on.
+/// The storage engine of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Engine {
+pub enum StoreEngine {
     /// Store and log in the data directory, for one process.
     Embedded,
-    /// Tables in DynamoDB, the log in Kafka, the rest in Redis, for as many processes as one likes.
+    /// Tables in DynamoDB, the log in Kafka, shared state in Redis, for any number of processes.
     Dynamodb,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Dynamodb {
+pub struct DynamodbSettings {
     pub endpoint: String,
     pub region: String,
     pub table_prefix: String,
@@ -198,10 +233,10 @@ pub struct Dynamodb {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kafka {
+pub struct KafkaSettings {
     pub brokers: String,
     pub topic_prefix: String,
-    /// For `tidings schema apply`.
+    /// For `tidings store schema apply`.
     pub partitions: u16,
     pub replication: u16,
     pub security: KafkaSecurity,
@@ -215,14 +250,14 @@ pub struct Kafka {
 pub enum KafkaSecurity {
     Plaintext,
     Tls,
-    /// TLS, and a name and a password on top (SCRAM-SHA-512).
+    /// TLS with a user name and password (SCRAM-SHA-512).
     Sasl,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Redis {
-    /// The address, or some addresses of a cluster with commas between.
+pub struct RedisSettings {
+    /// The URL, or several URLs of a cluster separated by commas.
     pub url: String,
     pub cluster: bool,
     pub username: String,
@@ -230,71 +265,73 @@ pub struct Redis {
     pub ca_file: String,
 }
 
-/// How the processes of a fleet call each other.
+/// Calls between the processes of a fleet.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rpc {
+pub struct RpcSettings {
     pub listen: SocketAddr,
-    /// Where the others reach it, `HOST:PORT`; where it listens, if it is not set.
+    /// The address where peers reach it, `HOST:PORT`; the listen address if not set.
     pub advertise: String,
-    /// A file that holds the secret by which they know each other, unless they have certificates.
+    /// A file with the secret that authenticates peers, unless they use certificates.
     pub secret_file: String,
     pub ca_file: String,
     pub cert_file: String,
     pub key_file: String,
 }
 
-/// How people are told of messages while they have no connection.
+/// Notifications to users without a connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Notify {
-    /// How long to wait for whoever comes back by themselves, and for the rest of a burst.
+pub struct NotifySettings {
+    /// How long to wait before a notification, in case the user reconnects, and to coalesce a burst.
     pub delay_ms: u64,
-    /// How long a chat is silent on a device after a notification.
+    /// The pause between two notifications of a chat on a device.
     pub silence_seconds: u64,
-    /// Whether a notification holds the start of the message.
+    /// Whether a notification contains the beginning of the message.
     pub previews: bool,
-    pub webhook: NotifyWebhook,
-    pub webpush: NotifyWebpush,
+    pub webhook: NotifyWebhookSettings,
+    pub webpush: NotifyWebpushSettings,
 }
 
-/// The operator's service that brings notifications to devices; off while no URL is set.
+/// The operator's service that delivers notifications to devices; off while no URL is set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NotifyWebhook {
+pub struct NotifyWebhookSettings {
     pub url: String,
-    /// A file that holds the key with which calls are signed.
+    /// A file with the key that signs calls.
     pub secret_file: String,
 }
 
 /// Notifications through the push services of browsers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NotifyWebpush {
+pub struct NotifyWebpushSettings {
     pub enabled: bool,
-    /// How the operators of push services reach the operator of this one: a `mailto:` or an `https:` URL.
+    /// How push service operators can contact this operator: a `mailto:` or an `https:` URL.
     pub contact: String,
-    /// Whether push services without TLS or in private networks are called.
+    /// Whether to call push services without TLS or in private networks.
     pub private_endpoints: bool,
 }
 
-/// The application that hears of everything that happens; off while no URL is set.
+/// The application's webhook for events; off while no URL is set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Webhook {
+pub struct WebhookSettings {
     pub url: String,
-    /// A file that holds the key with which calls are signed.
+    /// A file with the key that signs calls.
     pub secret_file: String,
-    /// What it hears of, of `message`, `member` and `chat`, with commas between.
+    /// The kinds of events to deliver, of `message`, `member` and `chat`, separated by commas.
     pub events: String,
 }
 
-/// How often what may happen; 0 is as often as one likes.
+/// Rate limits; 0 means unlimited.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitSettings {
     pub otp_request_per_phone: u32,
     pub otp_request_per_ip: u32,
+    pub otp_request_per_country: u32,
+    pub otp_request_total: u32,
     pub otp_verify: u32,
     pub otp_verify_per_ip: u32,
     pub refresh: u32,
@@ -307,7 +344,13 @@ pub struct Limits {
     pub send_per_user: u32,
     pub sync: u32,
     pub typing: u32,
+    pub frames_per_connection: u32,
     pub exports: u32,
+    pub groups_created: u32,
+    pub members_added: u32,
+    pub chats_per_user: u32,
+    pub message_mib: u32,
+    pub unauthenticated_per_ip: u32,
 }
 
 impl Default for Config {
@@ -319,51 +362,75 @@ impl Default for Config {
             allowed_origins: String::new(),
             trusted_proxies: String::new(),
             http_connections_max: 10_000,
+            http_connections_per_address_max: 2500,
+            http_requests_mib_max: 64,
             dev: false,
+            insecure: false,
             roles: "all".into(),
-            tls: Tls { cert_file: String::new(), key_file: String::new() },
-            admin: Admin { listen: loopback(9464), cert_file: String::new(), key_file: String::new() },
-            health: Health { stuck_after_ms: 30_000 },
-            log: Log { level: "info".into(), format: LogFormat::Text },
-            telemetry: Telemetry {
+            tls: TlsSettings { cert_file: String::new(), key_file: String::new() },
+            admin: AdminSettings {
+                listen: loopback(9464),
+                allowed_hosts: String::new(),
+                cert_file: String::new(),
+                key_file: String::new(),
+            },
+            health: HealthSettings { stuck_after_ms: 30_000 },
+            log: LogSettings { level: "info".into(), format: LogFormat::Text },
+            telemetry: TelemetrySettings {
                 otlp_endpoint: String::new(),
                 trace_ratio: 0.01,
                 service_name: "tidings".into(),
                 headers_file: String::new(),
                 metrics: true,
             },
-            auth: Auth {
+            auth: AuthSettings {
                 secret_file: String::new(),
                 access_token_ttl_seconds: 3600,
                 refresh_token_ttl_seconds: 30 * 24 * 3600,
                 code_ttl_seconds: 300,
                 key_rotation_days: 30,
-                otp: Otp { sender: OtpSender::Auto, webhook_url: String::new(), webhook_secret_file: String::new() },
-                external: External {
+                phone: PhoneSettings {
+                    enabled: true,
+                    allowed_prefixes: String::new(),
+                    denied_prefixes: auth::PhonePrefixes::DENIED.into(),
+                },
+                otp: OtpSettings {
+                    sender: OtpSenderKind::Auto,
+                    webhook_url: String::new(),
+                    webhook_secret_file: String::new(),
+                },
+                external: ExternalAuthSettings {
                     jwks_file: String::new(),
                     jwks_url: String::new(),
                     issuer: String::new(),
                     audience: String::new(),
                     user_claim: "sub".into(),
                     name_claim: String::new(),
+                    name_from_issuer: false,
+                    clients: String::new(),
                 },
             },
-            gateway: Gateway {
+            gateway: GatewaySettings {
                 heartbeat_interval_ms: 5000,
                 unhealthy_after_ms: 10_000,
                 expiry_ms: 15_000,
                 idle_timeout_ms: 15_000,
                 connections_max: 100_000,
             },
-            ingest: Ingest { queue_len_max: 8192, batch_len_max: 1024 },
-            store: Store { engine: Engine::Embedded, cache_mib: 64 },
-            dynamodb: Dynamodb {
+            ingest: IngestSettings { queue_len_max: 8192, batch_len_max: 1024 },
+            store: StoreSettings {
+                engine: StoreEngine::Embedded,
+                cache_mib: 64,
+                scrub_every_seconds: 0,
+                scrub_mib_per_second: 16,
+            },
+            dynamodb: DynamodbSettings {
                 endpoint: String::new(),
                 region: String::new(),
                 table_prefix: "tidings_".into(),
                 point_in_time_recovery: true,
             },
-            kafka: Kafka {
+            kafka: KafkaSettings {
                 brokers: String::new(),
                 topic_prefix: String::new(),
                 partitions: 12,
@@ -373,14 +440,14 @@ impl Default for Config {
                 username: String::new(),
                 password_file: String::new(),
             },
-            redis: Redis {
+            redis: RedisSettings {
                 url: String::new(),
                 cluster: false,
                 username: String::new(),
                 password_file: String::new(),
                 ca_file: String::new(),
             },
-            rpc: Rpc {
+            rpc: RpcSettings {
                 listen: loopback(7400),
                 advertise: String::new(),
                 secret_file: String::new(),
@@ -388,17 +455,23 @@ impl Default for Config {
                 cert_file: String::new(),
                 key_file: String::new(),
             },
-            notify: Notify {
+            notify: NotifySettings {
                 delay_ms: 1000,
                 silence_seconds: 30,
                 previews: true,
-                webhook: NotifyWebhook { url: String::new(), secret_file: String::new() },
-                webpush: NotifyWebpush { enabled: true, contact: String::new(), private_endpoints: false },
+                webhook: NotifyWebhookSettings { url: String::new(), secret_file: String::new() },
+                webpush: NotifyWebpushSettings { enabled: true, contact: String::new(), private_endpoints: false },
             },
-            webhook: Webhook { url: String::new(), secret_file: String::new(), events: "message,member,chat".into() },
-            limits: Limits {
+            webhook: WebhookSettings {
+                url: String::new(),
+                secret_file: String::new(),
+                events: "message,member,chat".into(),
+            },
+            limits: LimitSettings {
                 otp_request_per_phone: 3,
                 otp_request_per_ip: 10,
+                otp_request_per_country: 500,
+                otp_request_total: 1000,
                 otp_verify: 5,
                 otp_verify_per_ip: 30,
                 refresh: 30,
@@ -411,7 +484,13 @@ impl Default for Config {
                 send_per_user: 30,
                 sync: 5,
                 typing: 1,
+                frames_per_connection: 200,
                 exports: 3,
+                groups_created: 100,
+                members_added: 2000,
+                chats_per_user: 5000,
+                message_mib: 256,
+                unauthenticated_per_ip: 100,
             },
         }
     }

@@ -4,7 +4,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::config::Config;
 
-/// What pages may send beside what browsers always let them.
+/// Request headers that pages may send in addition to those that browsers always allow.
 const SENT: [HeaderName; 4] = [
     header::AUTHORIZATION,
     header::CONTENT_TYPE,
@@ -12,7 +12,7 @@ const SENT: [HeaderName; 4] = [
     HeaderName::from_static("x-device-id"),
 ];
 
-/// What pages may read of an answer's head.
+/// Response headers that pages may read.
 const READ: [HeaderName; 6] = [
     header::RETRY_AFTER,
     HeaderName::from_static("x-idempotent-replay"),
@@ -22,10 +22,10 @@ const READ: [HeaderName; 6] = [
     HeaderName::from_static("x-request-id"),
 ];
 
-/// Lets pages of the origins that the operator has named call the API from browsers.
+/// Lets pages of the origins in `allowed_origins` call the API from browsers.
 ///
-/// A call is made with a token that the page holds, and with no cookie, so this gives no page what it has not got: it says
-/// whose pages are meant to be clients.
+/// Calls are authenticated by a token that the page holds, never by a cookie. So CORS grants a page nothing that it
+/// does not already have; it only limits which pages can be clients.
 pub(crate) fn allow(app: Router, config: &Config) -> Router {
     let origins: Vec<&str> = config.origins().collect();
     let origins = match &origins[..] {

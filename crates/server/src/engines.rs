@@ -1,7 +1,7 @@
-//! What the adapters of a fleet need to know, from the settings and the files they name.
+//! Builds the configurations of a fleet's adapters from the settings and the files they name.
 
 use anyhow::Context;
-use rpc::{Secret, Security};
+use rpc::{FleetSecret, Security};
 use tidings_kafka::Security as KafkaProtection;
 use tidings_redis::{Nodes, Url};
 
@@ -54,11 +54,11 @@ pub(crate) fn redis(config: &Config) -> anyhow::Result<tidings_redis::Config> {
     })
 }
 
-/// How this process and the others know each other.
+/// How this process and its peers authenticate each other.
 pub(crate) fn security(config: &Config) -> anyhow::Result<Security> {
     let rpc = &config.rpc;
     if !rpc.secret_file.is_empty() {
-        let secret = Secret::try_from(secret("rpc.secret_file", &rpc.secret_file)?);
+        let secret = FleetSecret::try_from(secret("rpc.secret_file", &rpc.secret_file)?);
         let secret = secret.with_context(|| format!("`rpc.secret_file`, `{}`, is not usable", rpc.secret_file))?;
         return Ok(Security::Secret(secret));
     }
@@ -70,12 +70,12 @@ pub(crate) fn security(config: &Config) -> anyhow::Result<Security> {
     })
 }
 
-/// What a file holds, without white space around it.
+/// The contents of a file, without surrounding white space.
 fn secret(key: &str, path: &str) -> anyhow::Result<String> {
     Ok(read(key, path)?.trim().to_owned())
 }
 
-/// What the file of a setting holds, if the setting is set.
+/// The contents of the file that a setting names, if it is set.
 fn read_set(key: &str, path: &str) -> anyhow::Result<Option<String>> {
     (!path.is_empty()).then(|| read(key, path)).transpose()
 }

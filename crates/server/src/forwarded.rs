@@ -6,8 +6,8 @@ use ipnet::IpNet;
 
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The networks of proxies in front of this process, whose word on where a request comes from is believed. Without one,
-/// nobody's is: whoever may write the header could be anybody to the limits of an address.
+/// Networks of proxies that are trusted to forward client addresses. By default none is trusted, because a client that
+/// can set the header could evade every limit per address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrustedProxies(Vec<IpNet>);
 
@@ -18,7 +18,7 @@ impl FromStr for TrustedProxies {
         let network = |text: &str| match (text.parse(), text.parse::<IpAddr>()) {
             (Ok(network), _) => Ok(network),
             (Err(_), Ok(address)) => Ok(IpNet::from(address)),
-            (Err(_), Err(_)) => Err(format!("`{text}` is no network, such as 10.0.0.0/8 or fd00::/8")),
+            (Err(_), Err(_)) => Err(format!("`{text}` is not a network, such as 10.0.0.0/8 or fd00::/8")),
         };
         let texts = list.split(',').map(str::trim).filter(|text| !text.is_empty());
         texts.map(network).collect::<Result<_, _>>().map(Self)
@@ -26,8 +26,8 @@ impl FromStr for TrustedProxies {
 }
 
 impl TrustedProxies {
-    /// Where a request comes from that `peer` has brought: each proxy has noted down, at the end of the list, whom it
-    /// got it from, so the list is read from there for as long as the one who wrote is trusted.
+    /// The client address of a request received from `peer`. Each proxy appends the address that it received the
+    /// request from. So the list is read from its end, for as long as the address that appended an entry is trusted.
     pub(crate) fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
         let mut address = peer.ip().to_canonical();
         if !self.trusts(address) {
@@ -43,15 +43,26 @@ impl TrustedProxies {
         SocketAddr::new(address, 0)
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Whether no proxy is trusted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether every address of a family is trusted, so that any client can name its own address.
+    pub(crate) fn trusts_everyone(&self) -> bool {
+        self.0.iter().any(|network| network.prefix_len() == 0)
+    }
+
+    /// Whether an address, in its canonical form, is one of them.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 }
 
-/// What proxies have noted down, the last one last; nothing for what is no address.
+/// The forwarded addresses, the latest last; `None` for an entry that is not an address.
 ///
-/// Few proxies write `Forwarded`, and the others pass on what a client has put there. So `X-Forwarded-For` is what
-/// counts where there is one.
+/// Few proxies write `Forwarded`, and the others pass on a client's own. So `X-Forwarded-For` takes precedence if
+/// present.
 fn noted(headers: &HeaderMap) -> Vec<Option<IpAddr>> {
     let texts = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     if headers.contains_key(X_FORWARDED_FOR) {
@@ -92,18 +103,18 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_believed_who_is_not_trusted() {
+    fn headers_of_an_untrusted_peer_are_ignored() {
         let lie = [("x-forwarded-for", "192.0.2.1"), ("forwarded", "for=192.0.2.1")];
         assert_eq!(client("", "203.0.113.9", &lie), "203.0.113.9");
         assert_eq!(client("10.0.0.0/8", "203.0.113.9", &lie), "203.0.113.9");
     }
 
     #[test]
-    fn the_last_address_that_no_trusted_proxy_has_counts() {
+    fn the_last_address_outside_the_trusted_networks_is_the_client() {
         let cases: [(&[(&'static str, &str)], &str); 20] = [
             (&[], "10.0.0.1"),
             (&[("x-forwarded-for", "192.0.2.1")], "192.0.2.1"),
-            // What the client has written itself is further left.
+            // Entries written by the client itself are further left.
             (&[("x-forwarded-for", "198.51.100.1, 192.0.2.1")], "192.0.2.1"),
             (&[("x-forwarded-for", "198.51.100.1, 192.0.2.1, 10.9.9.9")], "192.0.2.1"),
             (&[("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "192.0.2.1,10.9.9.9")], "192.0.2.1"),
@@ -112,7 +123,7 @@ mod tests {
             (&[("x-forwarded-for", "2001:db8::1")], "2001:db8::1"),
             (&[("x-forwarded-for", "[2001:db8::1]:5000")], "2001:db8::1"),
             (&[("x-forwarded-for", "::ffff:192.0.2.1")], "192.0.2.1"),
-            // Behind what is no address nothing is known.
+            // Entries before one that is not an address are unknown.
             (&[("x-forwarded-for", "192.0.2.1, unknown")], "10.0.0.1"),
             (&[("x-forwarded-for", "192.0.2.1, , 10.9.9.9")], "10.9.9.9"),
             (&[("x-forwarded-for", "")], "10.0.0.1"),
@@ -131,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_named() {
+    fn an_invalid_network_is_named() {
         let refused = "10.0.0.0/8, proxies".parse::<TrustedProxies>().unwrap_err();
-        assert_eq!(refused, "`proxies` is no network, such as 10.0.0.0/8 or fd00::/8");
+        assert_eq!(refused, "`proxies` is not a network, such as 10.0.0.0/8 or fd00::/8");
         assert!("10.0.0.0/33".parse::<TrustedProxies>().is_err());
     }
 }

@@ -7,24 +7,24 @@ use http::header::{
 };
 use http::{HeaderValue, StatusCode};
 
-/// What browsers are told about every answer that says nothing else itself. Pages bring a policy of their own; what is
-/// no page shows nothing, loads nothing and is framed by nobody.
+/// Security headers for browsers, set on every response that does not set them itself. Pages set a policy of their own.
+/// Any other response is not a document: it loads nothing and cannot be framed.
 const ALWAYS: [(HeaderName, &str); 4] = [
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (REFERRER_POLICY, "no-referrer"),
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (CACHE_CONTROL, "no-store"),
 ];
-/// For two years this host is only to be asked over TLS. Said over TLS alone: elsewhere it means nothing.
+/// HSTS for two years. Sent over TLS only, because browsers ignore it otherwise.
 const TLS_ONLY: &str = "max-age=63072000";
 
-/// Has every answer of a listener tell browsers how little it may be trusted with.
+/// Adds security headers to every response of a listener.
 pub(crate) fn harden(app: Router, over_tls: bool) -> Router {
     app.layer(map_response(move |response: Response| std::future::ready(hardened(response, over_tls))))
 }
 
 fn hardened(mut response: Response, over_tls: bool) -> Response {
-    // What a socket that has become a WebSocket says is nobody's page.
+    // The response of a WebSocket upgrade is not a document.
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         let headers = response.headers_mut();
         for (name, value) in ALWAYS {
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_answer_says_how_little_it_may_be_trusted_with() {
+    async fn every_response_has_the_security_headers() {
         for path in ["/api", "/nowhere"] {
             let answer = ask(false, path).await;
             for (name, value) in ALWAYS {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_answer_says_itself_stays() {
+    async fn headers_set_by_a_handler_stay() {
         let page = ask(false, "/page").await;
         assert_eq!(page.headers()[CONTENT_SECURITY_POLICY], "default-src 'self'");
         assert_eq!(page.headers()[CACHE_CONTROL], "no-cache");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_over_tls_a_host_asks_to_be_called_over_tls() {
+    async fn hsts_is_sent_over_tls_only() {
         assert!(!ask(false, "/api").await.headers().contains_key(STRICT_TRANSPORT_SECURITY));
         assert_eq!(ask(true, "/api").await.headers()[STRICT_TRANSPORT_SECURITY], TLS_ONLY);
     }

@@ -1,5 +1,5 @@
-//! `/healthz`: whether only a restart would help. `/readyz`: whether the process can do its work, with each thing it stands
-//! on by name, and while it drains what it still has to do.
+//! `/healthz`: whether only a restart would help. `/readyz`: whether the process can do its work, with the status of
+//! each dependency, and during a drain the remaining work.
 
 mod drain;
 mod liveness;
@@ -15,36 +15,36 @@ use axum::routing::get;
 use axum::{Json, Router};
 use http::{StatusCode, header};
 use metrics::gauge;
-use ports::Health;
+use ports::EngineHealth;
 use serde_json::{Map, Value, json};
 
-pub(crate) use drain::{Drain, Left};
+pub(crate) use drain::{Drain, RemainingWork};
 pub(crate) use liveness::Liveness;
 pub(crate) use requests::Requests;
 
-/// How often Prometheus is told.
+/// Interval at which the metrics are updated.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Says how something that the process stands on is doing.
-pub(crate) type Probe = Arc<dyn Fn() -> Health + Send + Sync>;
+/// Reports the health of a dependency.
+pub(crate) type Probe = Arc<dyn Fn() -> EngineHealth + Send + Sync>;
 
-/// When whoever was told that the process is not ready may ask again, in seconds.
+/// The `Retry-After` of a response that is not ready, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// What health is made of.
+/// The inputs of the health endpoints.
 #[derive(Clone)]
-pub(crate) struct Standing {
-    /// Everything that the process stands on, by name.
+pub(crate) struct HealthState {
+    /// The dependencies of the process, by name.
     pub(crate) dependencies: Arc<[(&'static str, Probe)]>,
     pub(crate) drain: Arc<Drain>,
     pub(crate) liveness: Liveness,
 }
 
-pub(crate) fn router(standing: Standing) -> Router {
+pub(crate) fn router(standing: HealthState) -> Router {
     Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).with_state(standing)
 }
 
-async fn alive(State(standing): State<Standing>) -> Response {
+async fn alive(State(standing): State<HealthState>) -> Response {
     match standing.liveness.stuck() {
         None => Json(json!({ "status": "ok" })).into_response(),
         Some(stuck) => {
@@ -59,13 +59,13 @@ async fn alive(State(standing): State<Standing>) -> Response {
     }
 }
 
-/// Tells Prometheus what `/readyz` tells, for ever.
-pub(crate) async fn measure(standing: Standing) {
+/// Exposes the facts of `/readyz` as metrics, until it is stopped.
+pub(crate) async fn measure(standing: HealthState) {
     loop {
         let mut up = BTreeMap::new();
         for (name, probe) in &*standing.dependencies {
-            // Of several with one name, all have to work.
-            *up.entry(*name).or_insert(true) &= probe() == Health::Ok;
+            // If several dependencies share a name, all of them have to be healthy.
+            *up.entry(*name).or_insert(true) &= probe() == EngineHealth::Ok;
         }
         for (name, is_up) in up {
             gauge!("tidings_dependency_up", "dependency" => name).set(f64::from(u8::from(is_up)));
@@ -75,13 +75,13 @@ pub(crate) async fn measure(standing: Standing) {
     }
 }
 
-async fn ready(State(standing): State<Standing>) -> Response {
+async fn ready(State(standing): State<HealthState>) -> Response {
     let mut all_well = true;
     let mut dependencies = Map::new();
     for (name, probe) in &*standing.dependencies {
         let said = match probe() {
-            Health::Ok => json!({ "status": "ok" }),
-            Health::Failing { since, reason } => {
+            EngineHealth::Ok => json!({ "status": "ok" }),
+            EngineHealth::Failing { since, reason } => {
                 all_well = false;
                 json!({ "status": "failing", "since": since, "reason": reason })
             }
@@ -116,18 +116,18 @@ mod tests {
 
     use super::*;
 
-    /// A process that stands on a store, and what is left of its requests.
-    fn process(store: Health, left: &Arc<AtomicUsize>) -> Standing {
+    /// A process that depends on a store and has `left` open requests.
+    fn process(store: EngineHealth, left: &Arc<AtomicUsize>) -> HealthState {
         let (probe, left) = (Arc::new(move || store.clone()) as Probe, left.clone());
-        let left: Left = ("requests", Arc::new(move || left.load(Ordering::Relaxed)));
-        Standing {
+        let left: RemainingWork = ("requests", Arc::new(move || left.load(Ordering::Relaxed)));
+        HealthState {
             dependencies: [("store", probe)].into(),
             drain: Arc::new(Drain::of(None, [left])),
             liveness: Liveness::new("the committer", Duration::from_secs(30)),
         }
     }
 
-    async fn ask(standing: &Standing, path: &str) -> (u16, Option<String>, Value) {
+    async fn ask(standing: &HealthState, path: &str) -> (u16, Option<String>, Value) {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let answer = router(standing.clone()).oneshot(request).await.unwrap();
         let after = answer.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_whose_store_fails_is_alive_and_not_ready() {
-        let failing = Health::Failing { since: Timestamp::from_millis(0), reason: "no space".to_owned() };
+        let failing = EngineHealth::Failing { since: Timestamp::from_millis(0), reason: "no space".to_owned() };
         let standing = process(failing, &Arc::default());
         assert_eq!(ask(&standing, "/healthz").await.0, 200);
         let (status, after, body) = ask(&standing, "/readyz").await;
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_drain_is_safe_when_nothing_is_left_to_do_and_can_be_called_off() {
+    async fn a_drain_is_safe_when_no_work_is_left_and_can_be_cancelled() {
         let left = Arc::new(AtomicUsize::new(2));
-        let standing = process(Health::Ok, &left);
+        let standing = process(EngineHealth::Ok, &left);
         assert_eq!(
             ask(&standing, "/readyz").await,
             (200, None, json!({ "status": "ready", "dependencies": { "store": { "status": "ok" } } }))
@@ -163,15 +163,15 @@ mod tests {
         assert_eq!(ask(&standing, "/readyz").await.2["safe_to_remove"], true);
         standing.drain.end();
         assert_eq!(ask(&standing, "/readyz").await.0, 200);
-        // The end of the process is not.
+        // A shutdown cannot be cancelled.
         standing.drain.end_of_process();
         standing.drain.end();
         assert_eq!(ask(&standing, "/readyz").await.0, 503);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_beat_that_is_not_answered_in_time_says_what_is_stuck() {
-        let standing = process(Health::Ok, &Arc::default());
+    async fn an_unanswered_heartbeat_names_the_stuck_component() {
+        let standing = process(EngineHealth::Ok, &Arc::default());
         tokio::time::sleep(Duration::from_secs(31)).await;
         let (status, _, body) = ask(&standing, "/healthz").await;
         assert_eq!((status, &body["status"], &body["what"]), (503, &json!("stuck"), &json!("the committer")));

@@ -3,38 +3,40 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use metrics::counter;
-use ports::{Signal, Signals, StoreError};
+use ports::{Signal, SignalSender, StoreError, error_chain};
 use tokio::sync::{Mutex, mpsc};
 use tracing::debug;
 
-/// Receipts that may wait to be passed on; the next one is dropped, and whoever wants to know asks for the chat's.
+/// Receipts that may be queued. Beyond that a receipt is dropped; clients can still read the watermarks of the chat.
 const WAITING_MAX: usize = 8192;
-/// Receipts on their way at the same time.
+/// Receipts that are sent concurrently.
 const UNDER_WAY_MAX: usize = 64;
 
-/// Signals that go to another process, of which receipts hold up nobody: whoever has read something is answered before
-/// others are told.
+/// Signals to another process. Receipts are queued, so that the reader is answered before other members are notified.
 pub(crate) struct LaterReceipts {
-    signals: Arc<dyn Signals>,
+    signals: Arc<dyn SignalSender>,
     waiting: mpsc::Sender<Signal>,
-    /// Taken by the one who passes them on.
+    /// Locked by the task that sends them.
     receiver: Mutex<mpsc::Receiver<Signal>>,
 }
 
 impl LaterReceipts {
-    pub(crate) fn new(signals: Arc<dyn Signals>) -> Self {
+    pub(crate) fn new(signals: Arc<dyn SignalSender>) -> Self {
         let (waiting, receiver) = mpsc::channel(WAITING_MAX);
         Self { signals, waiting, receiver: Mutex::new(receiver) }
     }
 
-    /// Passes receipts on, for ever. Their order does not matter: watermarks only grow.
+    /// Sends queued receipts until it is stopped. Their order does not matter, because watermarks only grow.
     pub(crate) async fn run(&self) {
         let mut receiver = self.receiver.lock().await;
         let receipts = stream::poll_fn(|context| receiver.poll_recv(context));
         let passed = receipts.for_each_concurrent(UNDER_WAY_MAX, |receipt| async move {
             if let Err(failure) = self.signals.signal(receipt).await {
                 counter!("tidings_receipts_dropped_total").increment(1);
-                debug!(error = &failure as &dyn std::error::Error, "a receipt was lost; members find it in the chat");
+                debug!(
+                    error = %error_chain(&failure),
+                    "a receipt was dropped; members can read the watermark in the chat"
+                );
             }
         });
         passed.await;
@@ -42,7 +44,7 @@ impl LaterReceipts {
 }
 
 #[async_trait]
-impl Signals for LaterReceipts {
+impl SignalSender for LaterReceipts {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         match signal {
             Signal::Typing { .. } => self.signals.signal(signal).await,
@@ -69,11 +71,11 @@ mod tests {
 
     const SLOW: Duration = Duration::from_secs(1);
 
-    /// Takes its time, hears, and says that nobody is a member of anything.
+    /// Records signals after a delay, and answers that the user is not a member.
     struct Slow(mpsc::UnboundedSender<Signal>);
 
     #[async_trait]
-    impl Signals for Slow {
+    impl SignalSender for Slow {
         async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
             time::sleep(SLOW).await;
             self.0.send(signal).map_err(StoreError::unavailable)?;
@@ -86,7 +88,7 @@ mod tests {
         (LaterReceipts::new(Arc::new(Slow(sender))), heard)
     }
 
-    /// Hands in a receipt for each of the first messages of a chat.
+    /// Submits a receipt for each of the first messages of a chat.
     async fn read(receipts: &LaterReceipts, count: usize) {
         let (chat_id, user_id): (ChatId, UserId) = (RandomIds.ulid().into(), RandomIds.ulid().into());
         for sequence in (1..=count as u64).map(Sequence) {
@@ -95,27 +97,27 @@ mod tests {
         }
     }
 
-    /// The messages whose receipts are heard, until there are no more.
+    /// Collects the sequences of all receipts that arrive.
     async fn all_read(heard: &mut mpsc::UnboundedReceiver<Signal>) -> BTreeSet<u64> {
         let mut read = BTreeSet::new();
         while let Ok(signal) = time::timeout(SLOW * 2, heard.recv()).await {
             let Some(Signal::Receipt { watermarks, .. }) = signal else { panic!("{signal:?} is no receipt") };
-            assert!(read.insert(watermarks.read.0), "{} was heard twice", watermarks.read);
+            assert!(read.insert(watermarks.read.0), "{} was received twice", watermarks.read);
         }
         read
     }
 
-    /// What a test does while receipts are passed on.
+    /// Runs a test while receipts are sent.
     async fn meanwhile<T>(receipts: &LaterReceipts, test: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
-            () = receipts.run() => panic!("receipts are passed on for ever"),
+            () = receipts.run() => panic!("receipts are sent until the test ends"),
             outcome = test => outcome,
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_receiver_does_not_hold_up_whoever_has_read() {
+    async fn a_slow_receiver_does_not_delay_the_reader() {
         let (receipts, mut heard) = slow();
         let test = async {
             let began = Instant::now();
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_receipt_that_finds_no_room_is_dropped_and_its_reader_not_troubled() {
+    async fn a_receipt_beyond_the_queue_is_dropped_without_an_error() {
         let (receipts, mut heard) = slow();
         read(&receipts, WAITING_MAX + 1).await;
         let passed = meanwhile(&receipts, all_read(&mut heard)).await;

@@ -1,30 +1,34 @@
 //! Composition root: reads the configuration, picks adapters, wires the planes and runs them.
 //!
-//! The only crate that sees planes and adapters at once, and the only one that reads files and environment. [`config`]
-//! turns what was typed into what it means, [`run`] starts a service and drains it, [`doctor`] looks at everything a
-//! service will need and says in plain words what is wrong, [`tools`] is what operators do besides.
+//! It is the only crate that depends on both planes and adapters, and the only one that reads files and the
+//! environment. [`config`] reads and validates the settings, [`run`] starts a service and drains it, [`doctor`] checks
+//! a machine for everything a service needs, [`tools`] has the other commands of operators.
 
 mod admin;
 mod compose;
 pub mod config;
 mod cors;
 pub mod doctor;
+#[cfg(feature = "fleet")]
 mod engines;
 mod forwarded;
 mod headers;
 mod health;
+#[cfg(feature = "fleet")]
 mod later_receipts;
 mod listener;
 mod notify_socket;
+#[cfg(feature = "fleet")]
 mod outage_limits;
 mod outward;
 mod reload;
 mod run;
+mod scrub;
 mod telemetry;
 mod tls;
 pub mod tools;
 
 pub use admin::AdminToken;
-pub use reload::Load;
+pub use reload::ConfigLoader;
 pub use run::run;
 pub use telemetry::Telemetry;

@@ -1,8 +1,21 @@
-//! Answers HTTP/1.1, with or without TLS, and is patient with nobody for ever.
+//! Serves HTTP/1.1, with or without TLS, within time and resource limits.
 //!
-//! What a stranger can hold is bounded: how long the handshake of TLS and the head of a request take, how long a
-//! connection is silent between two requests, how long an answer stays unread, and how many connections there are. A
-//! WebSocket counts here until its upgrade; from then on it is the gateway's, which has bounds of its own.
+//! A client's use of resources is bounded: the duration of the TLS handshake and of a request head, the idle time
+//! between two requests, the time that a response stays unread, and the number of connections. A WebSocket counts here
+//! until its upgrade. From then on the gateway owns it and applies its own limits.
+//!
+//! `admission` decides which connections and requests are served. `requests` applies its bounds to requests, `metered` to
+//! the bytes of a connection, and `connection` has their common state. `docs/security.md` lists all bounds.
+//!
+//! `unread` keeps a connection open if its request was answered without reading the body, also within limits. `linger`
+//! closes a connection beyond those limits such that its client can still read the response.
+
+mod admission;
+mod connection;
+mod linger;
+mod metered;
+mod requests;
+mod unread;
 
 use std::convert::Infallible;
 use std::io;
@@ -13,10 +26,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::response::Response;
-use http::Request;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
@@ -24,6 +37,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use metrics::counter;
 use nix::sys::socket::{setsockopt, sockopt};
+use ports::error_chain;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -32,65 +46,78 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use crate::forwarded::TrustedProxies;
+use self::admission::AdmittedConnection;
+pub(crate) use self::admission::{Admission, ListenerBounds};
+use self::connection::{AnswerBody, Stage};
+use self::linger::Lingering;
+use self::metered::Metered;
+pub(crate) use self::requests::bounded;
 
-/// How long the handshake of TLS may take.
+/// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the head of the first request may take.
+/// Timeout of the head of the first request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the head of another request may take, with the silence before it. Balancers keep a silent connection for a
-/// minute, and must not find that it was closed in the moment in which they use it.
+/// Timeout of the head of each further request, including the idle time before it. It exceeds the minute for which load
+/// balancers keep idle connections; otherwise they could use one at the moment we close it.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-/// How long what was written may stay unacknowledged, by a client that does not read or is gone.
+/// How long written data may stay unacknowledged, by a client that does not read or has disappeared.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of the head of a request. Tokens of other systems can be long; nothing of ours is.
+/// Most bytes in the head of a request. Tokens of external identity providers can be long; our own requests are
+/// shorter.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// What a connection reads ahead.
+/// Read buffer of a connection.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// How long to wait when a connection cannot be taken for want of something of ours, such as open files.
+/// Unencrypted bytes that a TLS connection buffers: as many as a WebSocket writes at once.
+const TLS_BUFFER_BYTES_MAX: usize = 32 << 10;
+/// Pause after a failed accept for lack of a local resource, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// An address at which requests are answered.
-pub(crate) struct Listener {
-    /// What metrics call it.
-    pub(crate) name: &'static str,
+/// A listening address and its settings.
+pub(crate) struct HttpListener {
     pub(crate) socket: TcpListener,
-    /// Present where it speaks TLS.
+    /// Present if it serves TLS.
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Whose word on a client's address is believed.
-    pub(crate) proxies: TrustedProxies,
-    /// Connections at the most. Those beyond it are accepted when others have ended.
-    pub(crate) connections_max: usize,
+    pub(crate) admission: Arc<Admission>,
 }
 
-impl Listener {
-    /// Answers until stopped, and then what is under way.
+impl HttpListener {
+    /// Serves until stopped, then completes the requests in progress.
     pub(crate) async fn serve(self, app: Router, stopped: watch::Receiver<bool>) {
-        let Self { name, socket: listener, tls, proxies, connections_max } = self;
-        let proxies = Arc::new(proxies);
+        let Self { socket: listener, tls, admission } = self;
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 biased;
                 () = stop(stopped.clone()) => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = listener.accept(), if connections.len() < connections_max => accepted,
+                accepted = listener.accept(), if connections.len() < admission.connections_max() => accepted,
             };
             let (socket, address) = match accepted {
                 Ok(accepted) => accepted,
-                // The client was gone before its turn came.
+                // The client disconnected before it was accepted.
                 Err(failure) if is_of_the_client(&failure) => continue,
                 Err(failure) => {
-                    warn!(listener = name, error = &failure as &dyn std::error::Error, "a connection was not accepted");
+                    warn!(
+                        listener = admission.listener(),
+                        error = %error_chain(&failure),
+                        "could not accept a connection; retrying after a pause"
+                    );
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
+            let Some(admitted) = admission.admit(address) else { continue };
             tune(&socket);
-            let client = Client { app: app.clone(), proxies: proxies.clone(), address };
+            let client = HttpConnection {
+                app: app.clone(),
+                admission: admission.clone(),
+                admitted,
+                address,
+                lingers: Arc::default(),
+            };
             match &tls {
                 None => connections.spawn(client.converse(socket, stopped.clone())),
-                Some(tls) => connections.spawn(client.converse_in_secret(name, tls.clone(), socket, stopped.clone())),
+                Some(tls) => connections.spawn(client.converse_in_secret(tls.clone(), socket, stopped.clone())),
             };
         }
         drop(listener);
@@ -103,9 +130,9 @@ fn is_of_the_client(failure: &io::Error) -> bool {
     matches!(failure.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// A socket that does not take an option works all the same.
+/// Sets socket options. The socket works without them, so failures are ignored.
 fn tune(socket: &TcpStream) {
-    // Frames are small and wait for each other's answers: a delayed one costs a round trip.
+    // Frames are small and interactive: a delayed one costs a round trip.
     drop(socket.set_nodelay(true));
     let _ = setsockopt(socket, sockopt::TcpUserTimeout, &(UNREAD_TIMEOUT.as_millis() as u32));
 }
@@ -114,30 +141,30 @@ async fn stop(mut stopped: watch::Receiver<bool>) {
     drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
-/// Whoever is at the other end of a connection.
-struct Client {
+/// The peer of a connection, and the state to serve it.
+struct HttpConnection {
     app: Router,
-    proxies: Arc<TrustedProxies>,
+    admission: Arc<Admission>,
+    admitted: AdmittedConnection,
     address: SocketAddr,
+    /// Set when a response has announced the close while the client may still be sending.
+    lingers: Arc<AtomicBool>,
 }
 
-impl Client {
-    /// The same over TLS, once both have agreed on keys.
-    async fn converse_in_secret(
-        self,
-        listener: &'static str,
-        tls: TlsAcceptor,
-        socket: TcpStream,
-        stopped: watch::Receiver<bool>,
-    ) {
-        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(socket));
+impl HttpConnection {
+    /// Serves the connection over TLS, after the handshake.
+    async fn converse_in_secret(self, tls: TlsAcceptor, socket: TcpStream, stopped: watch::Receiver<bool>) {
+        let listener = self.admission.listener();
+        let accepting = tls.accept_with(socket, |tls| tls.set_buffer_limit(Some(TLS_BUFFER_BYTES_MAX)));
+        let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, accepting);
         let reason = tokio::select! {
             biased;
             () = stop(stopped.clone()) => return,
+            () = self.admitted.state().shed.notified() => return,
             shaken = handshake => match shaken {
                 Ok(Ok(stream)) => return self.converse(stream, stopped).await,
                 Ok(Err(failure)) => {
-                    debug!(listener, error = &failure as &dyn std::error::Error, "a handshake of TLS has failed");
+                    debug!(listener, error = %error_chain(&failure), "TLS handshake failed");
                     "failed"
                 }
                 Err(_) => "timeout",
@@ -146,7 +173,7 @@ impl Client {
         counter!("tidings_tls_handshakes_failed_total", "listener" => listener, "reason" => reason).increment(1);
     }
 
-    /// Answers requests until the client leaves, is too slow, or becomes a WebSocket.
+    /// Serves requests until the client disconnects, is too slow, or upgrades to a WebSocket.
     async fn converse(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -158,28 +185,53 @@ impl Client {
             .max_header_size(HEAD_BYTES_MAX)
             .max_buf_size(BUFFER_BYTES_MAX);
         let service = service_fn(|request| self.answer(request));
-        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service).with_upgrades());
+        let state = self.admitted.state();
+        let stream = TokioIo::new(Metered::new(Lingering::new(stream, self.lingers.clone()), state.clone()));
+        let mut connection = pin!(http.serve_connection(stream, service).with_upgrades());
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stop(stopped) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = state.shed.notified() => match state.stage() {
+                Stage::Idle => return,
+                // It became busy at the same time: the request in progress is answered.
+                _ => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            },
         };
         if let Err(failure) = ended {
-            debug!(error = &failure as &dyn std::error::Error, "a connection has failed");
+            debug!(error = %error_chain(&failure), "connection failed");
         }
     }
 
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-        let mut request = request.map(Body::new);
-        let address = self.proxies.client(self.address, request.headers());
+    /// Answers one request. By then its body has been read to the end, or the response announces the close of the
+    /// connection.
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
+        let state = self.admitted.state();
+        state.begin_request();
+        let (mut request, unread) = unread::returning(request);
+        let address = self.admission.client(self.address, request.headers());
         request.extensions_mut().insert(ConnectInfo(address));
-        self.app.clone().oneshot(request)
+        let mut response = self.app.clone().oneshot(request).await?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            // No request follows.
+            state.upgrade();
+        } else if let Some(unread) = unread
+            && !unread.discard().await
+        {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            self.lingers.store(true, Ordering::Relaxed);
+        }
+        Ok(response.map(|body| AnswerBody::new(body, state.clone())))
     }
 }
 
-/// Measures how long a head may take: the first one of a connection, and each of the others with the silence before it.
+/// Applies different timeouts to request heads: one to the first, and one to each further head with the idle time
+/// before it.
 #[derive(Default)]
 struct Patience {
     first_is_over: AtomicBool,
@@ -202,138 +254,4 @@ impl Timer for Patience {
 }
 
 #[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
-    use super::*;
-
-    /// A listener that answers `/` with the address that it takes its clients to be at.
-    struct World {
-        address: SocketAddr,
-        stop: watch::Sender<bool>,
-        serving: tokio::task::JoinHandle<()>,
-    }
-
-    impl World {
-        async fn start(connections_max: usize) -> Self {
-            let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = socket.local_addr().unwrap();
-            let proxies = "127.0.0.0/8".parse().unwrap();
-            let listener = Listener { name: "public", socket, tls: None, proxies, connections_max };
-            let app = Router::new()
-                .route("/", get(async |ConnectInfo(address): ConnectInfo<SocketAddr>| address.ip().to_string()));
-            let (stop, stopped) = watch::channel(false);
-            let serving = tokio::spawn(listener.serve(app, stopped));
-            Self { address, stop, serving }
-        }
-
-        async fn connect(&self) -> TcpStream {
-            TcpStream::connect(self.address).await.unwrap()
-        }
-    }
-
-    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nx-forwarded-for: 192.0.2.7\r\n\r\n";
-
-    /// Everything that comes until the server closes.
-    async fn rest(socket: &mut TcpStream) -> String {
-        let mut bytes = Vec::new();
-        // A reset ends it as well.
-        drop(socket.read_to_end(&mut bytes).await);
-        String::from_utf8(bytes).unwrap()
-    }
-
-    /// The answer to one request. More may follow.
-    async fn answer(socket: &mut TcpStream) -> String {
-        let mut bytes = vec![0; 4096];
-        let read = socket.read(&mut bytes).await.unwrap();
-        String::from_utf8_lossy(&bytes[..read]).into_owned()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_connects_and_says_nothing_is_dropped_after_ten_seconds() {
-        let world = World::start(10).await;
-        let began = tokio::time::Instant::now();
-        let mut silent = world.connect().await;
-        assert_eq!(rest(&mut silent).await, "");
-        assert_eq!(began.elapsed().as_secs(), HEAD_TIMEOUT.as_secs());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
-        let world = World::start(10).await;
-        let began = tokio::time::Instant::now();
-        let (mut reading, mut writing) = world.connect().await.into_split();
-        let dripping = tokio::spawn(async move {
-            for byte in REQUEST.iter().cycle() {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                if writing.write_all(&[*byte]).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let mut said = Vec::new();
-        drop(reading.read_to_end(&mut said).await);
-        dripping.abort();
-        assert_eq!(String::from_utf8_lossy(&said), "");
-        let seconds = began.elapsed().as_secs();
-        assert!((HEAD_TIMEOUT.as_secs()..HEAD_TIMEOUT.as_secs() + 5).contains(&seconds), "{seconds} s");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_may_be_silent_for_a_minute_between_two_requests() {
-        let world = World::start(10).await;
-        let mut kept = world.connect().await;
-        for _ in 0..2 {
-            kept.write_all(REQUEST).await.unwrap();
-            assert!(answer(&mut kept).await.ends_with("192.0.2.7"), "as a trusted proxy says");
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
-        let began = tokio::time::Instant::now();
-        assert_eq!(rest(&mut kept).await, "");
-        assert_eq!(began.elapsed().as_secs(), IDLE_TIMEOUT.as_secs() - 60);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn connections_beyond_the_bound_have_their_turn_when_others_end() {
-        let world = World::start(2).await;
-        let held = [world.connect().await, world.connect().await];
-        // Both are accepted before the third one asks.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let mut third = world.connect().await;
-        third.write_all(REQUEST).await.unwrap();
-        let began = tokio::time::Instant::now();
-        assert!(answer(&mut third).await.starts_with("HTTP/1.1 200"));
-        assert_eq!(began.elapsed().as_secs(), HEAD_TIMEOUT.as_secs() - 1, "until the silent ones are dropped");
-        drop(held);
-    }
-
-    #[tokio::test]
-    async fn a_head_that_is_too_long_is_refused() {
-        let world = World::start(10).await;
-        for head in [
-            format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(HEAD_BYTES_MAX)),
-            format!("GET / HTTP/1.1\r\nhost: x\r\ncookie: {}\r\n\r\n", "a".repeat(HEAD_BYTES_MAX)),
-            format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", "a: b\r\n".repeat(101)),
-        ] {
-            let mut socket = world.connect().await;
-            socket.write_all(head.as_bytes()).await.unwrap();
-            let said = rest(&mut socket).await;
-            assert!(said.starts_with("HTTP/1.1 431"), "{said}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stop_ends_silent_connections_at_once() {
-        let world = World::start(10).await;
-        let (mut fresh, mut kept) = (world.connect().await, world.connect().await);
-        kept.write_all(REQUEST).await.unwrap();
-        assert!(answer(&mut kept).await.starts_with("HTTP/1.1 200"));
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        let began = tokio::time::Instant::now();
-        world.stop.send_replace(true);
-        world.serving.await.unwrap();
-        assert_eq!((rest(&mut fresh).await, rest(&mut kept).await), (String::new(), String::new()));
-        assert_eq!(began.elapsed(), Duration::ZERO);
-    }
-}
+mod tests;

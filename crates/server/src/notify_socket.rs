@@ -1,15 +1,15 @@
-//! What the service manager is told (`sd_notify(3)`): that the process is ready, reloads, stops, and is alive.
+//! Notifies the service manager (`sd_notify(3)`) that the process is ready, reloads, stops, and is alive.
 //!
-//! Where no manager listens, nothing is said. A manager that cannot be reached is no reason not to serve.
+//! Without a manager's socket nothing is sent. A manager that cannot be reached does not keep the process from serving.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use sd_notify::NotifyState;
 use tracing::warn;
 
 use crate::health::Liveness;
@@ -21,73 +21,71 @@ pub(crate) struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// The one that the environment names.
+    /// The socket that the environment names.
     pub(crate) fn from_environment() -> Self {
         let named = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
-        // Only for the process that is meant: a child of it inherits the environment.
-        let is_ours = |pid: OsString| pid.to_str() == Some(&std::process::id().to_string());
-        let watched = std::env::var_os("WATCHDOG_PID").is_none_or(is_ours);
-        let microseconds = std::env::var("WATCHDOG_USEC").ok().and_then(|text| text.parse().ok());
         Self {
             socket: named.and_then(|name| match connect(&name) {
                 Ok(socket) => Some(socket),
                 Err(error) => {
-                    warn!(%error, "the service manager cannot be told anything; `NOTIFY_SOCKET` names its socket");
+                    warn!(%error, "cannot connect to the service manager's socket of `NOTIFY_SOCKET`; continuing without notifications");
                     None
                 }
             }),
-            watchdog: microseconds.filter(|_| watched).map(Duration::from_micros),
+            watchdog: sd_notify::watchdog_enabled().filter(|watchdog| !watchdog.is_zero()),
         }
     }
 
-    /// Says that everything is at work.
+    /// Notifies that the service is running.
     pub(crate) fn ready(&self, status: &str) {
-        self.say(&format!("READY=1\nSTATUS={status}"));
+        self.notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// Says that settings are read again. [`reloaded`](Self::reloaded) follows.
+    /// Notifies that settings are being reloaded. [`reloaded`](Self::reloaded) follows.
     pub(crate) fn reloading(&self) {
-        // The manager holds this against its own clock, so that it does not take an older message for the answer.
-        match clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from) {
-            Ok(now) => self.say(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros())),
-            Err(error) => warn!(%error, "the service manager was not told of a reload"),
+        // The manager compares this with its own clock, so that an older message does not count as the reply.
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => self.notify(&[NotifyState::Reloading, now]),
+            Err(error) => warn!(%error, "could not notify the service manager of a reload"),
         }
     }
 
-    /// Says that settings have been read.
+    /// Notifies that the reload is complete.
     pub(crate) fn reloaded(&self) {
-        self.say("READY=1");
+        self.notify(&[NotifyState::Ready]);
     }
 
-    /// Says that the process ends, and why it takes its time.
+    /// Notifies that the process is shutting down, with a status text.
     pub(crate) fn stopping(&self, status: &str) {
-        self.say(&format!("STOPPING=1\nSTATUS={status}"));
+        self.notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
     }
 
-    /// Says again and again that the process is alive, for as long as it is, for ever. Somebody who expects it and hears
-    /// nothing restarts the process.
+    /// Sends watchdog notifications while the process is alive, until it is stopped. Without them the service manager
+    /// restarts the process.
     pub(crate) async fn keep_watched(&self, liveness: Liveness) {
         let Some(watchdog) = self.watchdog else { return std::future::pending().await };
         let mut interval = tokio::time::interval(watchdog / 3);
         loop {
             interval.tick().await;
             match liveness.stuck() {
-                None => self.say("WATCHDOG=1"),
-                Some(stuck) => self.say(&format!("STATUS={stuck}")),
+                None => self.notify(&[NotifyState::Watchdog]),
+                Some(stuck) => self.notify(&[NotifyState::Status(&stuck.to_string())]),
             }
         }
     }
 
-    fn say(&self, message: &str) {
+    fn notify(&self, states: &[NotifyState<'_>]) {
+        let message: Vec<String> = states.iter().map(NotifyState::to_string).collect();
         if let Some(socket) = &self.socket
-            && let Err(error) = socket.send(message.as_bytes())
+            && let Err(error) = socket.send(message.join("\n").as_bytes())
         {
-            warn!(%error, "the service manager was not told something");
+            warn!(%error, "could not notify the service manager");
         }
     }
 }
 
-/// A socket that never waits: a manager that does not read must not hold up the service.
+/// Connects a non-blocking socket, by a path or an abstract name: a manager that does not read must not block the service.
+/// `sd_notify::notify` blocks, and knows no abstract names.
 fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     match name.as_bytes() {
@@ -103,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_watchdog_is_fed_while_the_process_is_alive_and_falls_silent_when_it_is_stuck() {
+    async fn watchdog_notifications_stop_when_the_process_is_stuck() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
@@ -128,7 +126,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(10)).await;
             assert_eq!(heard().as_deref(), Some("WATCHDOG=1"));
         }
-        // The second was at 10 s; at 20 s nothing has answered for longer than it may.
+        // The second was at 10 s. At 20 s the component has not answered for longer than allowed.
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(heard().as_deref(), Some("STATUS=the committer has not answered for 20 s; restart the process"));
         watching.abort();

@@ -2,16 +2,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Decision, Quota};
-use ports::{LimitKey, RateLimiter, StoreError};
+use domain::{Quota, RateDecision};
+use ports::{LimitKey, RateLimiter, StoreError, error_chain, lock};
 use tokio::time::Instant;
 use tracing::warn;
 
-/// How long the shared limiter is left alone after it failed, so that an outage does not hold up every request.
+/// Pause after a failure of the shared limiter, so that an outage does not delay every request.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Limits that all processes share, and that each counts for itself while the shared ones are away: an outage of what may
-/// be lost at any moment keeps nobody from sending.
+/// Rate limits that all processes share. While the shared limiter is unavailable, each process counts its own requests, so
+/// that an outage of Redis does not block sends.
 pub(crate) struct OutageLimits {
     shared: Arc<dyn RateLimiter>,
     own: Arc<dyn RateLimiter>,
@@ -24,22 +24,25 @@ impl OutageLimits {
     }
 
     fn is_away(&self) -> bool {
-        self.away_until.lock().expect("no holder of this lock panics").is_some_and(|until| Instant::now() < until)
+        lock(&self.away_until).is_some_and(|until| Instant::now() < until)
     }
 }
 
 #[async_trait]
 impl RateLimiter for OutageLimits {
-    async fn take(&self, key: LimitKey, quota: Quota) -> Result<Decision, StoreError> {
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
         if self.is_away() {
-            return self.own.take(key, quota).await;
+            return self.own.take_all(takes).await;
         }
-        match self.shared.take(key, quota).await {
-            Ok(decision) => Ok(decision),
+        match self.shared.take_all(takes).await {
+            Ok(decisions) => Ok(decisions),
             Err(failure) => {
-                warn!(error = &failure as &dyn std::error::Error, "limits are counted by each process for a while");
-                *self.away_until.lock().expect("no holder of this lock panics") = Some(Instant::now() + PAUSE);
-                self.own.take(key, quota).await
+                warn!(
+                    error = %error_chain(&failure),
+                    "the shared rate limiter failed; counting in this process until it is retried"
+                );
+                *lock(&self.away_until) = Some(Instant::now() + PAUSE);
+                self.own.take_all(takes).await
             }
         }
     }
@@ -55,21 +58,21 @@ mod tests {
 
     use super::*;
 
-    /// A limiter that always fails, and counts how often it was asked.
+    /// A limiter that always fails, and counts its calls.
     #[derive(Default)]
-    struct Away(AtomicUsize);
+    struct FailingLimiter(AtomicUsize);
 
     #[async_trait]
-    impl RateLimiter for Away {
-        async fn take(&self, _: LimitKey, _: Quota) -> Result<Decision, StoreError> {
+    impl RateLimiter for FailingLimiter {
+        async fn take_all(&self, _: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
             self.0.fetch_add(1, Ordering::SeqCst);
             Err(StoreError::unavailable("away"))
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outage_is_asked_about_once_a_second_and_limits_hold_meanwhile() {
-        let away = Arc::new(Away::default());
+    async fn an_outage_is_retried_once_a_second_and_limits_hold_meanwhile() {
+        let away = Arc::new(FailingLimiter::default());
         let limits = OutageLimits::new(away.clone(), Arc::new(MemoryLimits::new(Arc::new(SystemClock))));
         let key = LimitKey::OtpRequestIp(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let quota = Quota::per(3, Duration::from_secs(3600)).unwrap();

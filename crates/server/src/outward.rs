@@ -1,4 +1,4 @@
-//! What goes out to others' servers: notifications for those who are away, and the application's webhook.
+//! Outbound integrations: notifications to users who are not connected, and the application's webhook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use webhook::Webhook;
 
 use crate::config::{Config, ConfigError};
 
-/// How long a call to somebody's server may take.
+/// Timeout of a call to an external server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What runs for the world outside, for operators to look after.
+/// The running outbound integrations, as the admin API uses them.
 #[derive(Clone)]
 pub(crate) struct Outward {
     pub(crate) notifications: Arc<Notifications>,
@@ -114,20 +114,20 @@ fn providers(config: &Config, vapid: Option<Arc<VapidKeys>>, clock: Arc<dyn Cloc
         };
         WebPushNotifier::new(keys, config, clock)
     });
-    Ok(Providers { webhook, webpush: webpush.transpose().context("no HTTP client can be made for Web Push")? })
+    Ok(Providers { webhook, webpush: webpush.transpose().context("cannot build the HTTP client for Web Push")? })
 }
 
-/// The server behind a URL of the configuration, called with the secret of a file beside it.
+/// A client for a webhook URL of the configuration, with the secret from its file.
 pub(crate) fn receiver(key: &str, url: &str, secret_file: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Webhook> {
     let secret = std::fs::read_to_string(secret_file)
         .with_context(|| format!("cannot read `{key}.secret_file`, `{secret_file}`"))?;
     anyhow::ensure!(!secret.trim().is_empty(), "`{key}.secret_file`, `{secret_file}`, is empty");
     let url = url.parse().with_context(|| format!("`{key}.url` is not a URL"))?;
     Webhook::new(url, secret.trim().as_bytes(), CALL_TIMEOUT, clock)
-        .with_context(|| format!("no HTTP client can be made for `{key}`"))
+        .with_context(|| format!("cannot build the HTTP client for `{key}`"))
 }
 
-/// The kinds of events of a list with commas between.
+/// Parses a list of event kinds, separated by commas.
 pub(crate) fn event_kinds(list: &str) -> Result<Vec<EventKind>, ConfigError> {
     let kind = |name: &str| match name {
         "message" => Ok(EventKind::Message),

@@ -1,28 +1,29 @@
-//! What a process takes over from its configuration while it runs, on SIGHUP.
+//! Reloads settings on SIGHUP while the process runs.
 
 use std::sync::Arc;
 
 use anyhow::Context;
+use ports::error_chain;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
 use crate::config::{Config, ConfigError};
 use crate::notify_socket::NotifySocket;
 
-/// Reads the configuration anew, as it was read for the start.
-pub type Load = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
+/// Reads the configuration again, from the same sources as at the start.
+pub type ConfigLoader = Box<dyn Fn() -> Result<Config, ConfigError> + Send>;
 
-/// Something that can take over a new configuration, by its name. What it refuses stays as it is.
-pub(crate) type Part = (&'static str, Box<dyn Fn(&Config) -> anyhow::Result<()> + Send>);
+/// A named function that applies a new configuration. If it fails, the old settings stay in effect.
+pub(crate) type ReloadHandler = (&'static str, Box<dyn Fn(&Config) -> anyhow::Result<()> + Send>);
 
-/// Has every part take over the configuration whenever the process is told to, for ever. A configuration that cannot be
-/// read changes nothing, and one part that refuses holds up no other. Whoever manages the process is told of it.
+/// Applies the configuration on each SIGHUP, until it is stopped. A configuration that cannot be read changes nothing,
+/// and a part that fails does not affect the others. The service manager is notified.
 pub(crate) fn on_hangup(
-    load: Load,
-    parts: Vec<Part>,
+    load: ConfigLoader,
+    parts: Vec<ReloadHandler>,
     manager: Arc<NotifySocket>,
 ) -> anyhow::Result<impl Future<Output = ()> + Send> {
-    let mut hangups = signal(SignalKind::hangup()).context("SIGHUP cannot be listened to")?;
+    let mut hangups = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     Ok(async move {
         while hangups.recv().await.is_some() {
             manager.reloading();
@@ -33,21 +34,21 @@ pub(crate) fn on_hangup(
     })
 }
 
-fn reload(load: &Load, parts: &[Part]) {
+fn reload(load: &ConfigLoader, parts: &[ReloadHandler]) {
     let config = match load() {
         Ok(config) => config,
         Err(failure) => {
-            let error = &failure as &dyn std::error::Error;
-            error!(error, "the configuration cannot be used; everything stays as it is");
+            let error = error_chain(&failure);
+            error!(%error, "cannot use the new configuration; keeping the current settings");
             return;
         }
     };
     for (name, take_over) in parts {
         match take_over(&config) {
-            Ok(()) => info!(part = name, "taken over from the configuration"),
+            Ok(()) => info!(part = name, "setting reloaded from the configuration"),
             Err(failure) => {
-                let error: &dyn std::error::Error = failure.as_ref();
-                error!(part = name, error, "not taken over from the configuration; it stays as it is");
+                let error = error_chain(failure.as_ref());
+                error!(part = name, %error, "could not apply the new setting; keeping the current one");
             }
         }
     }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_part_that_refuses_holds_up_no_other_and_a_bad_configuration_reaches_none() {
+    fn a_failing_part_affects_no_other_and_a_bad_configuration_is_not_applied() {
         let seen = Arc::new(Mutex::new(vec![]));
         let note = |name: &'static str, refuses: bool| {
             let seen = seen.clone();
@@ -72,14 +73,14 @@ mod tests {
             (name, Box::new(take_over) as Box<dyn Fn(&Config) -> anyhow::Result<()> + Send>)
         };
         let parts = [note("first", true), note("second", false)];
-        let load: Load = Box::new(|| {
+        let load: ConfigLoader = Box::new(|| {
             let mut config = Config::default();
             config.log.level = "debug".to_owned();
             Ok(config)
         });
         reload(&load, &parts);
         assert_eq!(*seen.lock().unwrap(), [("first", "debug".to_owned()), ("second", "debug".to_owned())]);
-        let broken: Load = Box::new(|| Err(ConfigError::Invalid { key: "roles".into(), message: "no".into() }));
+        let broken: ConfigLoader = Box::new(|| Err(ConfigError::Invalid { key: "roles".into(), message: "no".into() }));
         reload(&broken, &parts);
         assert_eq!(seen.lock().unwrap().len(), 2);
     }

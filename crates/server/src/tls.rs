@@ -1,4 +1,4 @@
-//! The certificates of our listeners: read from files, shown in handshakes, and read again when the files change.
+//! The certificates of our listeners: read from files, presented in handshakes, and reloaded when the files change.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use anyhow::Context;
 use aws_lc_rs::digest::{SHA256, digest};
 use domain::Timestamp;
 use metrics::gauge;
-use ports::{Clock, SystemClock};
+use ports::{Clock, SystemClock, error_chain};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
@@ -23,12 +23,12 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 
-/// How often the files are looked at. Whoever renews certificates renames files, or the links to them.
+/// Interval at which the files are checked. Renewal tools rename files, or the links to them.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-/// Bytes of a file. Whole chains have some thousands.
+/// Most bytes in a file. Certificate chains have some thousands.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a certificate cannot be shown.
+/// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TlsError {
     #[error("cannot read `{}`", path.display())]
@@ -60,17 +60,17 @@ pub(crate) enum TlsError {
 
 /// The files of a certificate.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
-    /// Which listener they are of, as metrics call it.
+pub(crate) struct CertificateFiles {
+    /// The listener that uses them, by its name in metrics.
     pub(crate) listener: &'static str,
-    /// The table of the settings that names them.
+    /// The configuration table that names them.
     pub(crate) table: &'static str,
     cert: PathBuf,
     key: PathBuf,
 }
 
-impl Files {
-    /// Those that a configuration names, of the public listener and of the admin listener.
+impl CertificateFiles {
+    /// The files that a configuration names, for the public listener and for the admin listener.
     pub(crate) fn of(config: &Config) -> [Option<Self>; 2] {
         let of = |listener, table, cert: &str, key: &str| {
             (!cert.is_empty()).then(|| Self { listener, table, cert: cert.into(), key: key.into() })
@@ -79,17 +79,17 @@ impl Files {
         [of("public", "tls", &tls.cert_file, &tls.key_file), of("admin", "admin", &admin.cert_file, &admin.key_file)]
     }
 
-    /// What is in the files now. Blocks on the disk.
-    fn read(&self) -> Result<Contents, TlsError> {
-        Ok(Contents { cert: read(&self.cert)?, key: read(&self.key)? })
+    /// Reads both files. Blocks on the disk.
+    fn read(&self) -> Result<PemContents, TlsError> {
+        Ok(PemContents { cert: read(&self.cert)?, key: read(&self.key)? })
     }
 
-    /// When the certificate expires, if both files can be used. Blocks on the disk.
+    /// The expiry of the certificate, if both files can be used. Blocks on the disk.
     pub(crate) fn expires_at(&self) -> Result<Timestamp, TlsError> {
         Ok(self.pair(&self.read()?)?.expires_at)
     }
 
-    fn pair(&self, contents: &Contents) -> Result<Pair, TlsError> {
+    fn pair(&self, contents: &PemContents) -> Result<LoadedCertificate, TlsError> {
         let not_pem = |path: &Path, what| {
             let path = path.to_owned();
             move |source| TlsError::NotPem { path, what, source }
@@ -104,42 +104,42 @@ impl Files {
         let key = PrivateKeyDer::from_pem_slice(&contents.key).map_err(not_pem(&self.key, "key"))?;
         let certified = CertifiedKey::from_der(chain, key, &provider())
             .map_err(|source| TlsError::Unusable { path: self.key.clone(), source })?;
-        Ok(Pair { certified: Arc::new(certified), expires_at })
+        Ok(LoadedCertificate { certified: Arc::new(certified), expires_at })
     }
 }
 
-/// The bytes of both files, the key among them: never kept and never shown.
-struct Contents {
+/// The bytes of both files, including the key: never stored and never printed.
+struct PemContents {
     cert: Vec<u8>,
     key: Vec<u8>,
 }
 
-impl Contents {
-    /// What tells these contents from others.
+impl PemContents {
+    /// Identifies these contents.
     fn digest(&self) -> [u8; 32] {
         let both = [digest(&SHA256, &self.cert), digest(&SHA256, &self.key)].map(|one| one.as_ref().to_vec()).concat();
         digest(&SHA256, &both).as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 }
 
-struct Pair {
+struct LoadedCertificate {
     certified: Arc<CertifiedKey>,
     expires_at: Timestamp,
 }
 
-/// The certificate of a listener. Each handshake shows the one that is good now, and connections live on with theirs.
+/// The certificate of a listener. Each handshake presents the current one; open connections keep theirs.
 #[derive(Debug)]
-pub(crate) struct Certificate {
-    files: Files,
+pub(crate) struct ListenerCertificate {
+    files: CertificateFiles,
     shown: RwLock<Arc<CertifiedKey>>,
-    /// What was last tried, so that it is tried, and complained about, once.
+    /// The digest of the last contents tried, so that unusable contents are tried and logged only once.
     tried: RwLock<[u8; 32]>,
 }
 
-impl Certificate {
-    /// The certificate of files that can be used. One that has expired is shown all the same: to start without it would
-    /// be no better. Blocks on the disk.
-    pub(crate) fn open(files: Files) -> Result<Arc<Self>, TlsError> {
+impl ListenerCertificate {
+    /// Opens the certificate of usable files. An expired one is presented anyway, because refusing to start would be no
+    /// better. Blocks on the disk.
+    pub(crate) fn open(files: CertificateFiles) -> Result<Arc<Self>, TlsError> {
         let contents = files.read()?;
         let pair = files.pair(&contents)?;
         if pair.expires_at <= SystemClock.now() {
@@ -151,84 +151,90 @@ impl Certificate {
         Ok(Arc::new(Self { files, shown, tried }))
     }
 
-    /// Shakes hands with this certificate.
+    /// A TLS acceptor that presents this certificate.
     pub(crate) fn acceptor(self: &Arc<Self>) -> anyhow::Result<TlsAcceptor> {
         let config = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
         let mut config = config.with_no_client_auth().with_cert_resolver(self.clone());
-        // A WebSocket needs HTTP/1.1, and clients have one connection for it and few requests beside.
+        // A WebSocket needs HTTP/1.1, and clients make few other requests.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 
-    /// Shows what is in the files now, if that is something else and can be used. Blocks on the disk.
-    fn renew(&self) -> Result<Renewed, TlsError> {
+    /// Loads the files again and presents their certificate if it has changed and can be used. Blocks on the disk.
+    fn renew(&self) -> Result<CertificateRenewal, TlsError> {
         let contents = self.files.read()?;
         let found = contents.digest();
         let known = std::mem::replace(&mut *self.tried.write().expect("no holder of this lock panics"), found);
         if known == found {
-            return Ok(Renewed::Same);
+            return Ok(CertificateRenewal::Same);
         }
-        let Pair { certified, expires_at } = self.files.pair(&contents)?;
+        let LoadedCertificate { certified, expires_at } = self.files.pair(&contents)?;
         if expires_at <= SystemClock.now() {
             return Err(TlsError::Expired { path: self.files.cert.clone(), at: expires_at });
         }
         *self.shown.write().expect("no holder of this lock panics") = certified;
         show_expiry(&self.files, expires_at);
-        Ok(Renewed::Other { expires_at })
+        Ok(CertificateRenewal::Other { expires_at })
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Renewed {
+enum CertificateRenewal {
     Same,
     Other { expires_at: Timestamp },
 }
 
-impl ResolvesServerCert for Certificate {
+impl ResolvesServerCert for ListenerCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.shown.read().expect("no holder of this lock panics").clone())
     }
 }
 
-/// The certificates that a configuration names, of the public listener and of the admin listener. Blocks on the disk.
-pub(crate) fn open(config: &Config) -> anyhow::Result<[Option<Arc<Certificate>>; 2]> {
-    let open = |files: Option<Files>| files.map(Certificate::open).transpose();
-    let [public, admin] = Files::of(config);
+/// Opens the certificates that a configuration names, for the public and the admin listener. Blocks on the disk.
+pub(crate) fn open(config: &Config) -> anyhow::Result<[Option<Arc<ListenerCertificate>>; 2]> {
+    let open = |files: Option<CertificateFiles>| files.map(ListenerCertificate::open).transpose();
+    let [public, admin] = CertificateFiles::of(config);
     Ok([open(public).context("`[tls]` is not usable")?, open(admin).context("`[admin]` is not usable")?])
 }
 
-/// Has certificates renewed when their files change, and at SIGHUP, for ever.
-pub(crate) async fn keep(certificates: Vec<Arc<Certificate>>, mut hangups: Signal) {
+/// Reloads certificates when their files change, and on SIGHUP, until it is stopped.
+pub(crate) async fn keep(certificates: Vec<Arc<ListenerCertificate>>, mut hangups: Signal) {
     loop {
-        // A stream of signals never ends while the process lives.
+        // The signal stream does not end while the process lives.
         tokio::select! { () = tokio::time::sleep(LOOK_INTERVAL) => (), _ = hangups.recv() => () }
         for certificate in &certificates {
             let (listener, looked) = (certificate.files.listener, certificate.clone());
             match tokio::task::spawn_blocking(move || looked.renew()).await {
-                Ok(Ok(Renewed::Same)) => {}
-                Ok(Ok(Renewed::Other { expires_at })) => info!(listener, %expires_at, "a new certificate is shown"),
+                Ok(Ok(CertificateRenewal::Same)) => {}
+                Ok(Ok(CertificateRenewal::Other { expires_at })) => {
+                    info!(listener, %expires_at, "new certificate loaded")
+                }
                 Ok(Err(failure)) => {
                     warn!(
                         listener,
-                        error = &failure as &dyn std::error::Error,
-                        "the new certificate was refused and the old one stays"
+                        error = %error_chain(&failure),
+                        "could not use the new certificate; keeping the current one"
                     );
                 }
                 Err(failure) => {
-                    warn!(listener, error = &failure as &dyn std::error::Error, "the certificate was not looked at");
+                    warn!(
+                        listener,
+                        error = %error_chain(&failure),
+                        "could not check the certificate; retrying at the next interval"
+                    );
                 }
             }
         }
     }
 }
 
-/// When a certificate expires: the second moment of its validity (RFC 5280, 4.1). A library that reads all of X.509
-/// would be here for this one date.
+/// The expiry of a certificate: `notAfter` of its validity (RFC 5280, 4.1). Parsed by hand, to avoid an X.509 library
+/// for this one date.
 fn not_after(der: &[u8]) -> Option<Timestamp> {
     let (SEQUENCE, certificate, _) = element(der)? else { return None };
     let (SEQUENCE, to_be_signed, _) = element(certificate)? else { return None };
     let (first, _, behind_first) = element(to_be_signed)?;
-    // The version may be left out; the number, the algorithm and the issuer may not.
+    // The version is optional; the serial number, the algorithm and the issuer are not.
     let mut rest = if first == VERSION { behind_first } else { to_be_signed };
     for _ in 0..3 {
         (_, _, rest) = element(rest)?;
@@ -252,14 +258,14 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The first element of DER: its tag, what is in it, and what is behind it.
+/// The first element of DER: its tag, its value, and the remaining bytes.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (len, rest) = match first {
         0..=0x7f => (usize::from(*first), rest),
-        // So many bytes have the length. Without one it has no end, which is not DER; no certificate needs more than
-        // four.
+        // The next bytes hold the length. `0x80` is the indefinite form, which is not DER, and no certificate needs
+        // more than four bytes.
         0x80 | 0x85.. => return None,
         _ => {
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
@@ -270,7 +276,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, value, rest))
 }
 
-fn show_expiry(files: &Files, expires_at: Timestamp) {
+fn show_expiry(files: &CertificateFiles, expires_at: Timestamp) {
     gauge!("tidings_tls_certificate_expires_seconds", "listener" => files.listener).set(expires_at.as_secs() as f64);
 }
 
@@ -300,18 +306,18 @@ mod tests {
 
     struct World {
         directory: TempDir,
-        files: Files,
+        files: CertificateFiles,
     }
 
     impl World {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let [cert, key] = ["cert.pem", "key.pem"].map(|name| directory.path().join(name));
-            let files = Files { listener: "public", table: "tls", cert, key };
+            let files = CertificateFiles { listener: "public", table: "tls", cert, key };
             Self { directory, files }
         }
 
-        /// As those who renew certificates do it: written beside, then renamed.
+        /// Replaces a file as renewal tools do: writes a new file, then renames it.
         fn put(&self, path: &Path, pem: &str) {
             let beside = self.directory.path().join("new");
             fs::write(&beside, pem).unwrap();
@@ -332,7 +338,7 @@ mod tests {
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
 
-    fn shown(certificate: &Certificate) -> Arc<CertifiedKey> {
+    fn shown(certificate: &ListenerCertificate) -> Arc<CertifiedKey> {
         certificate.shown.read().unwrap().clone()
     }
 
@@ -341,24 +347,24 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_pair_is_shown_and_the_same_one_is_left_alone() {
+    fn a_changed_pair_is_presented_and_an_unchanged_one_is_left_alone() {
         let world = World::new();
         world.put_pair(2040);
-        let certificate = Certificate::open(world.files.clone()).unwrap();
+        let certificate = ListenerCertificate::open(world.files.clone()).unwrap();
         assert_eq!(world.files.expires_at().unwrap(), at(2040));
-        assert_eq!(certificate.renew().unwrap(), Renewed::Same);
+        assert_eq!(certificate.renew().unwrap(), CertificateRenewal::Same);
         let before = shown(&certificate);
         world.put_pair(2041);
-        assert_eq!(certificate.renew().unwrap(), Renewed::Other { expires_at: at(2041) });
+        assert_eq!(certificate.renew().unwrap(), CertificateRenewal::Other { expires_at: at(2041) });
         assert_ne!(shown(&certificate).cert, before.cert);
-        assert_eq!(certificate.renew().unwrap(), Renewed::Same);
+        assert_eq!(certificate.renew().unwrap(), CertificateRenewal::Same);
     }
 
     #[test]
-    fn what_cannot_be_used_is_refused_once_and_the_old_pair_stays() {
+    fn an_unusable_pair_is_refused_once_and_the_old_pair_stays() {
         let world = World::new();
         world.put_pair(2040);
-        let certificate = Certificate::open(world.files.clone()).unwrap();
+        let certificate = ListenerCertificate::open(world.files.clone()).unwrap();
         let before = shown(&certificate);
         let (cert, key) = pair(2041);
         let (expired, its_key) = pair(2020);
@@ -375,7 +381,7 @@ mod tests {
             world.put(&world.files.key, key);
             let refused = certificate.renew().unwrap_err().to_string();
             assert!(refused.contains(expected), "{refused}");
-            assert_eq!(certificate.renew().unwrap(), Renewed::Same, "it was tried: {expected}");
+            assert_eq!(certificate.renew().unwrap(), CertificateRenewal::Same, "it was tried: {expected}");
             assert!(Arc::ptr_eq(&shown(&certificate), &before), "{expected}");
         }
         fs::remove_file(&world.files.key).unwrap();
@@ -383,11 +389,11 @@ mod tests {
         fs::write(&world.files.key, vec![b'a'; FILE_BYTES_MAX as usize + 1]).unwrap();
         assert!(matches!(certificate.renew(), Err(TlsError::TooLong { .. })));
         world.put_pair(2043);
-        assert_eq!(certificate.renew().unwrap(), Renewed::Other { expires_at: at(2043) });
+        assert_eq!(certificate.renew().unwrap(), CertificateRenewal::Other { expires_at: at(2043) });
     }
 
     #[test]
-    fn both_ways_to_write_a_moment_are_read() {
+    fn both_time_formats_are_parsed() {
         for year in [2021, 2049, 2050, 2051, 9999] {
             let der = CertificateDer::from_pem_slice(pair(year).0.as_bytes()).unwrap();
             assert_eq!(not_after(&der), Some(at(year)));
@@ -396,7 +402,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_damaged_certificate_expires_some_time_or_never(at in 0_usize..300, byte: u8, len in 0_usize..600) {
+        fn a_damaged_certificate_is_parsed_without_a_panic(at in 0_usize..300, byte: u8, len in 0_usize..600) {
             let mut der = CertificateDer::from_pem_slice(pair(2040).0.as_bytes()).unwrap().to_vec();
             der[at] = byte;
             der.truncate(len);
@@ -410,7 +416,7 @@ mod tests {
         let (cert, key) = pair(2040);
         world.put(&world.files.cert, &cert);
         world.put(&world.files.key, &format!("{key}\n-----BEGIN PRIVATE KEY-----\n!secret!\n"));
-        let certificate = Certificate::open(world.files.clone()).unwrap();
+        let certificate = ListenerCertificate::open(world.files.clone()).unwrap();
         assert!(!format!("{certificate:?}").contains(&key[40..60]));
         world.put(&world.files.key, "-----BEGIN PRIVATE KEY-----\n!secret!\n-----END PRIVATE KEY-----\n");
         let refused = certificate.renew().unwrap_err();

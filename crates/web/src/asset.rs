@@ -9,16 +9,16 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// What a page may do: load from its own origin, call it, and be framed by nobody.
+/// The content security policy of a page: it loads from and calls its own origin only, and cannot be framed.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
 
-/// One file of `web/dist`, ready to be answered.
+/// One file of `web/dist`, ready to be served.
 #[derive(Clone)]
 pub(crate) struct Asset {
     content_type: &'static str,
     plain: Variant,
-    /// Made once, at the start: what changes with a release alone is not compressed for every visitor.
+    /// Compressed once at startup, because the file changes only with a release.
     gzip: Variant,
 }
 
@@ -41,7 +41,7 @@ impl Asset {
         }
     }
 
-    /// Answers a GET. Names have no version in them, so a browser asks every time and is mostly told that it has the file.
+    /// Answers a GET. Names contain no version, so browsers revalidate on each request and mostly receive 304.
     pub(crate) fn answer(&self, request: &HeaderMap) -> Response {
         let gzip = accepts_gzip(request);
         let variant = if gzip { &self.gzip } else { &self.plain };
@@ -83,12 +83,12 @@ fn content_type(name: &str) -> &'static str {
     }
 }
 
-/// Whether the browser has named this entity tag among those it has.
+/// Whether `If-None-Match` contains this entity tag.
 fn names(request: &HeaderMap, etag: &HeaderValue) -> bool {
     let etag = etag.as_bytes();
     let given = request.get_all(header::IF_NONE_MATCH).into_iter();
     given.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')).map(<[u8]>::trim_ascii).any(|one| {
-        // A proxy that compresses makes a tag weak; for this comparison both kinds are the same.
+        // A compressing proxy makes a tag weak. `If-None-Match` uses the weak comparison, which ignores that.
         one == b"*" || one.strip_prefix(b"W/").unwrap_or(one) == etag
     })
 }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_takes_gzip_gets_the_same_file_in_it() {
+    async fn a_client_that_accepts_gzip_gets_the_same_file_compressed() {
         let response = answer(&[(header::ACCEPT_ENCODING, "br, gzip;q=0.8")]);
         assert_eq!(response.headers()["content-encoding"], "gzip");
         let mut plain = Vec::new();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_that_has_the_file_is_told_so() {
+    async fn a_browser_that_has_the_file_gets_not_modified() {
         let etag = answer(&[]).headers()["etag"].to_str().unwrap().to_owned();
         for given in [etag.clone(), format!("\"other\", {etag}"), format!("W/{etag}"), "*".to_owned()] {
             let response = answer(&[(header::IF_NONE_MATCH, &given)]);

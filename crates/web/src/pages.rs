@@ -7,27 +7,28 @@ use axum::routing::get;
 
 use crate::asset::Asset;
 
-/// What the pages are told about the server they come from.
+/// Facts about the server that the pages need.
 #[derive(Clone, Copy, Debug)]
-pub struct Site {
-    /// Where the console is: the admin listener. Port 0 is one that nobody can name.
+pub struct SiteInfo {
+    /// The admin listener, which serves the console. With port 0 the address is unknown, and `/console` does not
+    /// redirect.
     pub admin: SocketAddr,
     /// Whether it speaks TLS.
     pub admin_tls: bool,
-    /// Whether everybody can sign in with the fixed code, so that the page may say so.
+    /// Whether the fixed development code signs in every user, so that the sign-in page can mention it.
     pub dev: bool,
 }
 
-/// A file of `web/dist`, by the place where the routers have it.
+/// A file of `web/dist`, by name.
 macro_rules! file {
     ($name:literal) => {
         Asset::new($name, include_bytes!(concat!("../../../web/dist/", $name)))
     };
 }
 
-/// The routes of the public listener: `/` is the web client, `/docs` the documentation. `/console` leads those who are on
-/// the same machine to the admin listener.
-pub fn public(site: Site) -> Router {
+/// The routes of the public listener: `/` is the web client, `/docs` the documentation. `/console` redirects requests
+/// to a loopback host to the admin listener.
+pub fn public(site: SiteInfo) -> Router {
     let elsewhere = Asset::new("elsewhere.html", include_bytes!("elsewhere.html"));
     let client = if site.dev { r#"{"dev":true}"# } else { r#"{"dev":false}"# };
     Router::new()
@@ -45,7 +46,7 @@ pub fn public(site: Site) -> Router {
         .merge(shared())
 }
 
-/// The routes of the console, `/console` and what its page loads, for the admin listener.
+/// The routes of the console for the admin listener: `/console` and the assets of its page.
 pub fn console() -> Router {
     Router::new()
         .merge(serve("/console", file!("console.html")))
@@ -54,7 +55,7 @@ pub fn console() -> Router {
         .merge(shared())
 }
 
-/// What all pages load.
+/// Assets that all pages load.
 fn shared() -> Router {
     serve("/assets/theme.js", file!("theme.js")).merge(serve("/assets/icon.svg", file!("icon.svg")))
 }
@@ -63,9 +64,9 @@ fn serve(path: &str, asset: Asset) -> Router {
     Router::new().route(path, get(move |headers: HeaderMap| async move { asset.answer(&headers) }))
 }
 
-/// Redirects to the console whoever asks from this machine. Others are told in words, without an address: it would be of a
-/// network that they are not in.
-fn lead_to_console(site: Site, elsewhere: &Asset, headers: &HeaderMap) -> Response {
+/// Redirects to the console if the request names a loopback host. Otherwise it serves a page that explains where the
+/// console is. That page omits the address, which belongs to a network that the client is not in.
+fn lead_to_console(site: SiteInfo, elsewhere: &Asset, headers: &HeaderMap) -> Response {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if !is_loopback(host) || site.admin.port() == 0 {
         return elsewhere.answer(headers);
@@ -75,7 +76,7 @@ fn lead_to_console(site: Site, elsewhere: &Asset, headers: &HeaderMap) -> Respon
     Redirect::temporary(&format!("{scheme}://{}/console", SocketAddr::new(ip, site.admin.port()))).into_response()
 }
 
-/// Whether a `Host` header names the machine itself.
+/// Whether a `Host` header names a loopback address.
 fn is_loopback(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -93,8 +94,8 @@ mod tests {
 
     use super::*;
 
-    fn site() -> Site {
-        Site { admin: "127.0.0.1:9464".parse().unwrap(), admin_tls: false, dev: false }
+    fn site() -> SiteInfo {
+        SiteInfo { admin: "127.0.0.1:9464".parse().unwrap(), admin_tls: false, dev: false }
     }
 
     async fn ask(router: Router, path: &str, host: &str) -> Response {
@@ -135,20 +136,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_on_the_same_machine_are_led_to_the_console() {
+    async fn loopback_requests_are_redirected_to_the_console() {
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "[::1]"] {
             let response = ask(public(site()), "/console", host).await;
             assert_eq!(response.status(), StatusCode::TEMPORARY_REDIRECT, "{host}");
             assert_eq!(response.headers()["location"], "http://127.0.0.1:9464/console");
         }
-        let everywhere = Site { admin: "0.0.0.0:9000".parse().unwrap(), admin_tls: true, dev: false };
+        let everywhere = SiteInfo { admin: "0.0.0.0:9000".parse().unwrap(), admin_tls: true, dev: false };
         let response = ask(public(everywhere), "/console", "localhost").await;
         assert_eq!(response.headers()["location"], "https://127.0.0.1:9000/console");
     }
 
     #[tokio::test]
-    async fn others_are_told_in_words_where_the_console_is() {
-        let unknown = Site { admin: "127.0.0.1:0".parse().unwrap(), ..site() };
+    async fn other_requests_get_a_page_that_explains_where_the_console_is() {
+        let unknown = SiteInfo { admin: "127.0.0.1:0".parse().unwrap(), ..site() };
         let hosts =
             [(site(), "chat.example.com"), (site(), "localhost.example.com"), (site(), ""), (unknown, "localhost")];
         for (site, host) in hosts {
@@ -162,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn the_page_learns_whether_the_fixed_code_works() {
         for (dev, said) in [(true, r#"{"dev":true}"#), (false, r#"{"dev":false}"#)] {
-            let response = ask(public(Site { dev, ..site() }), "/client.json", "localhost").await;
+            let response = ask(public(SiteInfo { dev, ..site() }), "/client.json", "localhost").await;
             assert_eq!(response.headers()["content-type"], "application/json");
             assert_eq!(text(response).await, said);
         }

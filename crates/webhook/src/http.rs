@@ -4,64 +4,66 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, RequestBuilder, Response, StatusCode};
 
-/// The longest pause that a receiver can ask for; a longer one is taken for a mistake.
+/// The longest pause that a receiver can ask for; longer values are capped.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
-/// Bytes that are read of an answer which nobody needs: an answer read to its end leaves its connection for the next call.
+/// Bytes read of an unneeded response body. Reading the body to its end lets the connection be reused for the next
+/// call.
 const UNNEEDED_BYTES_MAX: usize = 4 * 1024;
 
-/// Why a call was not taken. It does not name the address, which may carry a key of the operator's.
+/// Why a call failed. The error never contains the URL, which may include a key of the operator.
 #[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// What was called is not there, or no longer.
+pub enum HttpCallError {
+    /// The called resource does not exist, or no longer does.
     #[error("the answer was {0}")]
     Gone(StatusCode),
-    /// The receiver is there and does not take this.
+    /// The receiver rejected this request.
     #[error("the answer was {0}")]
     Refused(StatusCode),
-    /// The receiver takes nothing now and may later.
+    /// The receiver is temporarily unavailable.
     #[error("the answer was {status}")]
     Unavailable {
-        /// What it said.
+        /// The status of its response.
         status: StatusCode,
-        /// How long it wants to be left alone, if it has said so; an hour at the most.
+        /// The pause that it asked for, if any; at most an hour.
         retry_after: Option<Duration>,
     },
-    /// There was no connection, or no answer in time.
+    /// No connection, or no response before the timeout.
     #[error("{}", if .0.is_timeout() { "there was no answer in time" } else { "the request failed" })]
     Unanswered(#[source] reqwest::Error),
 }
 
-impl From<reqwest::Error> for CallError {
+impl From<reqwest::Error> for HttpCallError {
     fn from(error: reqwest::Error) -> Self {
         Self::Unanswered(error.without_url())
     }
 }
 
-/// A client whose calls take `timeout` at the most, answer and all.
+/// Builds a client with a timeout of `timeout` per call, including the response body.
 ///
-/// It follows no redirect: one could carry a code, or our trust in somebody's keys, to a host that nobody has named.
+/// It follows no redirects: a redirect could send a one-time code to a host that nobody configured, or fetch trusted
+/// keys from one.
 pub fn client(timeout: Duration) -> ClientBuilder {
     Client::builder().timeout(timeout).redirect(Policy::none())
 }
 
-/// Sends a request whose answer says no more than whether it was taken.
-pub async fn call(request: RequestBuilder) -> Result<(), CallError> {
+/// Sends a request for which only the status of the response matters.
+pub async fn call(request: RequestBuilder) -> Result<(), HttpCallError> {
     let response = request.send().await?;
     let judged = judge(response.status(), response.headers());
-    // The status has said it all: an answer that breaks off behind it changes nothing.
+    // The status decides. An error while reading the body does not change the outcome.
     let _ = read(response, UNNEEDED_BYTES_MAX).await;
     judged
 }
 
-/// Sends a request for what its answer holds. A success is an answer, nothing else is.
-pub async fn send(request: RequestBuilder) -> Result<Response, CallError> {
+/// Sends a request and returns its response if the status is a success.
+pub async fn send(request: RequestBuilder) -> Result<Response, HttpCallError> {
     let response = request.send().await?;
     judge(response.status(), response.headers())?;
     Ok(response)
 }
 
-/// The first `bytes_max` bytes of an answer, or all of them.
-pub async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, CallError> {
+/// Reads a response body, at most `bytes_max` bytes of it.
+pub async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, HttpCallError> {
     let mut body = Vec::new();
     while body.len() < bytes_max
         && let Some(chunk) = response.chunk().await?
@@ -71,16 +73,17 @@ pub async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, C
     Ok(body)
 }
 
-fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), CallError> {
+fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpCallError> {
     match status.as_u16() {
         200..=299 => Ok(()),
-        404 | 410 => Err(CallError::Gone(status)),
-        408 | 425 | 429 | 502..=504 => Err(CallError::Unavailable { status, retry_after: retry_after(headers) }),
-        _ => Err(CallError::Refused(status)),
+        404 | 410 => Err(HttpCallError::Gone(status)),
+        408 | 425 | 429 | 502..=504 => Err(HttpCallError::Unavailable { status, retry_after: retry_after(headers) }),
+        _ => Err(HttpCallError::Refused(status)),
     }
 }
 
-/// The pause that an answer asks for in seconds. The other form of the header, a date, trusts the clocks of both sides.
+/// The pause that a response asks for in seconds. The other form of the header, a date, is ignored because it depends
+/// on the clocks of both sides.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
@@ -98,16 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn what_each_status_means() {
+    fn each_status_maps_to_one_outcome() {
         let meaning = |status| match judge(StatusCode::from_u16(status).unwrap(), &headers(b"7")) {
             Ok(()) => "taken",
-            Err(CallError::Gone(_)) => "gone",
-            Err(CallError::Refused(_)) => "refused",
-            Err(CallError::Unavailable { retry_after, .. }) => {
+            Err(HttpCallError::Gone(_)) => "gone",
+            Err(HttpCallError::Refused(_)) => "refused",
+            Err(HttpCallError::Unavailable { retry_after, .. }) => {
                 assert_eq!(retry_after, Some(Duration::from_secs(7)));
                 "unavailable"
             }
-            Err(CallError::Unanswered(error)) => panic!("{error}"),
+            Err(HttpCallError::Unanswered(error)) => panic!("{error}"),
         };
         for (statuses, expected) in [
             (&[200, 201, 202, 204, 299][..], "taken"),

@@ -7,12 +7,13 @@ use ports::Clock;
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 
-use crate::{CallError, call, client};
+use crate::{HttpCallError, call, client};
 
-/// An address of the operator's that is called with signed bodies of JSON.
+/// A URL of the operator that receives signed JSON bodies.
 ///
-/// Each call carries `Tidings-Signature: t=<unix>,v1=<hex>`, where `v1` is the HMAC-SHA256 of `<t>.<body>` under a secret
-/// that the receiver knows. The time is part of it, so that what somebody has overheard cannot be sent again later.
+/// Each call carries `Tidings-Signature: t=<unix>,v1=<hex>`, where `v1` is the HMAC-SHA256 of `<t>.<body>` under a
+/// secret that the receiver knows. The signature covers the time, so that a receiver can reject replays of an
+/// intercepted request.
 pub struct Webhook {
     url: Url,
     key: hmac::Key,
@@ -21,15 +22,15 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Posts to `url`, signing with `secret`; a call is given up after `timeout`. Fails if this machine can make no HTTP
-    /// client.
+    /// Posts to `url`, signing with `secret`; each call has a timeout of `timeout`. Fails if the HTTP client cannot be
+    /// built.
     pub fn new(url: Url, secret: &[u8], timeout: Duration, clock: Arc<dyn Clock>) -> Result<Self, reqwest::Error> {
         let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
         Ok(Self { url, key, http: client(timeout).build()?, clock })
     }
 
-    /// Posts `body` once, with the headers given besides its own.
-    pub async fn post(&self, body: Bytes, headers: &[(&str, String)]) -> Result<(), CallError> {
+    /// Posts `body` once, with `headers` in addition to its own.
+    pub async fn post(&self, body: Bytes, headers: &[(&str, String)]) -> Result<(), HttpCallError> {
         let request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request.header("Tidings-Signature", self.signature(&body));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));

@@ -8,20 +8,20 @@ use protocol::frame::{Outbound, ServerFrame};
 use tokio::time::Instant;
 
 use super::store::now;
-use crate::plan::{Plan, Rates};
-use crate::trace::{Actor, What};
+use crate::plan::{Rates, RunPlan};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
-/// Which messages were pushed to whom.
+/// Pushed messages by recipient.
 #[derive(Default)]
-pub(crate) struct Deliveries {
+pub(crate) struct PushObservations {
     pushed: BTreeMap<(ChatId, Sequence), BTreeSet<UserId>>,
-    /// Connections whose clients were told that they are slow.
+    /// Connections that received a slow-consumer warning.
     warned: BTreeSet<ConnectionId>,
 }
 
 impl World {
-    /// Takes note of pushes that leave for a gateway.
+    /// Records pushes to a gateway.
     pub(crate) fn pushing(&self, by: &str, gateway: &GatewayId, pushes: &[Push]) {
         for push in pushes {
             let Ok(text) = str::from_utf8(&push.frame) else { continue };
@@ -30,11 +30,14 @@ impl World {
             let recipients = push.recipients.clone();
             self.checks.deliveries().pushed.entry((chat_id, sequence)).or_default().extend(&recipients);
             let gateway = gateway.0.to_string();
-            self.note(Actor::Process(by.to_owned()), What::Pushed { chat_id, sequence, gateway, recipients });
+            self.note(
+                TraceActor::Process(by.to_owned()),
+                TraceEvent::Pushed { chat_id, sequence, gateway, recipients },
+            );
         }
     }
 
-    /// Looks at messages that a consumer has dealt with: whoever had a connection all the time was pushed them.
+    /// Checks messages that a consumer has processed: every user with a connection throughout was pushed them.
     pub(crate) fn pushed(&self, began: Instant, records: &[Record], routes: &MemoryRoutes) {
         if !shares_calmly(&self.plan) {
             return;
@@ -61,7 +64,7 @@ impl World {
         }
     }
 
-    /// Looks at a frame on its way to a client.
+    /// Checks a frame on its way to a client.
     pub(crate) fn written(&self, user_id: UserId, connection: ConnectionId, text: &str) {
         let Ok(Outbound { frame, .. }) = Outbound::parse(text) else { return };
         let chat_id = match &frame {
@@ -79,23 +82,23 @@ impl World {
         });
     }
 
-    /// Looks at a connection that is closed because its client was too slow.
+    /// Checks a connection that is closed because its client is too slow.
     pub(crate) fn cut_for_slowness(&self, connection: ConnectionId) {
         let is_warned = self.checks.deliveries().warned.contains(&connection);
         self.check(Invariant::BackpressureSignaled, is_warned, || {
-            format!("{connection} is cut because its client is slow, and was not told so before")
+            format!("{connection} is cut because its client is slow, without an earlier warning")
         });
     }
 }
 
-/// Whether nothing comes between routes and those who ask for them.
-fn shares_calmly(plan: &Plan) -> bool {
+/// Whether no fault can affect the lookup of routes.
+fn shares_calmly(plan: &RunPlan) -> bool {
     let Rates { shared_fails, calls_lost, store_fails, store_unknown, store_slow, .. } = plan.rates;
     let rates = [shared_fails, calls_lost, store_fails, store_unknown, store_slow];
     rates.iter().all(|rate| *rate == 0.0) && plan.faults.is_empty()
 }
 
-/// How long after their removal somebody may still be pushed a message that was on its way.
-fn leak_max(plan: &Plan) -> Duration {
+/// Maximum time after a removal during which a user may still receive messages in flight.
+fn leak_max(plan: &RunPlan) -> Duration {
     if shares_calmly(plan) && plan.rates.log_fails == 0.0 { Duration::from_secs(10) } else { Duration::from_secs(60) }
 }

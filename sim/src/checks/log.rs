@@ -5,22 +5,22 @@ use domain::{ChatId, Event, EventBody, EventId, Invariant, Message, Sequence};
 use ports::{Clock, MessageReader, Record};
 
 use super::store::now;
-use crate::trace::{Actor, What};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
-/// What the log has, and what became of it.
+/// Published and processed events of the log.
 #[derive(Default)]
-pub(crate) struct Logged {
-    /// The highest sequence of each chat that has been published.
+pub(crate) struct LogObservations {
+    /// The highest published sequence of each chat.
     published: BTreeMap<ChatId, Sequence>,
     messages: BTreeSet<(ChatId, Sequence)>,
-    /// What a consumer was given, and has said to have dealt with.
+    /// Events that a consumer has received and committed.
     processed: BTreeSet<EventId>,
     handed: BTreeSet<EventId>,
 }
 
 impl World {
-    /// Looks at events that have just got into the log.
+    /// Checks events that were just published.
     pub(crate) fn published(&self, events: &[Arc<Event>]) {
         for event in events {
             let EventBody::MessagePersisted { message, .. } = &event.body else { continue };
@@ -30,12 +30,12 @@ impl World {
 
     fn look_at_published(&self, message: &Message) {
         let (chat_id, sequence) = (message.chat_id, message.sequence);
-        self.note(Actor::Log, What::Published { chat_id, sequence });
+        self.note(TraceActor::Log, TraceEvent::Published { chat_id, sequence });
         let committed = self.checks.committed(chat_id, sequence);
         let row = now(self.store.by_id(message.message_id, domain::Timestamp::from_millis(0))).flatten();
         let is_gone = message.is_expired(self.clock.now());
         let is_stored = row.is_some() && committed.is_some_and(|(message_id, _)| message_id == message.message_id);
-        for invariant in [Invariant::KafkaReflectsDynamodb, Invariant::WriteOrderPreserved] {
+        for invariant in [Invariant::LogReflectsStore, Invariant::WriteOrderPreserved] {
             self.check(invariant, is_stored || is_gone, || {
                 format!("{} is published as {sequence} of {chat_id}, and is not stored", message.message_id)
             });
@@ -45,7 +45,7 @@ impl World {
         let before = logged.published.get(&chat_id).copied().unwrap_or_default();
         logged.published.insert(chat_id, before.max(sequence));
         drop(logged);
-        // By the clock of one relay it may be gone, and by that of another not yet.
+        // With skewed clocks, the message may have expired for one relay and not yet for another.
         let may_be_gone = message.is_expired(self.clock.now() + self.plan.skew_bound());
         if is_first && !may_be_gone {
             self.check(Invariant::OrderingPreserved, sequence > before, || {
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Takes note of events that a consumer is given. Such as were given before have to change nothing.
+    /// Records events that a consumer receives. A repeated event must have no effect.
     pub(crate) fn handed(&self, records: &[Record]) {
         let mut logged = self.checks.logged();
         let repeated = records.iter().filter(|record| !logged.handed.insert(record.event.event_id)).count();
@@ -62,13 +62,13 @@ impl World {
         self.checks.findings().checked(Invariant::ReplaySafe, repeated as u64);
     }
 
-    /// Takes note that a consumer has dealt with events.
+    /// Records events that a consumer has processed.
     pub(crate) fn processed(&self, records: &[Record]) {
         let mut logged = self.checks.logged();
         logged.processed.extend(records.iter().map(|record| record.event.event_id));
     }
 
-    /// Looks at the log when everything has had its time.
+    /// Checks the log at the end of the run.
     pub(crate) fn look_at_log(&self, records: &[Record]) {
         let clock = self.clock.now();
         let published: BTreeSet<(ChatId, Sequence)> = records
@@ -93,7 +93,7 @@ impl World {
             };
             let is_processed = self.checks.logged().processed.contains(&record.event.event_id);
             self.check(Invariant::CommitAfterProcess, is_processed || is_gone, || {
-                format!("the group has passed {}, and nobody has processed it", record.event.event_id)
+                format!("the group has committed past {}, which no consumer has processed", record.event.event_id)
             });
         }
     }

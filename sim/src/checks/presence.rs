@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{Invariant, PresenceView, Relation, UserId};
+use domain::{Invariant, PresenceView, UserId, ViewerRelation};
 use memory::MemoryRoutes;
 use ports::{BlockStore, ContactStore, Look, Routes, UserReader};
 use tokio::time::Instant;
@@ -9,31 +9,31 @@ use tokio::time::Instant;
 use super::store::now;
 use crate::world::World;
 
-/// How often it is looked at who is there; what happens in between is in doubt.
+/// Interval of the presence checks. Changes within one interval are ambiguous.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// For how long something has to have been so before everybody has to know it.
+/// How long a state must last before all clients must have received it.
 const STEADY: Duration = Duration::from_secs(20);
 
-/// Who was there and who could see it, lately.
+/// Recent presence and visibility of users.
 #[derive(Default)]
 pub(crate) struct Appearances {
     users: Vec<UserId>,
-    /// When each user was last seen to have a route, and to have none.
+    /// The last time at which each user had a route, and had none.
     routed_until: BTreeMap<UserId, Instant>,
     unrouted_until: BTreeMap<UserId, Instant>,
-    /// Who may see whom, and when those last could who may not any more.
+    /// The (viewer, user) pairs with visibility, and the time at which it ended for former pairs.
     admitted: BTreeSet<(UserId, UserId)>,
     admitted_until: BTreeMap<(UserId, UserId), Instant>,
 }
 
 impl super::Checks {
-    /// Takes note of the users of this run.
+    /// Sets the users of this run.
     pub(crate) fn know_users(&self, users: Vec<UserId>) {
         self.appearances().users = users;
     }
 
-    /// Looks at who may see whom, after a change.
+    /// Updates the visibility of users after a change.
     pub(crate) fn privacy_changed(&self, world: &World) {
         let users = self.appearances().users.clone();
         let rows = now(world.store.users(&users)).unwrap_or_default();
@@ -44,10 +44,10 @@ impl super::Checks {
                 let is_mutual = now(world.store.listed(&listings)).is_some_and(|listed| listed == [true, true]);
                 let is_blocked = now(world.store.blocked(&listings[..1])).is_some_and(|blocked| blocked == [true]);
                 let relation = match (*viewer == user.user_id, is_blocked, is_mutual) {
-                    (true, ..) => Relation::Oneself,
-                    (false, true, _) => Relation::Blocked,
-                    (false, false, true) => Relation::MutualContact,
-                    (false, false, false) => Relation::Stranger,
+                    (true, ..) => ViewerRelation::Oneself,
+                    (false, true, _) => ViewerRelation::Blocked,
+                    (false, false, true) => ViewerRelation::MutualContact,
+                    (false, false, false) => ViewerRelation::Stranger,
                 };
                 if user.presence_visibility.admits(relation) {
                     admitted.insert((*viewer, user.user_id));
@@ -61,7 +61,7 @@ impl super::Checks {
         }
     }
 
-    /// Looks at who is there.
+    /// Samples which users have a route.
     pub(crate) fn look_around(&self, routes: &MemoryRoutes) {
         let users = self.appearances().users.clone();
         for user_id in users {
@@ -72,18 +72,18 @@ impl super::Checks {
         }
     }
 
-    /// Takes note that a user has a route.
+    /// Records that a user has a route.
     pub(super) fn came(&self, user_id: UserId) {
         self.appearances().routed_until.insert(user_id, Instant::now());
     }
 
-    /// Whether a user has a route, as far as was last seen.
+    /// Whether a user had a route at the last sample.
     pub(crate) fn is_routed(&self, user_id: UserId) -> bool {
         let appearances = self.appearances();
         appearances.routed_until.get(&user_id) > appearances.unrouted_until.get(&user_id)
     }
 
-    /// Whether a user has had a route, or had none, for a while.
+    /// Whether a user's presence has not changed for a while.
     fn has_been_steady(&self, user_id: UserId) -> bool {
         let appearances = self.appearances();
         let recently = |at: Option<&Instant>| at.is_some_and(|at| at.elapsed() < STEADY);
@@ -97,7 +97,7 @@ impl super::Checks {
 }
 
 impl World {
-    /// Looks at what somebody was shown, who asked at `began`: it was so at some moment since.
+    /// Checks the answer to a presence query that started at `began`: it must have been true at some moment since.
     pub(crate) fn looked(&self, began: Instant, look: Look, view: PresenceView) {
         let since = began - LOOK_INTERVAL * 2;
         let Look { viewer, user_id } = look;
@@ -114,7 +114,7 @@ impl World {
                 format!("{user_id} is shown to {viewer} as online, without a route since {:?}", began.elapsed())
             }),
             PresenceView::Offline { .. } => self.check(Invariant::MultiDeviceAggregation, was_away, || {
-                format!("{user_id} is shown to {viewer} as gone, and has had a route all the time")
+                format!("{user_id} is shown to {viewer} as offline, but has had a route all the time")
             }),
             PresenceView::Unknown => {}
         }
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    /// Looks at what a client was last shown of a user it watches, when nothing has changed for long.
+    /// Checks the last presence that a client received of a subscribed user, if it has not changed for long.
     pub(crate) fn shown_last(&self, viewer: UserId, user_id: UserId, is_online: bool) {
         if !self.checks.has_been_steady(user_id) {
             return;

@@ -2,13 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{ConnectionId, Invariant, UserId};
 use memory::MemoryRoutes;
-use ports::{GatewayId, Route, Routes};
+use ports::{GatewayId, Recipients, Route, Routes};
 use tokio::time::Instant;
 
 use super::store::now;
 use crate::world::World;
 
-/// What is known of connections and their routes.
+/// Observed connections and routes.
 #[derive(Default)]
 pub(crate) struct Routed {
     beats: BTreeMap<GatewayId, Instant>,
@@ -16,16 +16,16 @@ pub(crate) struct Routed {
     unregistered: BTreeSet<ConnectionId>,
 }
 
-/// How long routes outlive the last beat of their gateway.
+/// How long routes outlive the last heartbeat of their gateway.
 pub(crate) const EXPIRY: std::time::Duration = std::time::Duration::from_secs(15);
 
 impl World {
-    /// Takes note of a beat.
+    /// Records a heartbeat.
     pub(crate) fn beaten(&self, gateway: &GatewayId) {
         self.checks.routed().beats.insert(gateway.clone(), Instant::now());
     }
 
-    /// Looks at routes that are written.
+    /// Checks routes that are written.
     pub(crate) fn registered(&self, routes: &[Route]) {
         for route in routes {
             let mut routed = self.checks.routed();
@@ -41,23 +41,36 @@ impl World {
         }
     }
 
-    /// Takes note of routes that are taken back.
+    /// Records routes that are removed.
     pub(crate) fn unregistered(&self, routes: &[Route]) {
         self.checks.routed().unregistered.extend(routes.iter().map(|route| route.connection_id));
     }
 
-    /// Looks at the routes in an answer.
+    /// Checks the routes in an answer.
     pub(crate) fn answered_routes(&self, routes: &[Route]) {
         for route in routes {
-            let is_gone = self.checks.routed().unregistered.contains(&route.connection_id);
-            self.check(Invariant::ZombiePrevention, !is_gone, || {
-                format!("{} has ended and was taken back, and is in an answer", route.connection_id)
-            });
+            self.answered_connection(route.connection_id);
         }
         self.answered_gateways(routes.iter().map(|route| &route.gateway));
     }
 
-    /// Looks at the gateways in an answer.
+    /// Checks the routes of recipients in an answer.
+    pub(crate) fn answered_recipients(&self, recipients: &Recipients) {
+        let connections = || recipients.connections.values().flatten();
+        for connection_id in connections().filter_map(|connection| connection.connection_id) {
+            self.answered_connection(connection_id);
+        }
+        self.answered_gateways(recipients.gateways.keys().chain(connections().map(|connection| &connection.gateway)));
+    }
+
+    fn answered_connection(&self, connection_id: ConnectionId) {
+        let is_gone = self.checks.routed().unregistered.contains(&connection_id);
+        self.check(Invariant::ZombiePrevention, !is_gone, || {
+            format!("{connection_id} has ended and was taken back, and is in an answer")
+        });
+    }
+
+    /// Checks the gateways in an answer.
     pub(crate) fn answered_gateways<'a>(&self, gateways: impl Iterator<Item = &'a GatewayId>) {
         for gateway in gateways {
             let beaten = self.checks.routed().beats.get(gateway).copied();
@@ -68,7 +81,7 @@ impl World {
         }
     }
 
-    /// Looks at all routes from both sides.
+    /// Checks that the routes of users and of gateways agree.
     pub(crate) fn look_at_routes(&self, routes: &MemoryRoutes, user_ids: &[UserId]) {
         let live = now(routes.live_gateways()).unwrap_or_default();
         let of_users: Vec<Route> =

@@ -3,42 +3,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{ChatId, ChatType, ClientMessageId, Invariant, MessageId, Role, Sequence, Timestamp, UserId, Watermarks};
 use futures_util::FutureExt;
 use memory::MemoryStore;
-use ports::{Appended, ChatReader, Clock, MessageReader, NewMessage, Page, PageBounds, WatermarkStore};
+use ports::{AppendOutcome, ChatReader, Clock, MessageReader, NewMessage, Page, PageBounds, WatermarkStore};
 use tokio::time::Instant;
 
-use crate::trace::{Actor, What};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
-/// What was stored, as of every step so far.
+/// Contents of the store, as observed at every step.
 #[derive(Default)]
-pub(crate) struct Stored {
-    chats: BTreeMap<ChatId, OfChat>,
-    /// Chats that were written since they were looked at.
+pub(crate) struct StoreObservations {
+    chats: BTreeMap<ChatId, ChatObservations>,
+    /// Chats written since the last check.
     touched: BTreeSet<ChatId>,
 }
 
 #[derive(Default)]
-struct OfChat {
-    messages: BTreeMap<Sequence, Known>,
+struct ChatObservations {
+    messages: BTreeMap<Sequence, CommittedMessage>,
     sends: BTreeMap<(UserId, ClientMessageId), (MessageId, Sequence)>,
     head: Sequence,
-    /// The highest sequence that anybody was told of.
+    /// The highest sequence that any client received.
     told: Sequence,
-    /// Up to where the rows were found to be in order.
+    /// The rows up to this sequence have been verified.
     verified: Sequence,
-    /// Up to where readers were told that they have everything.
+    /// A page has reported everything up to this sequence as complete.
     examined: Sequence,
     members: BTreeSet<UserId>,
-    /// Every set of members there has been.
+    /// All past sets of members.
     memberships: Vec<BTreeSet<UserId>>,
-    /// When each user came or went last.
+    /// The last time at which each user joined or left.
     changed_at: BTreeMap<UserId, Instant>,
     watermarks: BTreeMap<UserId, Watermarks>,
 }
 
-/// A message that was committed.
+/// A committed message.
 #[derive(Clone, Copy)]
-struct Known {
+struct CommittedMessage {
     message_id: MessageId,
     expires_at: Option<Timestamp>,
     is_acked: bool,
@@ -52,22 +52,22 @@ fn beginning() -> Timestamp {
 }
 
 impl World {
-    /// Looks at what the store has made of a send.
-    pub(crate) fn appended(&self, send: &NewMessage, outcome: Appended, is_member: bool) {
+    /// Checks the outcome of a send.
+    pub(crate) fn appended(&self, send: &NewMessage, outcome: AppendOutcome, is_member: bool) {
         let chat_id = send.chat_id;
         let mut stored = self.checks.stored();
         stored.touched.insert(chat_id);
         let of_chat = stored.chats.entry(chat_id).or_default();
         let key = (send.sender_id, send.client_message_id);
         match outcome {
-            Appended::New(receipt) => {
+            AppendOutcome::New(receipt) => {
                 let (sequence, before) = (receipt.sequence, of_chat.examined);
                 let known = of_chat.sends.insert(key, (receipt.message_id, sequence));
                 let expires_at = send.ttl.map(|ttl| send.created_at + ttl.as_duration());
-                let message = Known { message_id: receipt.message_id, expires_at, is_acked: false };
+                let message = CommittedMessage { message_id: receipt.message_id, expires_at, is_acked: false };
                 of_chat.messages.insert(sequence, message);
                 drop(stored);
-                self.note(Actor::Store, What::Committed { chat_id, sequence, sender_id: send.sender_id });
+                self.note(TraceActor::Store, TraceEvent::Committed { chat_id, sequence, sender_id: send.sender_id });
                 self.check(Invariant::MembershipCheckUsesAuthority, is_member, || {
                     format!("{} is no member of {chat_id} and has sequence {sequence}", send.sender_id)
                 });
@@ -75,23 +75,28 @@ impl World {
                     format!("the send {} in {chat_id} was committed twice, now as {sequence}", send.client_message_id)
                 });
                 self.check(Invariant::SyncCompleteness, sequence > before, || {
-                    format!("{chat_id} gets {sequence} after a reader was told that there is nothing up to {before}")
+                    format!("{chat_id} gets {sequence} after a page was complete up to {before}")
                 });
             }
-            Appended::Duplicate(receipt) => {
+            AppendOutcome::Duplicate(receipt) => {
                 let known = of_chat.sends.get(&key).copied();
                 drop(stored);
                 self.check(
                     Invariant::IdempotencySequenceConsistency,
                     known == Some((receipt.message_id, receipt.sequence)),
-                    || format!("a retry of {} in {chat_id} is told {}", send.client_message_id, receipt.sequence),
+                    || {
+                        format!(
+                            "a retry of {} in {chat_id} is answered with {}",
+                            send.client_message_id, receipt.sequence
+                        )
+                    },
                 );
             }
-            Appended::Refused(_) => {}
+            AppendOutcome::Refused(_) => {}
         }
     }
 
-    /// Looks at an acknowledgement that a client got.
+    /// Checks an acknowledgement that a client received.
     pub(crate) fn acked(&self, chat_id: ChatId, message_id: MessageId, sequence: Sequence) {
         let mut stored = self.checks.stored();
         let of_chat = stored.chats.entry(chat_id).or_default();
@@ -103,13 +108,13 @@ impl World {
         self.check(Invariant::AckImpliesPersistence, is_known, || {
             format!("{message_id} was acknowledged as {sequence} of {chat_id}, and is not stored there")
         });
-        self.check(Invariant::DynamodbIsAuthoritative, is_known, || {
-            format!("a client was told of {message_id} at {sequence} of {chat_id}, which the store does not have")
+        self.check(Invariant::StoreIsAuthoritative, is_known, || {
+            format!("a client received {message_id} at {sequence} of {chat_id}, which the store does not have")
         });
         self.after_write();
     }
 
-    /// Looks at the chats that were written since this was last called.
+    /// Checks the chats written since the last call.
     pub(crate) fn after_write(&self) {
         let touched = std::mem::take(&mut self.checks.stored().touched);
         for chat_id in touched {
@@ -117,7 +122,7 @@ impl World {
         }
     }
 
-    /// Looks at everything once more, from the beginning.
+    /// Checks all chats again, from the beginning.
     pub(crate) fn look_at_store(&self) {
         let mut stored = self.checks.stored();
         stored.touched = stored.chats.keys().copied().collect();
@@ -140,7 +145,7 @@ impl World {
         let (before, told, verified) = (of_chat.head, of_chat.told, of_chat.verified);
         of_chat.head = head;
         of_chat.verified = head;
-        let known: Vec<(Sequence, Known)> =
+        let known: Vec<(Sequence, CommittedMessage)> =
             of_chat.messages.range(verified.next()..).map(|(sequence, known)| (*sequence, *known)).collect();
         let watermarks_before = std::mem::take(&mut of_chat.watermarks);
         of_chat.watermarks = of_members.iter().map(|(user_id, _)| *user_id).zip(watermarks.iter().copied()).collect();
@@ -150,7 +155,7 @@ impl World {
             format!("the head of {chat_id} went from {before} back to {head}")
         });
         self.check(Invariant::CounterLowerBound, head >= told, || {
-            format!("the head of {chat_id} is {head}, and somebody was told of {told}")
+            format!("the head of {chat_id} is {head}, and a client received {told}")
         });
         self.look_at_rows(chat_id, verified, head, &known);
 
@@ -178,8 +183,14 @@ impl World {
         }
     }
 
-    /// Looks at the rows above `verified`: all that were committed, and no others.
-    fn look_at_rows(&self, chat_id: ChatId, verified: Sequence, head: Sequence, known: &[(Sequence, Known)]) {
+    /// Checks that the rows above `verified` are exactly the committed messages.
+    fn look_at_rows(
+        &self,
+        chat_id: ChatId,
+        verified: Sequence,
+        head: Sequence,
+        known: &[(Sequence, CommittedMessage)],
+    ) {
         let Some(Page { messages, .. }) = now(self.store.after(chat_id, verified, ALL, beginning())) else { return };
         let rows: BTreeMap<Sequence, MessageId> =
             messages.iter().map(|message| (message.sequence, message.message_id)).collect();
@@ -191,7 +202,7 @@ impl World {
             format!("{chat_id} has a message at 0")
         });
         let clock = self.clock.now();
-        let known: BTreeMap<Sequence, Known> = known.iter().copied().collect();
+        let known: BTreeMap<Sequence, CommittedMessage> = known.iter().copied().collect();
         for n in verified.0 + 1..=head.0.max(last.0) {
             let sequence = Sequence(n);
             let (row, known) = (rows.get(&sequence), known.get(&sequence));
@@ -214,7 +225,7 @@ impl World {
 }
 
 impl super::Checks {
-    /// Takes note of a change of members.
+    /// Records a change of members.
     pub(crate) fn member_changed(&self, chat_id: ChatId, user_id: UserId, joined: bool) {
         let mut stored = self.stored();
         stored.touched.insert(chat_id);
@@ -224,19 +235,19 @@ impl super::Checks {
         } else {
             of_chat.members.remove(&user_id);
         }
-        // Their watermarks begin anew.
+        // A member who joins again gets new watermarks.
         of_chat.watermarks.remove(&user_id);
         of_chat.changed_at.insert(user_id, Instant::now());
         let members = of_chat.members.clone();
         of_chat.memberships.push(members);
     }
 
-    /// Has a chat looked at after the next write.
+    /// Schedules a chat to be checked after the next write.
     pub(crate) fn touch(&self, chat_id: ChatId) {
         self.stored().touched.insert(chat_id);
     }
 
-    /// Whether a user is a member of a chat, and since when that is so.
+    /// Whether a user is a member of a chat, and since when.
     pub(crate) fn membership(&self, chat_id: ChatId, user_id: UserId) -> (bool, Option<Instant>) {
         let stored = self.stored();
         let of_chat = stored.chats.get(&chat_id);
@@ -244,7 +255,7 @@ impl super::Checks {
         (is_member, of_chat.and_then(|of_chat| of_chat.changed_at.get(&user_id).copied()))
     }
 
-    /// The members of a chat who were there from its beginning and never left.
+    /// The original members of a chat who never left.
     pub(crate) fn first_members(&self, chat_id: ChatId) -> Vec<UserId> {
         let stored = self.stored();
         let Some(of_chat) = stored.chats.get(&chat_id) else { return vec![] };
@@ -253,21 +264,21 @@ impl super::Checks {
         of_chat.members.iter().filter(is_first).copied().collect()
     }
 
-    /// Whether a chat ever had just these members.
+    /// Whether a chat ever had exactly these members.
     pub(crate) fn had_members(&self, chat_id: ChatId, members: &[UserId]) -> bool {
         let members: BTreeSet<UserId> = members.iter().copied().collect();
         let stored = self.stored();
         stored.chats.get(&chat_id).is_some_and(|of_chat| of_chat.memberships.contains(&members))
     }
 
-    /// The committed message at a place, and when it expires.
+    /// The committed message at a sequence, and its expiry time.
     pub(crate) fn committed(&self, chat_id: ChatId, sequence: Sequence) -> Option<(MessageId, Option<Timestamp>)> {
         let stored = self.stored();
         let known = stored.chats.get(&chat_id)?.messages.get(&sequence)?;
         Some((known.message_id, known.expires_at))
     }
 
-    /// Whether a chat has messages beyond a place that have not expired.
+    /// Whether a chat has messages above a sequence that have not expired.
     pub(crate) fn has_beyond(&self, chat_id: ChatId, after: Sequence, now: Timestamp) -> bool {
         let stored = self.stored();
         let beyond = stored.chats.get(&chat_id).into_iter().flat_map(|of_chat| of_chat.messages.range(after.next()..));
@@ -277,7 +288,7 @@ impl super::Checks {
     /// All committed messages.
     pub(crate) fn all_committed(&self) -> Vec<(ChatId, Sequence, Option<Timestamp>)> {
         let stored = self.stored();
-        let of_chat = |(chat_id, of_chat): (&ChatId, &OfChat)| {
+        let of_chat = |(chat_id, of_chat): (&ChatId, &ChatObservations)| {
             let chat_id = *chat_id;
             let known = of_chat.messages.iter();
             known.map(move |(sequence, known)| (chat_id, *sequence, known.expires_at)).collect::<Vec<_>>()
@@ -285,7 +296,7 @@ impl super::Checks {
         stored.chats.iter().flat_map(of_chat).collect()
     }
 
-    /// Looks at a page that a member is shown: everything of the moment is in it, and nothing that has expired.
+    /// Checks a page returned to a member: it is complete at that moment and contains no expired message.
     pub(crate) fn read_page(&self, world: &World, store: &MemoryStore, chat_id: ChatId, after: Sequence, page: &Page) {
         let truth = now(store.after(chat_id, after, ALL, beginning()));
         let Some(truth) = truth else { return };
@@ -313,7 +324,7 @@ impl super::Checks {
     }
 }
 
-/// What a port over memory answers, at once.
+/// The immediate answer of a port in memory.
 pub(super) fn now<T>(answer: impl Future<Output = Result<T, ports::StoreError>>) -> Option<T> {
     answer.now_or_never()?.ok()
 }

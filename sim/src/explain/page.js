@@ -1,5 +1,5 @@
 "use strict";
-// Filters the entries, draws how long processes and connections live, and says of an entry what was visible to whom.
+// Filters the entries, draws the lifetimes of processes and connections, and shows the visible messages at an entry.
 (() => {
   const byId = (id) => document.getElementById(id);
   const [chat, user, words, count, detail, lives] = ["chat", "user", "words", "count", "detail", "lives"].map(byId);
@@ -22,7 +22,7 @@
   const violations = entries.filter((entry) => entry.kind === "violations");
   let pinned = null;
 
-  // What is about no chat, or nobody, is context: it stays.
+  // Entries without a chat or a user are context and always stay.
   const isOf = (names, wanted) => wanted === "" || names.length === 0 || names.includes(wanted);
 
   function filter() {
@@ -36,7 +36,7 @@
         isOf(entry.users, user.value) &&
         (wanted === "" || entry.said.includes(wanted));
       entry.row.hidden = !visible;
-      // Where it is among the rows that are left, in rows: what is hidden happened between two of them.
+      // The position among the visible rows; a hidden entry happened between two of them.
       entry.height = visible ? shown + 0.5 : shown;
       shown += visible ? 1 : 0;
     }
@@ -85,7 +85,7 @@
     return found.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(" ") || "-";
   }
 
-  // What the store, the log and every client had of a chat when an entry happened.
+  // The messages of a chat in the store, in the log and at every client at the time of an entry.
   function visibleAt(entry, of) {
     const has = new Map();
     const alive = new Set();

@@ -1,37 +1,29 @@
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
+
+use html::{Escaped, Page};
 
 use super::Heading;
-use super::story::{Kind, Moment, Story, lane};
-use crate::trace::{Actor, Entry, Trace, What};
+use super::story::{EntryKind, RunTime, Story, lane};
+use crate::trace::{RunTrace, TraceActor, TraceEntry, TraceEvent};
 
-/// Nothing is loaded from anywhere, and nothing in a trace can make it so.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A run as one HTML page: a lane for each process and client, an entry for each line, and at every entry what was visible
-/// to whom. It needs no server and nothing else.
-pub fn page(trace: &Trace, heading: &Heading) -> String {
-    let mut out = String::new();
-    // Writing to a string does not fail.
-    write_page(&mut out, &Story::of(trace), heading).expect("a string takes what is written");
-    out
+/// A run as one HTML page: a lane for each process and client, a line for each entry, and at every entry the messages
+/// visible to each client. It is self-contained and needs no server.
+pub fn page(trace: &RunTrace, heading: &Heading) -> String {
+    let mut body = String::new();
+    // Writing to a string cannot fail.
+    write_body(&mut body, &Story::of(trace), heading).expect("a string takes what is written");
+    Page { title: &heading.title, style: STYLE, script: SCRIPT, body: &body }.to_string()
 }
 
-fn write_page(out: &mut String, story: &Story<'_>, heading: &Heading) -> fmt::Result {
-    let title = Escaped(&heading.title);
-    write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width\"/>\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-    )?;
+fn write_body(out: &mut String, story: &Story<'_>, heading: &Heading) -> fmt::Result {
     write_heading(out, story, heading)?;
     write_filters(out, story)?;
     write_entries(out, story)?;
-    writeln!(out, "<aside id=\"detail\" hidden=\"hidden\"></aside>\n<script>\n{SCRIPT}</script>\n</body>\n</html>")
+    writeln!(out, "<aside id=\"detail\" hidden=\"hidden\"></aside>")
 }
 
 fn write_heading(out: &mut String, story: &Story<'_>, heading: &Heading) -> fmt::Result {
@@ -46,9 +38,9 @@ fn write_heading(out: &mut String, story: &Story<'_>, heading: &Heading) -> fmt:
     }
     writeln!(out, "<ol id=\"violations\">")?;
     for n in story.trace.violations() {
-        let Entry { at, what, .. } = &story.trace.entries[n];
-        let What::Violated { invariant, detail } = what else { continue };
-        let (at, detail) = (Moment(*at), Escaped(story.spelled(detail)));
+        let TraceEntry { at, what, .. } = &story.trace.entries[n];
+        let TraceEvent::Violated { invariant, detail } = what else { continue };
+        let (at, detail) = (RunTime(*at), Escaped(story.spelled(detail)));
         let statement = Escaped(invariant.statement());
         writeln!(
             out,
@@ -69,9 +61,9 @@ fn write_filters(out: &mut String, story: &Story<'_>) -> fmt::Result {
     }
     writeln!(out, "</select></label>\n<input id=\"words\" type=\"search\" placeholder=\"find\" aria-label=\"find\"/>")?;
     writeln!(out, "<span id=\"kinds\">")?;
-    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<EntryKind, usize> = BTreeMap::new();
     for entry in &story.trace.entries {
-        *counts.entry(Kind::of(&entry.what)).or_default() += 1;
+        *counts.entry(EntryKind::of(&entry.what)).or_default() += 1;
     }
     for (kind, count) in counts {
         let name = kind.name();
@@ -93,28 +85,28 @@ fn write_entries(out: &mut String, story: &Story<'_>) -> fmt::Result {
     }
     writeln!(out, "</div>\n<ol id=\"entries\">")?;
     let users: Vec<String> = story.users().into_iter().collect();
-    let lane_of = |actor: &Actor| lanes.iter().position(|(name, of)| (name, *of) == (&lane(actor), sort(actor)));
+    let lane_of = |actor: &TraceActor| lanes.iter().position(|(name, of)| (name, *of) == (&lane(actor), sort(actor)));
     for n in 0..story.trace.entries.len() {
         write_entry(out, story, &users, &lane_of, n)?;
     }
     writeln!(out, "</ol>\n<div id=\"lives\"></div>\n</main>")
 }
 
-/// What sort of lane it is, for its looks and for what it means to be in it.
-fn sort(actor: &Actor) -> &'static str {
+/// The kind of a lane, for its style and its meaning.
+fn sort(actor: &TraceActor) -> &'static str {
     match actor {
-        Actor::Process(_) => "process",
-        Actor::Client(_) => "client",
+        TraceActor::Process(_) => "process",
+        TraceActor::Client(_) => "client",
         _ => "other",
     }
 }
 
-/// One line. What the script needs to know of it is in its attributes.
+/// Writes one line. Its attributes contain the data for the script.
 fn write_entry(
     out: &mut String,
     story: &Story<'_>,
     users: &[String],
-    lane_of: &impl Fn(&Actor) -> Option<usize>,
+    lane_of: &impl Fn(&TraceActor) -> Option<usize>,
     n: usize,
 ) -> fmt::Result {
     let entry = &story.trace.entries[n];
@@ -124,7 +116,7 @@ fn write_entry(
     let users = users.iter().enumerate().filter_map(|(n, user)| place(users_of.contains(user), n));
     let (chats, users): (Vec<_>, Vec<_>) = (chats.collect(), users.collect());
     let lane = lane_of(&entry.actor).unwrap_or_default();
-    let kind = Kind::of(&entry.what).name();
+    let kind = EntryKind::of(&entry.what).name();
     write!(
         out,
         "<li id=\"e{n}\" class=\"{kind}\" data-lane=\"{lane}\" data-chats=\"{}\" data-users=\"{}\" data-raw=\"{}\"",
@@ -133,22 +125,24 @@ fn write_entry(
         Escaped(format!("{:?}", entry.what)),
     )?;
     match &entry.what {
-        What::Acked { sequence, .. }
-        | What::Committed { sequence, .. }
-        | What::Published { sequence, .. }
-        | What::Rendered { sequence, .. } => {
+        TraceEvent::Acked { sequence, .. }
+        | TraceEvent::Committed { sequence, .. }
+        | TraceEvent::Published { sequence, .. }
+        | TraceEvent::Rendered { sequence, .. } => {
             write!(out, " data-has=\"{}\"", sequence.0)
         }
-        What::Started | What::Connected { .. } => write!(out, " data-life=\"begins\""),
-        What::Killed | What::Drained | What::Disconnected { .. } => write!(out, " data-life=\"ends\""),
+        TraceEvent::Started | TraceEvent::Connected { .. } => write!(out, " data-life=\"begins\""),
+        TraceEvent::Killed | TraceEvent::Drained | TraceEvent::Disconnected { .. } => {
+            write!(out, " data-life=\"ends\"")
+        }
         _ => Ok(()),
     }?;
-    write!(out, "><time>{}</time><span class=\"lane\">", Moment(entry.at))?;
-    if let Some(other) = gateway(&entry.what).and_then(|gateway| lane_of(&Actor::Process(gateway.to_owned()))) {
+    write!(out, "><time>{}</time><span class=\"lane\">", RunTime(entry.at))?;
+    if let Some(other) = gateway(&entry.what).and_then(|gateway| lane_of(&TraceActor::Process(gateway.to_owned()))) {
         write!(out, "<b style=\"--a:{};--b:{}\"></b>", lane.min(other), lane.max(other))?;
     }
     let chat = match chats_of.first() {
-        Some(chat_id) if Kind::of(&entry.what) != Kind::Violation => {
+        Some(chat_id) if EntryKind::of(&entry.what) != EntryKind::Violation => {
             format!(" <em>in {}</em>", Escaped(story.names().chat(*chat_id)))
         }
         _ => String::new(),
@@ -161,32 +155,11 @@ fn write_entry(
     )
 }
 
-/// The gateway that something goes to.
-fn gateway(what: &What) -> Option<&str> {
+/// The gateway that an entry refers to, if any.
+fn gateway(what: &TraceEvent) -> Option<&str> {
     match what {
-        What::Connected { gateway } | What::Pushed { gateway, .. } => Some(gateway),
+        TraceEvent::Connected { gateway } | TraceEvent::Pushed { gateway, .. } => Some(gateway),
         _ => None,
-    }
-}
-
-/// A text in which nothing is markup.
-struct Escaped<T>(T);
-
-impl<T: Display> Display for Escaped<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.to_string().chars() {
-            match character {
-                '&' => f.write_str("&amp;"),
-                '<' => f.write_str("&lt;"),
-                '>' => f.write_str("&gt;"),
-                '"' => f.write_str("&quot;"),
-                '\'' => f.write_str("&#39;"),
-                '\n' => f.write_char('\n'),
-                control if control.is_control() => f.write_char(char::REPLACEMENT_CHARACTER),
-                other => f.write_char(other),
-            }?;
-        }
-        Ok(())
     }
 }
 
@@ -203,7 +176,7 @@ mod tests {
         }
     }
 
-    /// The names of the elements of a document, in their order; panics unless each is closed where it must be.
+    /// The element names of a document, in order; panics unless each is closed where it must be.
     fn elements(html: &str) -> Vec<&str> {
         let (mut open, mut seen) = (vec![], vec![]);
         let mut rest = html.strip_prefix("<!DOCTYPE html>").expect("a document says what it is");
@@ -221,7 +194,7 @@ mod tests {
                     if !tag.ends_with('/') {
                         open.push(name);
                     }
-                    // What is in these is no markup.
+                    // The content of these elements is not markup.
                     if ["script", "style"].contains(&name) {
                         rest = &rest[rest.find(&format!("</{name}>")).expect("it ends")..];
                     }
@@ -249,7 +222,7 @@ mod tests {
         for (n, entry) in trace.entries.iter().enumerate() {
             let line = html.lines().find(|line| line.starts_with(&format!("<li id=\"e{n}\""))).expect("it has a line");
             assert!(line.contains(&Escaped(story.words(&entry.what)).to_string()), "{line}");
-            assert!(line.contains(&format!("<time>{}</time>", Moment(entry.at))), "{line}");
+            assert!(line.contains(&format!("<time>{}</time>", RunTime(entry.at))), "{line}");
             assert!(line.contains(&format!("<strong>{}</strong>", entry.actor)), "{line}");
         }
         assert_eq!(html.matches("<li id=\"e").count(), trace.entries.len());
@@ -267,9 +240,9 @@ mod tests {
     fn nothing_in_a_trace_is_markup() {
         let mut trace = sample();
         let bad = "\"'><script>alert(1)</script>\u{0}&amp;".to_owned();
-        trace.entries[0].actor = Actor::Process(bad.clone());
-        trace.entries[1].actor = Actor::Client(format!("{bad}/0"));
-        trace.entries[20].what = What::Fault(bad.clone());
+        trace.entries[0].actor = TraceActor::Process(bad.clone());
+        trace.entries[1].actor = TraceActor::Client(format!("{bad}/0"));
+        trace.entries[20].what = TraceEvent::Fault(bad.clone());
         trace.names.name_chat(crate::explain::sample::ids::chat(0), bad);
         let html = page(&trace, &heading());
         elements(&html);

@@ -2,39 +2,39 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{ChatId, Sequence};
 
-use crate::trace::{Actor, Entry, What};
+use crate::trace::{TraceActor, TraceEntry, TraceEvent};
 
-/// What each client has come to see, so far, and whether it is connected.
+/// Messages that each client has shown so far, and whether it is connected.
 #[derive(Default)]
 pub(super) struct Shown<'a> {
-    messages: BTreeMap<(&'a Actor, ChatId), BTreeSet<Sequence>>,
-    connected: BTreeSet<&'a Actor>,
+    messages: BTreeMap<(&'a TraceActor, ChatId), BTreeSet<Sequence>>,
+    connected: BTreeSet<&'a TraceActor>,
 }
 
 impl<'a> Shown<'a> {
-    /// Takes note of the next entry.
-    pub(super) fn follow(&mut self, entry: &'a Entry) {
+    /// Applies the next entry.
+    pub(super) fn follow(&mut self, entry: &'a TraceEntry) {
         match &entry.what {
-            What::Connected { .. } => {
+            TraceEvent::Connected { .. } => {
                 self.connected.insert(&entry.actor);
             }
-            What::Disconnected { .. } => {
+            TraceEvent::Disconnected { .. } => {
                 self.connected.remove(&entry.actor);
             }
-            // What a client has sent it shows by itself, and knows its place when it is told.
-            What::Rendered { chat_id, sequence, .. } | What::Acked { chat_id, sequence, .. } => {
+            // A client shows its own message when it sends it, and learns its sequence from the acknowledgement.
+            TraceEvent::Rendered { chat_id, sequence, .. } | TraceEvent::Acked { chat_id, sequence, .. } => {
                 self.messages.entry((&entry.actor, *chat_id)).or_default().insert(*sequence);
             }
             _ => {}
         }
     }
 
-    pub(super) fn is_connected(&self, client: &Actor) -> bool {
+    pub(super) fn is_connected(&self, client: &TraceActor) -> bool {
         self.connected.contains(client)
     }
 
     /// The sequences of a chat that a client has shown, as ranges: `1-3 5`. A `-` if there are none.
-    pub(super) fn ranges(&self, client: &'a Actor, chat_id: ChatId) -> String {
+    pub(super) fn ranges(&self, client: &'a TraceActor, chat_id: ChatId) -> String {
         match self.messages.get(&(client, chat_id)) {
             Some(sequences) => ranges(sequences.iter().copied()),
             None => "-".to_owned(),

@@ -4,11 +4,11 @@ use std::fmt;
 use domain::{ChatId, UserId};
 
 use super::shown::ranges;
-use crate::trace::{Actor, Entry, Names, Trace, What};
+use crate::trace::{RunTrace, TraceActor, TraceEntry, TraceEvent, TraceNames};
 
-/// What sort of thing an entry is.
+/// Category of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     Violation,
     Fault,
     Process,
@@ -25,23 +25,23 @@ pub(super) enum Kind {
     Call,
 }
 
-impl Kind {
-    pub(super) fn of(what: &What) -> Self {
+impl EntryKind {
+    pub(super) fn of(what: &TraceEvent) -> Self {
         match what {
-            What::Violated { .. } => Self::Violation,
-            What::Fault(_) => Self::Fault,
-            What::Started | What::Killed | What::Drained => Self::Process,
-            What::Connected { .. } | What::Disconnected { .. } => Self::Connection,
-            What::Sending { .. } | What::Acked { .. } | What::Failed { .. } => Self::Send,
-            What::Committed { .. } => Self::Commit,
-            What::Published { .. } => Self::Log,
-            What::Pushed { .. } => Self::Push,
-            What::Rendered { .. } => Self::Shown,
-            What::Marked { .. } => Self::Mark,
-            What::Members { .. } => Self::Member,
-            What::Expired { .. } => Self::Expiry,
-            What::Seen { .. } => Self::Presence,
-            What::Called { .. } => Self::Call,
+            TraceEvent::Violated { .. } => Self::Violation,
+            TraceEvent::Fault(_) => Self::Fault,
+            TraceEvent::Started | TraceEvent::Killed | TraceEvent::Drained => Self::Process,
+            TraceEvent::Connected { .. } | TraceEvent::Disconnected { .. } => Self::Connection,
+            TraceEvent::Sending { .. } | TraceEvent::Acked { .. } | TraceEvent::Failed { .. } => Self::Send,
+            TraceEvent::Committed { .. } => Self::Commit,
+            TraceEvent::Published { .. } => Self::Log,
+            TraceEvent::Pushed { .. } => Self::Push,
+            TraceEvent::Rendered { .. } => Self::Shown,
+            TraceEvent::Marked { .. } => Self::Mark,
+            TraceEvent::Members { .. } => Self::Member,
+            TraceEvent::Expired { .. } => Self::Expiry,
+            TraceEvent::Seen { .. } => Self::Presence,
+            TraceEvent::Called { .. } => Self::Call,
         }
     }
 
@@ -65,23 +65,23 @@ impl Kind {
     }
 }
 
-pub(super) fn is_violation(what: &What) -> bool {
-    Kind::of(what) == Kind::Violation
+pub(super) fn is_violation(what: &TraceEvent) -> bool {
+    EntryKind::of(what) == EntryKind::Violation
 }
 
-/// A trace with what can be known of it as a whole: who takes part, and what everything is called.
+/// A trace with its derived data: the actors, the chats and the names.
 pub(super) struct Story<'a> {
-    pub(super) trace: &'a Trace,
-    /// Everybody who does something, in the order of their lanes.
-    pub(super) actors: Vec<&'a Actor>,
-    /// The chats, in the order in which they came up.
+    pub(super) trace: &'a RunTrace,
+    /// All actors, in the order of their lanes.
+    pub(super) actors: Vec<&'a TraceActor>,
+    /// The chats, in the order of their first entry.
     pub(super) chats: Vec<ChatId>,
-    /// What ids are called, for texts that were written with ids in them.
+    /// Names of ids, to replace ids in texts.
     called: BTreeMap<String, String>,
 }
 
 impl<'a> Story<'a> {
-    pub(super) fn of(trace: &'a Trace) -> Self {
+    pub(super) fn of(trace: &'a RunTrace) -> Self {
         let mut actors: Vec<_> = trace.entries.iter().map(|entry| &entry.actor).collect();
         actors.sort_by_key(|actor| (lane_group(actor), *actor));
         actors.dedup();
@@ -100,26 +100,26 @@ impl<'a> Story<'a> {
         Self { trace, actors, chats, called }
     }
 
-    pub(super) fn names(&self) -> &'a Names {
+    pub(super) fn names(&self) -> &'a TraceNames {
         &self.trace.names
     }
 
-    /// All users of whom there is word, by name.
+    /// All users in the trace, by name.
     pub(super) fn users(&self) -> BTreeSet<String> {
         self.trace.entries.iter().flat_map(|entry| self.users_of(entry)).collect()
     }
 
-    /// The users whom an entry is about, by name: whose device it is, and who is named in it.
-    pub(super) fn users_of(&self, entry: &Entry) -> BTreeSet<String> {
+    /// The users of an entry, by name: the owner of the device, and the users named in it.
+    pub(super) fn users_of(&self, entry: &TraceEntry) -> BTreeSet<String> {
         let named = user_ids(&entry.what).into_iter().map(|user_id| self.names().user(user_id));
         owner(&entry.actor).map(str::to_owned).into_iter().chain(named).collect()
     }
 
-    /// The chats that an entry is about. A violation and a call name theirs in words.
-    pub(super) fn chats_of(&self, entry: &Entry) -> Vec<ChatId> {
+    /// The chats of an entry. Violations and calls contain theirs in text.
+    pub(super) fn chats_of(&self, entry: &TraceEntry) -> Vec<ChatId> {
         match (&entry.what, entry.what.chat_id()) {
             (_, Some(chat_id)) => vec![chat_id],
-            (What::Violated { detail: words, .. } | What::Called { what: words, .. }, None) => {
+            (TraceEvent::Violated { detail: words, .. } | TraceEvent::Called { what: words, .. }, None) => {
                 let words = self.spelled(words);
                 self.chats.iter().copied().filter(|chat_id| names_word(&words, &self.names().chat(*chat_id))).collect()
             }
@@ -127,60 +127,68 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// A text in which ids are replaced by what they are called.
+    /// Replaces ids in a text by their names.
     pub(super) fn spelled(&self, text: &str) -> String {
         let spelled = |text: String, (id, name): (&String, &String)| text.replace(id.as_str(), name);
         self.called.iter().fold(text.to_owned(), spelled)
     }
 
-    /// What an entry says, as the end of a sentence that its actor begins.
-    pub(super) fn words(&self, what: &What) -> String {
+    /// Describes an entry, as the predicate of a sentence with its actor as the subject.
+    pub(super) fn words(&self, what: &TraceEvent) -> String {
         let names = self.names();
         match what {
-            What::Started => "starts".to_owned(),
-            What::Killed => "is killed".to_owned(),
-            What::Drained => "goes in good order".to_owned(),
-            What::Fault(fault) => self.spelled(fault),
-            What::Connected { gateway } => format!("connects to {gateway}"),
-            What::Disconnected { how } => format!("is disconnected: {how}"),
-            What::Sending { send, .. } => format!("sends {send}"),
-            What::Acked { send, sequence, deduplicated, .. } => {
+            TraceEvent::Started => "starts".to_owned(),
+            TraceEvent::Killed => "is killed".to_owned(),
+            TraceEvent::Drained => "goes in good order".to_owned(),
+            TraceEvent::Fault(fault) => self.spelled(fault),
+            TraceEvent::Connected { gateway } => format!("connects to {gateway}"),
+            TraceEvent::Disconnected { how } => format!("is disconnected: {how}"),
+            TraceEvent::Sending { send, .. } => format!("sends {send}"),
+            TraceEvent::Acked { send, sequence, deduplicated, .. } => {
                 let again = if *deduplicated { ", by an earlier try" } else { "" };
                 format!("has {send} acknowledged as {sequence}{again}")
             }
-            What::Failed { send, code, .. } => format!("is refused {send}: {code}"),
-            What::Committed { sequence, sender_id, .. } => format!("commits {sequence} by {}", names.user(*sender_id)),
-            What::Published { sequence, .. } => format!("has {sequence}"),
-            What::Pushed { sequence, gateway, recipients, .. } => {
+            TraceEvent::Failed { send, code, .. } => format!("is refused {send}: {code}"),
+            TraceEvent::Committed { sequence, sender_id, .. } => {
+                format!("commits {sequence} by {}", names.user(*sender_id))
+            }
+            TraceEvent::Published { sequence, .. } => format!("has {sequence}"),
+            TraceEvent::Pushed { sequence, gateway, recipients, .. } => {
                 let recipients: Vec<_> = recipients.iter().map(|user_id| names.user(*user_id)).collect();
                 format!("pushes {sequence} to {gateway} for {}", recipients.join(", "))
             }
-            What::Rendered { sequence, sender_id, .. } => format!("shows {sequence} by {}", names.user(*sender_id)),
-            What::Marked { read: true, sequence, .. } => format!("says that all is read up to {sequence}"),
-            What::Marked { read: false, sequence, .. } => format!("says that it has all up to {sequence}"),
-            What::Members { user_id, joined: true, .. } => format!("has {} as a member", names.user(*user_id)),
-            What::Members { user_id, joined: false, .. } => format!("has {} as a member no more", names.user(*user_id)),
-            What::Expired { sequences, .. } => format!("hears that {} expired", ranges(sequences.iter().copied())),
-            What::Seen { user_id, view } => format!("sees {} as {view}", names.user(*user_id)),
-            What::Called { what, answer } => format!("calls {}: {answer}", self.spelled(what)),
-            What::Violated { invariant, detail } => format!("{invariant}: {}", self.spelled(detail)),
+            TraceEvent::Rendered { sequence, sender_id, .. } => {
+                format!("shows {sequence} by {}", names.user(*sender_id))
+            }
+            TraceEvent::Marked { read: true, sequence, .. } => format!("says that all is read up to {sequence}"),
+            TraceEvent::Marked { read: false, sequence, .. } => format!("says that it has all up to {sequence}"),
+            TraceEvent::Members { user_id, joined: true, .. } => format!("has {} as a member", names.user(*user_id)),
+            TraceEvent::Members { user_id, joined: false, .. } => {
+                format!("has {} as a member no more", names.user(*user_id))
+            }
+            TraceEvent::Expired { sequences, .. } => {
+                format!("receives the expiry of {}", ranges(sequences.iter().copied()))
+            }
+            TraceEvent::Seen { user_id, view } => format!("sees {} as {view}", names.user(*user_id)),
+            TraceEvent::Called { what, answer } => format!("calls {}: {answer}", self.spelled(what)),
+            TraceEvent::Violated { invariant, detail } => format!("{invariant}: {}", self.spelled(detail)),
         }
     }
 }
 
-/// The user whose device a client is: its name is theirs and a number.
-pub(super) fn owner(actor: &Actor) -> Option<&str> {
+/// The owner of a client: its name is the user's name and a number.
+pub(super) fn owner(actor: &TraceActor) -> Option<&str> {
     match actor {
-        Actor::Client(name) => Some(name.split_once('/')?.0),
+        TraceActor::Client(name) => Some(name.split_once('/')?.0),
         _ => None,
     }
 }
 
-/// The name of an actor's lane. A process that was started again, and counts that behind its name, stays in its own.
-pub(super) fn lane(actor: &Actor) -> String {
+/// The name of an actor's lane. A restarted process, which has a counter in its name, stays in the same lane.
+pub(super) fn lane(actor: &TraceActor) -> String {
     let is_count = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match actor {
-        Actor::Process(name) => match name.rsplit_once('.') {
+        TraceActor::Process(name) => match name.rsplit_once('.') {
             Some((lane, count)) if is_count(count) => lane.to_owned(),
             _ => name.clone(),
         },
@@ -188,40 +196,40 @@ pub(super) fn lane(actor: &Actor) -> String {
     }
 }
 
-/// Where the lanes of an actor's sort are: what fails on the left, then what serves, then who is served.
-fn lane_group(actor: &Actor) -> u8 {
+/// Orders the lanes: faults on the left, then processes, then clients.
+fn lane_group(actor: &TraceActor) -> u8 {
     match actor {
-        Actor::Nemesis => 0,
-        Actor::Process(_) => 1,
-        Actor::Store => 2,
-        Actor::Log => 3,
-        Actor::Client(_) => 4,
-        Actor::Checker => 5,
+        TraceActor::Nemesis => 0,
+        TraceActor::Process(_) => 1,
+        TraceActor::Store => 2,
+        TraceActor::Log => 3,
+        TraceActor::Client(_) => 4,
+        TraceActor::Checker => 5,
     }
 }
 
-/// Whether a text has a name in it, and not only as a part of a longer one.
+/// Whether a text contains a name as a whole word.
 fn names_word(text: &str, name: &str) -> bool {
     let is_part = |character: Option<char>| character.is_some_and(char::is_alphanumeric);
     text.match_indices(name)
         .any(|(at, name)| !is_part(text[..at].chars().next_back()) && !is_part(text[at + name.len()..].chars().next()))
 }
 
-fn user_ids(what: &What) -> Vec<UserId> {
+fn user_ids(what: &TraceEvent) -> Vec<UserId> {
     match what {
-        What::Committed { sender_id, .. } | What::Rendered { sender_id, .. } => vec![*sender_id],
-        What::Pushed { recipients, .. } => recipients.clone(),
-        What::Members { user_id, .. } | What::Seen { user_id, .. } => vec![*user_id],
+        TraceEvent::Committed { sender_id, .. } | TraceEvent::Rendered { sender_id, .. } => vec![*sender_id],
+        TraceEvent::Pushed { recipients, .. } => recipients.clone(),
+        TraceEvent::Members { user_id, .. } | TraceEvent::Seen { user_id, .. } => vec![*user_id],
         _ => vec![],
     }
 }
 
-/// A moment of a run, in seconds.
-pub(super) struct Moment(pub(super) std::time::Duration);
+/// A time of a run, in seconds.
+pub(super) struct RunTime(pub(super) std::time::Duration);
 
-impl fmt::Display for Moment {
+impl fmt::Display for RunTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Whole milliseconds first, so that rounding never shows a moment that has not come.
+        // Truncate to milliseconds, so that rounding never shows a later time.
         let millis = self.0.as_millis();
         f.pad(&format!("{}.{:03}", millis / 1000, millis % 1000))
     }
@@ -234,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_process_that_was_started_again_stays_in_its_lane() {
-        let of = |name: &str| lane(&Actor::Process(name.to_owned()));
+        let of = |name: &str| lane(&TraceActor::Process(name.to_owned()));
         assert_eq!([of("ingest-0.0"), of("ingest-0.12"), of("ingest-1.0")], ["ingest-0", "ingest-0", "ingest-1"]);
         assert_eq!([of("ingest"), of("ingest.a"), of("ingest.")], ["ingest", "ingest.a", "ingest."]);
     }
@@ -244,8 +252,8 @@ mod tests {
         let trace = sample();
         let story = Story::of(&trace);
         let about = |detail: &str| {
-            let what = What::Violated { invariant: domain::Invariant::NoSilentLoss, detail: detail.to_owned() };
-            story.chats_of(&Entry { at: std::time::Duration::ZERO, actor: Actor::Checker, what })
+            let what = TraceEvent::Violated { invariant: domain::Invariant::NoSilentLoss, detail: detail.to_owned() };
+            story.chats_of(&TraceEntry { at: std::time::Duration::ZERO, actor: TraceActor::Checker, what })
         };
         assert_eq!(about(&format!("bob never has 3 of {}", ids::chat(0))), [ids::chat(0)]);
         assert_eq!(about("direct 1 has no head"), [ids::chat(1)]);

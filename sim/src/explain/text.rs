@@ -1,28 +1,28 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use domain::{ChatId, Plane};
+use domain::{ChatId, InvariantPlane};
 
 use super::Heading;
 use super::shown::Shown;
-use super::story::{Kind, Moment, Story, owner};
-use crate::trace::{Actor, Entry, Trace, What};
+use super::story::{EntryKind, RunTime, Story, owner};
+use crate::trace::{RunTrace, TraceActor, TraceEntry, TraceEvent};
 
-/// Lines of one timeline, at the most. What led to a violation is at its end, so the first ones are left out.
+/// Maximum number of lines per timeline. The end leads up to the violation, so the first lines are left out.
 const LINES_MAX: usize = 400;
-/// Violations that are listed above the timelines, at the most.
+/// Maximum number of violations listed above the timelines.
 const VIOLATIONS_MAX: usize = 10;
 /// The width of a client's lane.
 const LANE_WIDTH: usize = 10;
 
-/// A run as text: its violations, and a timeline of each chat that one of them is about.
+/// A run as text: its violations, and a timeline of each chat with a violation.
 ///
-/// A violation that names no chat has a timeline of connections and presence. A run without violations is told whole.
-pub fn text(trace: &Trace, heading: &Heading) -> String {
+/// A violation without a chat has a timeline of connections and presence. A run without violations is shown completely.
+pub fn text(trace: &RunTrace, heading: &Heading) -> String {
     let story = Story::of(trace);
     let mut out = String::new();
-    let violations: Vec<&Entry> = trace.violations().map(|n| &trace.entries[n]).collect();
-    // Writing to a string does not fail.
+    let violations: Vec<&TraceEntry> = trace.violations().map(|n| &trace.entries[n]).collect();
+    // Writing to a string cannot fail.
     write_heading(&mut out, &story, heading, &violations).expect("a string takes what is written");
     for timeline in timelines(&story, &violations) {
         timeline.write(&mut out).expect("a string takes what is written");
@@ -30,7 +30,12 @@ pub fn text(trace: &Trace, heading: &Heading) -> String {
     out
 }
 
-fn write_heading(out: &mut String, story: &Story<'_>, heading: &Heading, violations: &[&Entry]) -> std::fmt::Result {
+fn write_heading(
+    out: &mut String,
+    story: &Story<'_>,
+    heading: &Heading,
+    violations: &[&TraceEntry],
+) -> std::fmt::Result {
     writeln!(out, "{}\nreplay: {}", heading.title, heading.replay)?;
     for note in &heading.notes {
         writeln!(out, "{note}")?;
@@ -41,9 +46,9 @@ fn write_heading(out: &mut String, story: &Story<'_>, heading: &Heading, violati
         count => writeln!(out, "\n{count} violations"),
     }?;
     let mut stated = BTreeSet::new();
-    for Entry { at, what, .. } in violations.iter().take(VIOLATIONS_MAX) {
-        writeln!(out, "  {:>9}  {}", Moment(*at), story.words(what))?;
-        if let What::Violated { invariant, .. } = what
+    for TraceEntry { at, what, .. } in violations.iter().take(VIOLATIONS_MAX) {
+        writeln!(out, "  {:>9}  {}", RunTime(*at), story.words(what))?;
+        if let TraceEvent::Violated { invariant, .. } = what
             && stated.insert(invariant)
         {
             writeln!(out, "  {:9}  {}", "", invariant.statement())?;
@@ -55,42 +60,44 @@ fn write_heading(out: &mut String, story: &Story<'_>, heading: &Heading, violati
     }
 }
 
-/// What there is a timeline of.
+/// The subject of a timeline.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum TimelineSubject {
     Chat(ChatId),
     Connections,
 }
 
-fn timelines<'a>(story: &'a Story<'a>, violations: &[&Entry]) -> Vec<Timeline<'a>> {
+fn timelines<'a>(story: &'a Story<'a>, violations: &[&TraceEntry]) -> Vec<Timeline<'a>> {
     let named: BTreeSet<ChatId> = violations.iter().flat_map(|violation| story.chats_of(violation)).collect();
-    let is_of_connections = |violation: &&&Entry| match &violation.what {
-        What::Violated { invariant, .. } => invariant.plane() == Plane::Routing || story.chats_of(violation).is_empty(),
+    let is_of_connections = |violation: &&&TraceEntry| match &violation.what {
+        TraceEvent::Violated { invariant, .. } => {
+            invariant.plane() == InvariantPlane::Routing || story.chats_of(violation).is_empty()
+        }
         _ => false,
     };
     let chats = story.chats.iter().copied().filter(|chat_id| violations.is_empty() || named.contains(chat_id));
     let connections = violations.is_empty() || violations.iter().any(|violation| is_of_connections(&violation));
-    let subjects = chats.map(Subject::Chat).chain(connections.then_some(Subject::Connections));
+    let subjects = chats.map(TimelineSubject::Chat).chain(connections.then_some(TimelineSubject::Connections));
     subjects.map(|subject| Timeline::of(story, subject)).collect()
 }
 
-/// What happened to a chat, or to connections.
+/// The timeline of a chat, or of connections.
 struct Timeline<'a> {
     story: &'a Story<'a>,
-    subject: Subject,
-    /// The clients that have a lane.
-    clients: Vec<&'a Actor>,
+    subject: TimelineSubject,
+    /// The clients with a lane.
+    clients: Vec<&'a TraceActor>,
 }
 
 impl<'a> Timeline<'a> {
-    fn of(story: &'a Story<'a>, subject: Subject) -> Self {
-        let is_about = |entry: &&Entry| match subject {
-            Subject::Chat(chat_id) => story.chats_of(entry).contains(&chat_id),
-            Subject::Connections => true,
+    fn of(story: &'a Story<'a>, subject: TimelineSubject) -> Self {
+        let is_about = |entry: &&TraceEntry| match subject {
+            TimelineSubject::Chat(chat_id) => story.chats_of(entry).contains(&chat_id),
+            TimelineSubject::Connections => true,
         };
         let users: BTreeSet<String> =
             story.trace.entries.iter().filter(is_about).flat_map(|entry| story.users_of(entry)).collect();
-        let has_lane = |actor: &&Actor| owner(actor).is_some_and(|owner| users.contains(owner));
+        let has_lane = |actor: &&TraceActor| owner(actor).is_some_and(|owner| users.contains(owner));
         let clients = story.actors.iter().copied().filter(has_lane).collect();
         Self { story, subject, clients }
     }
@@ -123,29 +130,29 @@ impl<'a> Timeline<'a> {
 
     fn title(&self) -> String {
         match self.subject {
-            Subject::Chat(chat_id) => self.story.names().chat(chat_id),
-            Subject::Connections => "connections and presence".to_owned(),
+            TimelineSubject::Chat(chat_id) => self.story.names().chat(chat_id),
+            TimelineSubject::Connections => "connections and presence".to_owned(),
         }
     }
 
-    /// Whether an entry has a line here: if it is of the chat, or of a client that has a lane, or of everybody.
-    fn tells(&self, entry: &Entry) -> bool {
+    /// Whether an entry belongs to this timeline: it concerns the chat, a client with a lane, or all clients.
+    fn tells(&self, entry: &TraceEntry) -> bool {
         let chats = self.story.chats_of(entry);
-        match (Kind::of(&entry.what), self.subject) {
-            (Kind::Fault | Kind::Process, _) => true,
-            (Kind::Connection, _) => self.clients.contains(&&entry.actor),
-            (Kind::Presence | Kind::Call, Subject::Connections) => true,
-            (Kind::Violation, Subject::Connections) => true,
-            (_, Subject::Connections) => false,
-            (_, Subject::Chat(chat_id)) => chats.contains(&chat_id),
+        match (EntryKind::of(&entry.what), self.subject) {
+            (EntryKind::Fault | EntryKind::Process, _) => true,
+            (EntryKind::Connection, _) => self.clients.contains(&&entry.actor),
+            (EntryKind::Presence | EntryKind::Call, TimelineSubject::Connections) => true,
+            (EntryKind::Violation, TimelineSubject::Connections) => true,
+            (_, TimelineSubject::Connections) => false,
+            (_, TimelineSubject::Chat(chat_id)) => chats.contains(&chat_id),
         }
     }
 
-    fn write_line(&self, out: &mut String, entry: &'a Entry, shown: &Shown<'a>) -> std::fmt::Result {
-        let is_violation = Kind::of(&entry.what) == Kind::Violation;
+    fn write_line(&self, out: &mut String, entry: &'a TraceEntry, shown: &Shown<'a>) -> std::fmt::Result {
+        let is_violation = EntryKind::of(&entry.what) == EntryKind::Violation;
         let mark = if is_violation { "!!" } else { "" };
         let actor = entry.actor.to_string();
-        write!(out, "{mark:<2} {:>9}  {actor:<12}", Moment(entry.at))?;
+        write!(out, "{mark:<2} {:>9}  {actor:<12}", RunTime(entry.at))?;
         for client in &self.clients {
             let lane = self.lane(client, entry, shown);
             write!(out, " {lane:<LANE_WIDTH$}")?;
@@ -153,16 +160,16 @@ impl<'a> Timeline<'a> {
         writeln!(out, " {}", self.story.words(&entry.what))
     }
 
-    /// What is in the lane of a client: what it has shown by then, where that is news; otherwise whether it is connected.
-    fn lane(&self, client: &'a Actor, entry: &Entry, shown: &Shown<'a>) -> String {
+    /// The content of a client's lane: the messages it has shown, if they changed; otherwise its connection state.
+    fn lane(&self, client: &'a TraceActor, entry: &TraceEntry, shown: &Shown<'a>) -> String {
         let is_own = entry.actor == *client;
         match (&entry.what, self.subject) {
-            (What::Violated { .. }, Subject::Chat(chat_id)) => tail(&shown.ranges(client, chat_id)),
-            (What::Rendered { .. } | What::Acked { .. }, Subject::Chat(chat_id)) if is_own => {
+            (TraceEvent::Violated { .. }, TimelineSubject::Chat(chat_id)) => tail(&shown.ranges(client, chat_id)),
+            (TraceEvent::Rendered { .. } | TraceEvent::Acked { .. }, TimelineSubject::Chat(chat_id)) if is_own => {
                 tail(&shown.ranges(client, chat_id))
             }
-            (What::Connected { .. }, _) if is_own => "┬".to_owned(),
-            (What::Disconnected { .. }, _) if is_own => "┴".to_owned(),
+            (TraceEvent::Connected { .. }, _) if is_own => "┬".to_owned(),
+            (TraceEvent::Disconnected { .. }, _) if is_own => "┴".to_owned(),
             _ if is_own => "●".to_owned(),
             _ if shown.is_connected(client) => "│".to_owned(),
             _ => String::new(),
@@ -170,7 +177,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// The end of a text that has to fit into a lane.
+/// The end of a text, cut to the width of a lane.
 fn tail(text: &str) -> String {
     let excess = text.chars().count().saturating_sub(LANE_WIDTH);
     match excess {
@@ -203,7 +210,7 @@ mod tests {
 
             1 violation
                  95.000  no_silent_loss: `bob/0` never shows 2 of group 0 <by ann>
-                         Every member ends up with every acknowledged message.
+                         Every member eventually has every acknowledged message.
 
             group 0
             =======
@@ -239,7 +246,7 @@ mod tests {
                    5.310  ann/1        │          1-2                   shows 2 by ann
                    5.400  bob/0        │          │          ┬          connects to gateway 0
                    6.000  ann/0        ●          │          │          calls GET /chats/group 0: 200
-                   7.000  ann/1        │          ●          │          hears that 1-2 expired
+                   7.000  ann/1        │          ●          │          receives the expiry of 1-2
                    8.000  fanout 0     │          │          │          goes in good order
                    9.000  store        │          │          │          has bob as a member no more
             !!    95.000  checker      1-2        1-2        1          no_silent_loss: `bob/0` never shows 2 of group 0 <by ann>
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_violations_is_told_whole() {
+    fn a_run_without_violations_is_shown_completely() {
         let mut trace = sample();
         trace.entries.pop();
         let text = text(&trace, &heading());
@@ -259,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_run_the_end_is_told() {
+    fn a_long_run_shows_its_end() {
         let mut trace = sample();
         let last = trace.entries.pop().unwrap();
         let again = trace.entries[8].clone();
@@ -272,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_a_lane_loses_its_beginning() {
+    fn text_too_wide_for_a_lane_loses_its_beginning() {
         assert_eq!(tail("1-3 5"), "1-3 5");
         assert_eq!(tail("1-3 5 7 9 11 13"), "…7 9 11 13");
     }

@@ -1,71 +1,72 @@
 use std::sync::Arc;
 
-use audit::history::{Client, Entry, Op, fingerprint};
+use audit::history::{Client, Entry, HistoryOp, fingerprint};
 use domain::{ChatId, DeviceId, Sequence, UserId};
 use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{Stage, name};
-use crate::client::{Command, client_message_id};
-use crate::plan::{Action, Plan, Timed};
-use crate::trace::{Actor, What};
+use super::{RunState, name};
+use crate::client::{DeviceCommand, client_message_id};
+use crate::plan::{ClientAction, RunPlan, Scheduled};
+use crate::trace::{TraceActor, TraceEvent};
 use crate::world::World;
 
-/// What people do.
-impl Stage {
-    pub(super) fn act(&self, plan: &Plan, action: &Action) {
+/// Actions of clients.
+impl RunState {
+    pub(super) fn act(&self, plan: &RunPlan, action: &ClientAction) {
         let tell = |client: usize, command| {
-            // A device never stops listening.
+            // A device reads its commands until the end of the run.
             drop(self.clients[client].send(command));
         };
         match *action {
-            Action::Send { client, chat, name, bytes, ttl } => {
+            ClientAction::Send { client, chat, name, bytes, ttl } => {
                 let content = self.content(plan, client, name, bytes);
-                // What is sent over REST too may be there before its turn.
-                let repeats =
-                    |action: &Timed<Action>| matches!(action.what, Action::Repeat { name: n, .. } if n == name);
+                // A message that is also sent over REST may be committed earlier than its order here.
+                let repeats = |action: &Scheduled<ClientAction>| matches!(action.what, ClientAction::Repeat { name: n, .. } if n == name);
                 let ordered = !plan.actions.iter().any(repeats);
-                tell(client, Command::Send { chat_id: self.chats[chat], name, content, ttl, ordered });
+                tell(client, DeviceCommand::Send { chat_id: self.chats[chat], name, content, ttl, ordered });
             }
-            Action::Repeat { client, chat, name, bytes, ttl } => {
+            ClientAction::Repeat { client, chat, name, bytes, ttl } => {
                 let content = self.content(plan, client, name, bytes);
                 self.repeat(client, self.chats[chat], name, content, ttl);
             }
-            Action::Read { client, chat } => tell(client, Command::Read(self.chats[chat])),
-            Action::Type { client, chat, is_typing } => tell(client, Command::Type(self.chats[chat], is_typing)),
-            Action::Watch { client, user } => tell(client, Command::Watch(self.users[user])),
-            Action::GoOffline { client, lasts } => tell(client, Command::GoOffline(lasts)),
-            Action::Restart { client } => tell(client, Command::Restart),
-            Action::Dawdle { client, lasts } => tell(client, Command::Dawdle(lasts)),
-            Action::Twin { client } => tell(client, Command::Twin),
-            Action::OpenInbox { client } => self.open_inbox(client),
-            Action::Add { client, chat, user } => {
+            ClientAction::Read { client, chat } => tell(client, DeviceCommand::Read(self.chats[chat])),
+            ClientAction::Type { client, chat, is_typing } => {
+                tell(client, DeviceCommand::Type(self.chats[chat], is_typing))
+            }
+            ClientAction::Watch { client, user } => tell(client, DeviceCommand::Watch(self.users[user])),
+            ClientAction::GoOffline { client, lasts } => tell(client, DeviceCommand::GoOffline(lasts)),
+            ClientAction::Restart { client } => tell(client, DeviceCommand::Restart),
+            ClientAction::Dawdle { client, lasts } => tell(client, DeviceCommand::Dawdle(lasts)),
+            ClientAction::Twin { client } => tell(client, DeviceCommand::Twin),
+            ClientAction::OpenInbox { client } => self.open_inbox(client),
+            ClientAction::Add { client, chat, user } => {
                 let (chat_id, user_id) = (self.chats[chat], self.users[user]);
                 let path = format!("/chats/{chat_id}/members");
                 self.change_members(client, Method::POST, path, Some(json!({ "user_id": user_id })), chat_id, user_id);
             }
-            Action::Remove { client, chat, user } => {
+            ClientAction::Remove { client, chat, user } => {
                 let (chat_id, user_id) = (self.chats[chat], self.users[user]);
                 let path = format!("/chats/{chat_id}/members/{user_id}");
                 self.change_members(client, Method::DELETE, path, None, chat_id, user_id);
             }
-            Action::Leave { client, chat } => {
+            ClientAction::Leave { client, chat } => {
                 let (chat_id, user_id) = (self.chats[chat], self.users[plan.clients()[client].0]);
                 let path = format!("/chats/{chat_id}/leave");
                 self.change_members(client, Method::POST, path, None, chat_id, user_id);
             }
-            Action::OpenDirect { client, user } => {
+            ClientAction::OpenDirect { client, user } => {
                 let body = json!({ "type": "direct", "member_ids": [self.users[user]] });
                 self.call(client, Method::POST, "/chats".to_owned(), Some(body), |_, _| {});
             }
-            Action::Show { client, visibility } => {
+            ClientAction::Show { client, visibility } => {
                 let visibility = ["everyone", "contacts_only", "nobody"][visibility % 3];
                 let body = json!({ "presence_visibility": visibility });
                 self.call(client, Method::PATCH, "/users/me".to_owned(), Some(body), |_, _| {});
             }
-            Action::Befriend { client, user, is_contact } => {
+            ClientAction::Befriend { client, user, is_contact } => {
                 let method = if is_contact { Method::PUT } else { Method::DELETE };
                 let path = format!("/contacts/{}", self.users[user]);
                 self.call(client, method, path, None, |_, _| {});
@@ -73,8 +74,8 @@ impl Stage {
         }
     }
 
-    /// What a user says under a name: always the same, and nobody else does.
-    fn content(&self, plan: &Plan, client: usize, name: u32, bytes: usize) -> String {
+    /// The content of a message: deterministic and unique for its sender and name.
+    fn content(&self, plan: &RunPlan, client: usize, name: u32, bytes: usize) -> String {
         let mut content = format!("{name} by {}", plan.clients()[client].0);
         while content.len() < bytes {
             content.push('.');
@@ -82,7 +83,7 @@ impl Stage {
         content
     }
 
-    /// Has a client call the REST API, and does something with the answer.
+    /// Makes a client call the REST API, and processes the answer.
     fn call(
         &self,
         client: usize,
@@ -93,13 +94,13 @@ impl Stage {
     ) {
         let (answer, answered) = oneshot::channel();
         let what = format!("{method} {}", named(&self.world, &path));
-        // A device never stops listening.
-        drop(self.clients[client].send(Command::Call { method, path, body, answer }));
+        // A device reads its commands until the end of the run.
+        drop(self.clients[client].send(DeviceCommand::Call { method, path, body, answer }));
         let (world, name) = (self.world.clone(), name(&self.world.plan, client));
         tokio::spawn(async move {
             let answer = answered.await.ok().flatten();
             let status = answer.as_ref().map_or_else(|| "no answer".to_owned(), |(status, _)| status.to_string());
-            world.note(Actor::Client(name), What::Called { what, answer: status });
+            world.note(TraceActor::Client(name), TraceEvent::Called { what, answer: status });
             then(&world, answer);
         });
     }
@@ -116,7 +117,8 @@ impl Stage {
         let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
         let print = fingerprint(&content);
         let ttl_seconds = ttl.map(|ttl| ttl.saturating_sub(self.world.plan.skew_bound().as_secs()));
-        let began = Op::SendBegan { chat_id, client_message_id: id, content: print, ttl_seconds, ordered: false };
+        let began =
+            HistoryOp::SendBegan { chat_id, client_message_id: id, content: print, ttl_seconds, ordered: false };
         note(&self.world, began);
         let mut body = json!({ "client_message_id": id, "content": content });
         if let Some(ttl) = ttl {
@@ -129,12 +131,12 @@ impl Stage {
                     let sequence = body["data"]["sequence"].as_u64().map(Sequence);
                     if let (Some(message_id), Some(sequence)) = (text("message_id"), sequence) {
                         world.acked(chat_id, message_id, sequence);
-                        note(world, Op::SendAcked { chat_id, client_message_id: id, message_id, sequence });
+                        note(world, HistoryOp::SendAcked { chat_id, client_message_id: id, message_id, sequence });
                     }
                 }
                 Some((_, body)) => {
                     let code = body.pointer("/error/code").and_then(Value::as_str).unwrap_or("UNKNOWN").to_owned();
-                    note(world, Op::SendFailed { chat_id, client_message_id: id, code });
+                    note(world, HistoryOp::SendFailed { chat_id, client_message_id: id, code });
                 }
                 None => {}
             }
@@ -153,11 +155,13 @@ impl Stage {
         let joins = path.ends_with("/members");
         let who = self.client(client);
         let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
-        let begins = if joins { Op::Joining { chat_id, user_id } } else { Op::Leaving { chat_id, user_id } };
+        let begins =
+            if joins { HistoryOp::Joining { chat_id, user_id } } else { HistoryOp::Leaving { chat_id, user_id } };
         note(&self.world, begins);
         self.call(client, method, path, body, move |world, answer| {
             if let Some((200..300, _)) = answer {
-                let done = if joins { Op::Joined { chat_id, user_id } } else { Op::Left { chat_id, user_id } };
+                let done =
+                    if joins { HistoryOp::Joined { chat_id, user_id } } else { HistoryOp::Left { chat_id, user_id } };
                 note(world, done);
             }
         });
@@ -167,7 +171,7 @@ impl Stage {
         let who = self.client(client);
         let note = move |world: &World, op| world.observe(&Entry { at: world.milliseconds(), client: who, op });
         for chat_id in &self.chats {
-            note(&self.world, Op::Asked { chat_id: *chat_id });
+            note(&self.world, HistoryOp::Asked { chat_id: *chat_id });
         }
         let chats = self.chats.clone();
         self.call(client, Method::GET, "/chats?limit=100".to_owned(), None, move |world, answer| {
@@ -177,7 +181,7 @@ impl Stage {
                 let chat_id = chat["chat_id"].as_str().and_then(|text| text.parse::<ChatId>().ok());
                 let number = |name: &str| chat[name].as_u64().unwrap_or_default();
                 if let Some(chat_id) = chat_id.filter(|chat_id| chats.contains(chat_id)) {
-                    let shown = Op::Shown {
+                    let shown = HistoryOp::Shown {
                         chat_id,
                         head: Sequence(number("head_sequence")),
                         delivered: Sequence(number("my_delivered_sequence")),
@@ -191,7 +195,7 @@ impl Stage {
     }
 }
 
-/// A path with the names of people and chats in it.
+/// A path with names in place of the ids of users and chats.
 fn named(world: &World, path: &str) -> String {
     let names = world.trace().names.clone();
     let part = |part: &str| match (part.parse::<ChatId>(), part.parse::<UserId>()) {

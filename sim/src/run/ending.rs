@@ -1,23 +1,23 @@
 use std::time::Duration;
 
-use audit::history::{Entry, Op, Page, Seen, fingerprint};
+use audit::history::{Entry, HistoryOp, Page, Seen, fingerprint};
+use contract::Violations;
 use domain::{ChatId, ConnectionId, Invariant, Sequence, UserId};
-use ports::contract::Violations;
-use ports::{ChatReader, Clock, EventLog, MessageReader, PageBounds, Position, Record, Routes, Transitions};
+use ports::{ChatReader, Clock, EventLog, MessageReader, PageBounds, Position, PresenceTransitions, Record, Routes};
 use tokio::sync::oneshot;
 
-use super::{Outcome, Stage};
-use crate::client::{Command, Standing};
-use crate::plan::{Fault, Shape};
+use super::{RunOutcome, RunState};
+use crate::client::{DeviceCommand, DeviceState};
+use crate::plan::{PlannedFault, RunShape};
 use crate::world::World;
 
-/// After so long a client has heard that its connection was closed.
+/// Time within which a client notices that its connection was closed.
 const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is looked at when all is over.
-impl Stage {
-    /// Looks at everything once more, now that nothing is under way.
-    pub(super) async fn end(mut self, asserted: &Violations) -> Outcome {
+/// Checks at the end of a run.
+impl RunState {
+    /// Checks everything once more, now that nothing is in progress.
+    pub(super) async fn end(mut self, asserted: &Violations) -> RunOutcome {
         let world = self.world.clone();
         let standings = self.standings().await;
         world.look_at_store();
@@ -26,12 +26,12 @@ impl Stage {
             self.note_stored(*chat_id, all).await;
         }
         self.look_at_clients(&standings).await;
-        let settled = Entry { at: world.milliseconds(), client: self.client(0), op: Op::Settled };
+        let settled = Entry { at: world.milliseconds(), client: self.client(0), op: HistoryOp::Settled };
         world.observe(&settled);
         world.end_history();
         let records = match world.plan.shape {
-            Shape::Fleet => world.log.records(),
-            Shape::Node => node_log(&world).await,
+            RunShape::Fleet => world.log.records(),
+            RunShape::Node => node_log(&world).await,
         };
         world.look_at_log(&records);
         self.audit().await;
@@ -43,10 +43,10 @@ impl Stage {
         let lasted = world.began.elapsed();
         let trace = std::mem::take(&mut *world.trace());
         let findings = world.checks.findings().clone();
-        Outcome { plan: world.plan.clone(), trace, findings, lasted, kills: self.kills, messages, panic: self.panic }
+        RunOutcome { plan: world.plan.clone(), trace, findings, lasted, kills: self.kills, messages, panic: self.panic }
     }
 
-    /// Notes a chat as the store has it, for the history.
+    /// Records the stored messages of a chat in the history.
     async fn note_stored(&self, chat_id: ChatId, all: PageBounds) {
         let world = &self.world;
         let now = world.clock.now();
@@ -57,35 +57,39 @@ impl Stage {
             message_id: message.message_id,
             sender_id: message.sender_id,
             client_message_id: Some(message.client_message_id),
-            content: fingerprint(message.content.as_str()),
+            content: fingerprint(message.body.content.as_str()),
         });
         let page = Page { after: Sequence::ZERO, through: page.head, is_last: true, messages: messages.collect() };
-        world.observe(&Entry { at: began_at, client: self.client(0), op: Op::Stored { chat_id, began_at, page } });
+        world.observe(&Entry {
+            at: began_at,
+            client: self.client(0),
+            op: HistoryOp::Stored { chat_id, began_at, page },
+        });
     }
 
-    async fn standings(&self) -> Vec<Standing> {
+    async fn standings(&self) -> Vec<DeviceState> {
         let mut standings = vec![];
         for client in &self.clients {
             let (report, reported) = oneshot::channel();
-            drop(client.send(Command::Report(report)));
+            drop(client.send(DeviceCommand::Report(report)));
             standings.extend(reported.await.ok());
         }
         standings
     }
 
-    /// Looks at where clients stand: all of them have everything, and can be reached.
-    async fn look_at_clients(&self, standings: &[Standing]) {
+    /// Checks the state of the clients: all have every message and can be reached.
+    async fn look_at_clients(&self, standings: &[DeviceState]) {
         let world = &self.world;
-        let wiped = world.plan.faults.iter().any(|fault| matches!(fault.what, Fault::Wipe));
+        let wiped = world.plan.faults.iter().any(|fault| matches!(fault.what, PlannedFault::Wipe));
         for user_id in &self.users {
             let routes = self.memory.routes.routes(*user_id).await.unwrap_or_default();
             let gone_since = self.memory.routes.gone_since(&[*user_id]).await.unwrap_or_default();
-            // What was wiped is not remembered, and whoever comes back is.
-            if routes.is_empty() && !wiped && world.plan.shape == Shape::Fleet {
+            // A wipe also loses the offline state of users who do not reconnect.
+            if routes.is_empty() && !wiped && world.plan.shape == RunShape::Fleet {
                 world.check(
                     Invariant::PresenceStalenessBounded,
                     gone_since.first().is_some_and(Option::is_some),
-                    || format!("{user_id} has no live route, and nobody has noticed that they are gone"),
+                    || format!("{user_id} has no live route and was not announced as offline"),
                 );
             }
         }
@@ -96,7 +100,7 @@ impl Stage {
                 let Ok(Some(_)) = world.store.member(*chat_id, user_id).await else { continue };
                 let Ok(Some(head)) = world.store.head(*chat_id).await else { continue };
                 let Some(watermark) = standing.watermarks.get(chat_id) else { continue };
-                // What has expired before it was pushed nobody is told of.
+                // Messages that expired before their push are not announced.
                 let now = world.clock.now();
                 let holds = *watermark <= head.sequence && !world.checks.has_beyond(*chat_id, *watermark, now);
                 world.check(Invariant::ConflictResolution, holds, || {
@@ -112,7 +116,7 @@ impl Stage {
             let is_routed = |connection| routes.iter().any(|route| route.connection_id == connection);
             if wiped && let Some(connection) = standing.connection {
                 if is_routed(connection) {
-                    world.check(Invariant::RedisIsEphemeral, true, String::new);
+                    world.check(Invariant::SharedStateIsEphemeral, true, String::new);
                 } else {
                     unrouted.push((user_id, connection));
                 }
@@ -124,8 +128,8 @@ impl Stage {
         self.look_at_unrouted(&unrouted).await;
     }
 
-    /// Looks at connections without a route once more. One that the server is closing has none, and its client has not
-    /// heard of it.
+    /// Checks connections without a route again. A connection that the server is closing has no route, and its client
+    /// may not have noticed yet.
     async fn look_at_unrouted(&self, unrouted: &[(UserId, ConnectionId)]) {
         if unrouted.is_empty() {
             return;
@@ -134,22 +138,22 @@ impl Stage {
         let standings = self.standings().await;
         for (user_id, connection) in unrouted {
             let is_closed = standings.iter().all(|standing| standing.connection != Some(*connection));
-            self.world.check(Invariant::RedisIsEphemeral, is_closed, || {
+            self.world.check(Invariant::SharedStateIsEphemeral, is_closed, || {
                 format!("a connection of {user_id} has no route, long after a wipe")
             });
         }
     }
 
-    /// Notes what the planes themselves have found not to hold, and refused.
+    /// Records violations that the planes detected and refused at run time.
     fn note_asserted(&self, asserted: &Violations) {
         for (name, times) in asserted.seen() {
             let invariant = Invariant::ALL.iter().copied().find(|invariant| invariant.name() == name);
-            let invariant = invariant.expect("what is counted is an invariant");
-            self.world.violated(invariant, format!("a plane has found so at run time, {times} times"));
+            let invariant = invariant.expect("every counted name is an invariant");
+            self.world.violated(invariant, format!("a plane detected it at run time, {times} times"));
         }
     }
 
-    /// Has the auditor of real stores look at this one.
+    /// Audits the store with the auditor for real stores.
     async fn audit(&self) {
         let findings = crate::checks::audit_store(&self.world).await;
         for violation in findings.violations() {
@@ -159,7 +163,7 @@ impl Stage {
     }
 }
 
-/// Everything in the log of a node.
+/// All events in the log of a node.
 async fn node_log(world: &World) -> Vec<Record> {
     let mut records = vec![];
     let end = world.store.lag("nobody").await.unwrap_or_default();

@@ -1,36 +1,32 @@
-use std::sync::PoisonError;
 use std::time::Duration;
 
+use ports::lock;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::{Stage, gone};
-use crate::client::Command;
+use super::{RunState, gone};
+use crate::client::DeviceCommand;
 use crate::compose;
-use crate::plan::{Fault, Shape};
-use crate::trace::{Actor, What};
-use crate::world::Part;
+use crate::plan::{PlannedFault, RunShape};
+use crate::trace::{TraceActor, TraceEvent};
+use crate::world::Dependency;
 
-/// How long a process that goes in good order has.
+/// Maximum time for a process to drain.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
-/// What goes wrong.
-impl Stage {
-    pub(super) async fn fail(&mut self, fault: &Fault) {
+/// Fault injection.
+impl RunState {
+    pub(super) async fn fail(&mut self, fault: &PlannedFault) {
         let world = self.world.clone();
-        world.note(Actor::Nemesis, What::Fault(format!("{fault:?}")));
+        world.note(TraceActor::Nemesis, TraceEvent::Fault(format!("{fault:?}")));
         match *fault {
-            Fault::Kill { process, back_after } => {
-                self.kill(process);
-                // Now and then somebody is gone with what they were connected to, and nobody is left to say so.
-                if world.streams.nemesis.chance(0.35) {
-                    let client = world.streams.nemesis.index(self.clients.len());
-                    drop(self.clients[client].send(Command::Vanish));
-                }
-                self.start_later(process, back_after);
+            PlannedFault::Kill { .. } if world.plan.shape == RunShape::Node && world.streams.disk.chance(0.5) => {
+                // Most commits are short. To hit them with crashes, half of the kills wait for one.
+                self.armed = Some(fault.clone());
             }
-            Fault::Roll { process } => self.roll(process).await,
-            Fault::Pause { process, lasts } => {
+            PlannedFault::Kill { process, back_after } => self.die(process, back_after),
+            PlannedFault::Roll { process } => self.roll(process).await,
+            PlannedFault::Pause { process, lasts } => {
                 if let Some(running) = world.directory.at(process) {
                     running.process.pause(true);
                     tokio::spawn(async move {
@@ -39,26 +35,26 @@ impl Stage {
                     });
                 }
             }
-            Fault::Part { one, other, lasts } => world.part(one, other, lasts),
-            Fault::StoreAway { lasts } => world.take_away(Part::Store, lasts),
-            Fault::Throttle { lasts } => world.take_away(Part::Throttled, lasts),
-            Fault::DiskFails { lasts } => world.take_away(Part::Disk, lasts),
-            Fault::LogAway { lasts } => world.take_away(Part::Log, lasts),
-            Fault::SharedAway { lasts } => {
-                world.take_away(Part::Shared, lasts);
+            PlannedFault::Part { one, other, lasts } => world.part(one, other, lasts),
+            PlannedFault::StoreAway { lasts } => world.take_away(Dependency::Store, lasts),
+            PlannedFault::Throttle { lasts } => world.take_away(Dependency::Throttled, lasts),
+            PlannedFault::DiskFails { lasts } => world.take_away(Dependency::Disk, lasts),
+            PlannedFault::LogAway { lasts } => world.take_away(Dependency::Log, lasts),
+            PlannedFault::SharedAway { lasts } => {
+                world.take_away(Dependency::Shared, lasts);
                 tokio::spawn(async move {
                     sleep(lasts).await;
                     world.lose_links();
                 });
             }
-            Fault::Wipe => self.memory.wipe(),
-            Fault::Step { process, forward, by } => {
+            PlannedFault::Wipe => self.memory.wipe(),
+            PlannedFault::Step { process, forward, by } => {
                 if let Some(running) = world.directory.at(process) {
                     let by = by.as_millis() as i64;
                     running.process.clock.step(if forward { by } else { -by });
                 }
             }
-            Fault::Cut { process } => {
+            PlannedFault::Cut { process } => {
                 if let Some(running) = world.directory.at(process) {
                     running.cut_sockets();
                 }
@@ -66,23 +62,44 @@ impl Stage {
         }
     }
 
+    /// Executes a pending kill.
+    pub(super) fn strike(&mut self) {
+        if let Some(PlannedFault::Kill { process, back_after }) = self.armed.take() {
+            self.die(process, back_after);
+        }
+    }
+
+    fn die(&mut self, process: usize, back_after: Duration) {
+        self.kill(process);
+        // Sometimes a client loses its network at the same time and never reconnects.
+        let nemesis = &self.world.streams.nemesis;
+        if nemesis.chance(0.35) {
+            let client = nemesis.index(self.clients.len());
+            drop(self.clients[client].send(DeviceCommand::Vanish));
+        }
+        self.start_later(process, back_after);
+    }
+
     fn kill(&mut self, slot: usize) {
         let Some(running) = self.world.directory.put(slot, None) else { return };
         self.note_panic(&running.process);
+        // Crash the process alone, or cut the power of its machine.
+        let is_power_cut = !self.world.streams.nemesis.chance(0.5);
+        self.world.crash_disk(is_power_cut);
         running.process.kill();
         self.kills += 1;
-        self.world.note(Actor::Process(running.process.name.clone()), What::Killed);
-        if self.world.streams.nemesis.chance(0.5) {
+        self.world.note(TraceActor::Process(running.process.name.clone()), TraceEvent::Killed);
+        if !is_power_cut {
             running.cut_sockets();
         } else {
-            // The machine is gone too, and its clients hear nothing.
+            // Its clients are not notified.
             let delay = self.world.streams.nemesis.time(Duration::from_secs(1), Duration::from_secs(20));
             tokio::spawn(async move {
                 sleep(delay).await;
                 running.cut_sockets();
             });
         }
-        if self.world.plan.shape == Shape::Node {
+        if self.world.plan.shape == RunShape::Node {
             self.memory.wipe();
         }
     }
@@ -101,26 +118,28 @@ impl Stage {
         });
     }
 
-    /// Replaces a process in good order, as an upgrade does.
+    /// Drains and replaces a process, as an upgrade does.
     async fn roll(&mut self, slot: usize) {
         let Some(running) = self.world.directory.put(slot, None) else { return };
-        self.world.note(Actor::Process(running.process.name.clone()), What::Drained);
-        if let Some(stop) = running.stop_relay.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            // The relay may have ended by itself.
+        self.world.note(TraceActor::Process(running.process.name.clone()), TraceEvent::Drained);
+        if let Some(stop) = lock(&running.stop_relay).take() {
+            // The relay may have stopped already.
             let _ = stop.send(());
         }
-        if self.world.plan.shape == Shape::Node {
+        if self.world.plan.shape == RunShape::Node {
             self.leaving = Some(running.process.clone());
         }
         let gateway = running.services.gateway.clone();
         let (done, drained) = oneshot::channel();
+        let rolled = self.world.clone();
         tokio::spawn(async move {
             if let Some(gateway) = gateway {
-                // Who does not go is cut.
+                // Connections that do not drain in time are cut.
                 drop(timeout(DRAIN_MAX, gateway.hub.drain()).await);
             } else {
                 sleep(Duration::from_millis(200)).await;
             }
+            rolled.crash_disk(false);
             running.process.kill();
             running.cut_sockets();
             let _ = done.send(());
@@ -131,7 +150,7 @@ impl Stage {
             drop(drained.await);
             sleep(Duration::from_millis(50)).await;
             if world.directory.at(slot).is_none() {
-                if world.plan.shape == Shape::Node {
+                if world.plan.shape == RunShape::Node {
                     memory.wipe();
                 }
                 compose::start(&world, slot, epoch, &memory);

@@ -1,8 +1,8 @@
-//! Mistakes on purpose: each has to be found, within its number of seeds, in every shape in which it shows.
+//! Every known bug must be found within its number of seeds, in every shape in which it occurs.
 
 use tidings_sim::Bug;
 
-/// One test for each bug, so that they run side by side and fail by name.
+/// One test per bug, so that they run in parallel and fail by name.
 macro_rules! found {
     ($($test:ident $bug:ident,)+) => {
         const TESTED: &[Bug] = &[$(Bug::$bug,)+];
@@ -19,6 +19,10 @@ found! {
     two_phase_allocation TwoPhaseAllocation,
     ack_before_fsync AckBeforeFsync,
     torn_commit TornCommit,
+    torn_tail_refused TornTailRefused,
+    torn_record_taken TornRecordTaken,
+    sync_does_nothing SyncDoesNothing,
+    directory_unsynced DirectoryUnsynced,
     dedupe_forgotten DedupeForgotten,
     dedupe_without_sender DedupeWithoutSender,
     membership_from_memory MembershipFromMemory,

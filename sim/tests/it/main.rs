@@ -1,4 +1,4 @@
-//! What the simulator promises of itself: that its runs repeat, and that it finds what is wrong.
+//! Tests of the simulator itself: runs are deterministic, and known bugs are found.
 
 mod bugs;
 mod repeats;

@@ -1,39 +1,43 @@
-//! Seeds that have found something. Each is run as it was; what a seed means changes with the simulator, so what was found
-//! has a test of its own beside the code that was wrong.
+//! Seeds that found defects. Each is run again. The meaning of a seed changes with the simulator, so every defect also
+//! has its own test beside the fixed code.
 
-use tidings_sim::{Plan, Shape, run};
+use tidings_sim::{RunPlan, RunShape, run};
 
-/// Shape, seed, and what it found when it did.
-const FOUND: &[(Shape, u64, &str)] = &[
-    (Shape::Node, 8, "who came and went within one claim stayed online to those who watch (memory routes)"),
-    (Shape::Fleet, 31, "the same, after which they were never announced again"),
+/// Shape, seed, and the defect that it found.
+const FOUND: &[(RunShape, u64, &str)] = &[
+    (RunShape::Node, 8, "a user who came and went within one claim stayed online for subscribers (memory routes)"),
+    (RunShape::Fleet, 31, "as with seed 8, and the user was never announced again"),
     (
-        Shape::Fleet,
+        RunShape::Fleet,
         36,
-        "the last push of a chat was lost on the direct way to a gateway, and nobody was told to sync (fanout)",
+        "the last push of a chat was lost on the direct path to a gateway, and no client was told to sync (fanout)",
     ),
-    (Shape::Fleet, 59, "watchers were not told of a change of visibility while shared memory was away (presence)"),
-    (Shape::Fleet, 125, "messages overtook the removal of a member on their way through the log (chats)"),
-    (Shape::Fleet, 222, "watchers were not told of a change of visibility whose announcement failed (presence)"),
-    (Shape::Fleet, 240, "the last push of a chat was lost, as with seed 36"),
     (
-        Shape::Fleet,
+        RunShape::Fleet,
+        59,
+        "subscribers missed a change of visibility while the shared state was unavailable (presence)",
+    ),
+    (RunShape::Fleet, 125, "messages overtook the removal of a member in the log (chats)"),
+    (RunShape::Fleet, 222, "subscribers missed a change of visibility after its announcement failed (presence)"),
+    (RunShape::Fleet, 240, "the last push of a chat was lost, as with seed 36"),
+    (
+        RunShape::Fleet,
         953,
-        "a gateway that took the place of a dead one was not pushed to while shared memory was not believed (fanout)",
+        "a gateway that replaced a dead one got no pushes while the shared state was distrusted (fanout)",
     ),
-    (Shape::Node, 27, "the auditor took an expired message for a lost one (audit)"),
+    (RunShape::Node, 27, "the auditor took an expired message for a lost one (audit)"),
     (
-        Shape::Fleet,
+        RunShape::Fleet,
         77_180_221_719_828,
-        "connections that the server was closing at that moment were taken for ones without a route (ending)",
+        "connections that the server was closing were taken for connections without a route (ending)",
     ),
-    (Shape::Fleet, 6, "the auditor took a message that one clock had expired for one out of order (audit)"),
+    (RunShape::Fleet, 6, "the auditor took a message that one clock had expired for one out of order (audit)"),
 ];
 
 #[test]
-fn what_was_found_once_does_not_come_back() {
+fn fixed_defects_do_not_come_back() {
     for (shape, seed, what) in FOUND {
-        let outcome = run(&Plan::of(*seed, *shape));
+        let outcome = run(&RunPlan::of(*seed, *shape));
         let violations: Vec<_> = outcome.findings.violations().collect();
         assert!(
             outcome.is_clean(),

@@ -3,7 +3,7 @@ use std::path::Path;
 use audit::Findings;
 use tidings_sim::table;
 
-/// A line without its last column, which says how often something was exercised in the runs that were recorded.
+/// A row without its last column, the number of checks in the recorded runs.
 fn without_counts(table: &str) -> Vec<&str> {
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| row.rsplit_once(" | ").map_or(row, |(row, _)| row)).collect()

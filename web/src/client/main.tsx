@@ -16,5 +16,5 @@ if (!root) throw new Error("the page has no element `app`");
 render(<App />, root);
 listen();
 void start();
-// Without a worker the page works too, but not without a server.
+// Without a worker the page works too, but not offline.
 void navigator.serviceWorker?.register("/sw.js").catch(() => {});

@@ -1,9 +1,9 @@
 import { ApiError, Client, indexedDbStorage } from "@tidings/client";
 
-/** The device that this browser is. */
+/** The SDK client of this browser. */
 export const client = new Client({ baseUrl: location.origin, storage: indexedDbStorage("tidings") });
 
-/** A failure as a person wants to hear it: what happened, and what to do. */
+/** An error as a text for users: the problem and the remedy. */
 export function inWords(failure: unknown): string {
   if (!(failure instanceof ApiError)) return "Something went wrong. Please try again.";
   switch (failure.code) {
@@ -36,7 +36,7 @@ function waiting(seconds: number | undefined): string {
   return seconds < 90 ? `in ${seconds} seconds` : `in ${Math.ceil(seconds / 60)} minutes`;
 }
 
-/** The server's own words as a sentence. */
+/** The server's message as a sentence. */
 function sentence(message: string): string {
   const text = message.replace(/`/g, "").replace(/^[A-Z_]+: /, "");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

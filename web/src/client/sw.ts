@@ -1,8 +1,8 @@
-// The service worker: opens the page when the server cannot be reached, and shows what the server pushes while no
-// page is open. It keeps the shell alone; messages are the page's business.
+// The service worker: serves the page when the server cannot be reached, and shows push notifications while no page is
+// open. It caches only the shell; the page stores the messages.
 
 declare const self: ServiceWorkerGlobalScope;
-/** The digest of the shell's files, put in by the build. */
+/** The digest of the shell's files, inserted by the build. */
 declare const SHELL_VERSION: string;
 
 const SHELL = `shell-${SHELL_VERSION}`;
@@ -16,7 +16,7 @@ const FILES = [
   "/manifest.webmanifest",
 ];
 
-/** What the server posts for somebody who is away. */
+/** The payload of a push notification. */
 interface Notice {
   chat_id: string;
   chat_type: string;
@@ -47,7 +47,7 @@ self.addEventListener("activate", (event) => {
 self.addEventListener("fetch", (event) => {
   const url = new URL(event.request.url);
   if (event.request.method !== "GET" || url.origin !== self.location.origin || !FILES.includes(url.pathname)) return;
-  // The server first, so that nobody stays on an old page. It answers mostly that nothing has changed.
+  // Network first, so that a new version of the page is used at once. Most responses are 304.
   event.respondWith(
     fetch(event.request).catch(async () => {
       const kept = await (await caches.open(SHELL)).match(url.pathname);
@@ -78,7 +78,7 @@ self.addEventListener("notificationclick", (event) => {
   event.waitUntil(open(`/#/chats/${chatId}`));
 });
 
-/** Brings the chat up in a page that is open already, or in a new one. */
+/** Opens the chat in an open page, or in a new one. */
 async function open(address: string): Promise<void> {
   const [page] = await self.clients.matchAll({ type: "window" });
   if (!page) {

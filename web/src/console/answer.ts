@@ -2,15 +2,15 @@ import { useCallback, useEffect, useState } from "preact/hooks";
 
 import { AdminError, get } from "./api";
 
-/** What became of a question to the admin API. */
+/** The state of a request to the admin API. */
 export type Answer<T> =
   | { state: "waiting" }
   | { state: "failed"; message: string; status: number }
   | { state: "answered"; value: T };
 
 /**
- * Asks the admin API when a view comes up, and again when told to, or every so often. An answer stays until the next
- * one is there, so that nothing flickers.
+ * Requests data from the admin API when a view is mounted, on demand, and periodically. The last response stays until
+ * the next one arrives, so that the view does not flicker.
  */
 export function useAnswer<T>(path: string, everyMs?: number): [Answer<T>, () => void] {
   const [answer, setAnswer] = useState<Answer<T>>({ state: "waiting" });

@@ -1,6 +1,6 @@
-/** What the admin API answers, field by field as `/admin/v1` writes it. Times are RFC 3339 texts. */
+/** The responses of the admin API, field by field as `/admin/v1` writes them. Times are RFC 3339 texts. */
 
-/** How the service did in two seconds. What was not measured is null. */
+/** A sample of the service over two seconds. Values that were not measured are null. */
 export interface Sample {
   at: string;
   sends_per_second: number;
@@ -27,7 +27,7 @@ export interface PulseAnswer {
   samples: Sample[];
 }
 
-/** A process of the service. Of others than the one that answers, what is not shared is null. */
+/** A process of the service. Fields that processes do not share are null, except for the responding one. */
 export interface Node {
   id: string;
   is_this: boolean;
@@ -41,7 +41,7 @@ export interface Node {
   safe_to_remove: boolean | null;
 }
 
-/** Something that an id or a phone number stands for. */
+/** The object of an id or a phone number. */
 export type Found =
   | { kind: "user"; user_id: string; display_name: string; phone_number?: string }
   | { kind: "chat"; chat_id: string; type: string; name: string | null; member_count: number }
@@ -85,6 +85,7 @@ export interface ChatOfUser {
   delivered_sequence: number;
   read_sequence: number;
   unread_count: number;
+  unread_count_exact: boolean;
 }
 
 export interface UserAnswer {
@@ -98,7 +99,7 @@ export interface UserAnswer {
   has_more: boolean;
 }
 
-/** A member of a chat: how far they have come, and whether they are there. */
+/** A member of a chat: watermarks and presence. */
 export interface Member {
   user_id: string;
   display_name: string;
@@ -128,7 +129,7 @@ export interface ChatAnswer {
   members: Member[];
 }
 
-/** A message without its content, which no operator sees. */
+/** A message without its content, which operators must not see. */
 export interface MessageFacts {
   message_id: string;
   chat_id: string;
@@ -151,7 +152,7 @@ export interface MessageEvent extends MessageFacts {
   not_delivered_to: string[];
 }
 
-/** Something that has happened in a chat. */
+/** An event of a chat. */
 export type TimelineEvent =
   | MessageEvent
   | { kind: "expired"; from_sequence: number; to_sequence: number }
@@ -166,7 +167,7 @@ export interface TimelineAnswer {
   next_before: number | null;
 }
 
-/** How far a message has come with one member. */
+/** The delivery state of a message for one member. */
 export interface Reached extends Member {
   reach: "sender" | "read" | "delivered" | "joined_later" | "waiting";
   reason: string | null;
@@ -185,7 +186,7 @@ export interface MessageAnswer {
   members: Reached[];
 }
 
-/** Something that an operator has had done. Without an outcome the process has ended during it. */
+/** An operator action. Without an outcome, the process ended during it. */
 export interface AuditedAction {
   id: string;
   at: string;

@@ -2,15 +2,15 @@ import { signal } from "@preact/signals";
 
 const KEY = "tidings.admin-token";
 
-/** The admin token of this tab, null while nobody is signed in. It is kept until the tab is closed, nowhere else. */
+/** The admin token of this tab, null while it is signed out. It is stored until the tab is closed, and nowhere else. */
 export const token = signal<string | null>(sessionStorage.getItem(KEY));
 
-/** Why the admin API did not do what was asked, in words for people. */
+/** An error of the admin API, with a text for operators. */
 export class AdminError extends Error {
   override readonly name = "AdminError";
 
   constructor(
-    /** The HTTP status; 0 if nothing answered. */
+    /** The HTTP status; 0 if there was no response. */
     readonly status: number,
     message: string,
   ) {
@@ -18,25 +18,25 @@ export class AdminError extends Error {
   }
 }
 
-/** Tries a token and keeps it if it is the right one. */
+/** Checks a token and stores it if it is valid. */
 export async function signIn(candidate: string): Promise<void> {
   await request("GET", "/nodes", candidate);
   sessionStorage.setItem(KEY, candidate);
   token.value = candidate;
 }
 
-/** Forgets the token. */
+/** Removes the token. */
 export function signOut(): void {
   sessionStorage.removeItem(KEY);
   token.value = null;
 }
 
-/** Asks for something. */
+/** Makes a GET request. */
 export async function get<T>(path: string): Promise<T> {
   return (await call("GET", path)) as T;
 }
 
-/** Has something done. */
+/** Makes a request that changes state. */
 export async function act(method: "POST" | "DELETE", path: string): Promise<unknown> {
   return await call(method, path);
 }
@@ -47,7 +47,7 @@ async function call(method: string, path: string): Promise<unknown> {
   try {
     return await request(method, path, current);
   } catch (error) {
-    // The token was changed under us: whoever has the new one signs in with it.
+    // The token was rotated; an operator with the new one signs in again.
     if (error instanceof AdminError && error.status === 401) signOut();
     throw error;
   }

@@ -13,7 +13,7 @@ import { SearchResults, lookFor } from "./views/search";
 import { SignIn } from "./views/sign-in";
 import { User } from "./views/user";
 
-/** The console: its frame, and in it where the address says. */
+/** The console: its frame, and in it the view of the current route. */
 export function App() {
   if (token.value === null) return <SignIn />;
   return (
@@ -41,7 +41,7 @@ export function App() {
   );
 }
 
-/** The address names a view, so the link moves the focus by itself. */
+/** The address selects a view, so the skip link moves the focus itself instead of changing the address. */
 function skip(event: Event): void {
   event.preventDefault();
   document.getElementById("main")?.focus();

@@ -1,7 +1,7 @@
 const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
-/** A number that is short to read: whole from 100 on, three digits below. */
+/** A short number: an integer from 100 on, three digits below. */
 export function number(value: number): string {
   return Math.abs(value) >= 100 ? numbers.format(value) : fine.format(value);
 }
@@ -25,7 +25,7 @@ export function bytes(value: number): string {
   return `${fine.format(value / size)} ${unit}`;
 }
 
-/** How long ago something was, or how long it is off, in the largest unit that is not zero. */
+/** A relative time, past or future, in the largest nonzero unit. */
 export function ago(then: Date, now: Date): string {
   const seconds = Math.round((now.getTime() - then.getTime()) / 1000);
   const units: [number, string][] = [[86400, "d"], [3600, "h"], [60, "min"]];
@@ -34,7 +34,7 @@ export function ago(then: Date, now: Date): string {
   return seconds < 0 ? `in ${amount}` : `${amount} ago`;
 }
 
-/** A moment to the millisecond, in the time of this machine. */
+/** A timestamp to the millisecond, in local time. */
 export function moment(text: string): string {
   const date = new Date(text);
   const two = (value: number) => String(value).padStart(2, "0");
@@ -43,17 +43,17 @@ export function moment(text: string): string {
   return `${day} ${time}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** A text of the server with its moments in the time of this machine. */
+/** A text of the server with its timestamps in local time. */
 export function localTimes(text: string): string {
   return text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, moment);
 }
 
-/** Until when somebody has muted a chat. The last year that can be written stands for ever. */
+/** The end of a mute. The year 9999 stands for a permanent one. */
 export function mutedUntil(text: string): string {
   return text.startsWith("9999-") ? "for ever" : `until ${moment(text)}`;
 }
 
-/** One thing or several. */
+/** A count with its noun in singular or plural. */
 export function count(value: number, one: string, many = `${one}s`): string {
   return `${numbers.format(value)} ${value === 1 ? one : many}`;
 }

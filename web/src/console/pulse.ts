@@ -4,15 +4,15 @@ import type { PulseAnswer, Sample } from "./answers";
 import { AdminError, get, token } from "./api";
 import { merge } from "./series";
 
-/** How often the server is asked: as often as it measures. */
+/** The polling interval: as often as the server measures. */
 const INTERVAL_MS = 2000;
 
-/** What the server has measured lately. */
+/** The recent samples of the server. */
 export const samples = signal<Sample[]>([]);
 /** Why the newest samples are missing, if they are. */
 export const pulseFailure = signal<string | null>(null);
 
-/** Asks for new samples until told to stop, and while the page is looked at. */
+/** Polls for new samples until it is stopped, while the page is visible. */
 export function followPulse(): () => void {
   let stopped = false;
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 
-/** A place in the console. */
+/** A route of the console. */
 export type Route =
   | { view: "overview" }
   | { view: "nodes" }
@@ -10,7 +10,7 @@ export type Route =
   | { view: "message"; id: string }
   | { view: "audit" };
 
-/** The place that the address names; the overview if it names none. */
+/** The route of an address; the overview if it is unknown. */
 export function parseRoute(hash: string): Route {
   const [view = "", id = ""] = hash.replace(/^#\/?/, "").split("/").map(decode);
   switch (view) {
@@ -29,7 +29,7 @@ export function parseRoute(hash: string): Route {
   }
 }
 
-/** The address of a place. */
+/** The address of a route. */
 export function href(route: Route): string {
   switch (route.view) {
     case "user":
@@ -49,7 +49,7 @@ function decode(part: string): string {
   }
 }
 
-/** Where the console is. */
+/** The current route. */
 export const route = signal<Route>({ view: "overview" });
 
 /** Follows the address bar. */
@@ -59,7 +59,7 @@ export function followAddress(): void {
   follow();
 }
 
-/** Goes somewhere. */
+/** Navigates to a route. */
 export function go(to: Route): void {
   location.hash = href(to);
 }

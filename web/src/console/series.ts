@@ -1,16 +1,16 @@
 import type { Sample } from "./answers";
 
-/** Samples that are kept: half an hour, as the server does. */
+/** Stored samples: half an hour, like the server. */
 export const SAMPLES_MAX = 900;
 
-/** Puts new samples behind those there are, each once, and forgets the oldest. */
+/** Appends new samples without duplicates, and drops the oldest. */
 export function merge(kept: readonly Sample[], news: readonly Sample[]): Sample[] {
   const last = kept.at(-1)?.at ?? "";
   // Times of one form sort as texts.
   return [...kept, ...news.filter((sample) => sample.at > last)].slice(-SAMPLES_MAX);
 }
 
-/** The samples of the last so many seconds before the newest. */
+/** The samples of the given number of seconds before the newest. */
 export function within(samples: readonly Sample[], seconds: number): Sample[] {
   const newest = samples.at(-1);
   if (newest === undefined) return [];
@@ -29,13 +29,13 @@ export function line(samples: readonly Sample[], name: string, value: (sample: S
   return { name, values: samples.map(value) };
 }
 
-/** A line for each name that a table of measures ever had, by name. What a sample does not name is 0 there. */
+/** One line per name in a table of measures, ordered by name. A sample without the name counts as 0. */
 export function linesByName(samples: readonly Sample[], table: (sample: Sample) => Record<string, number>): Line[] {
   const names = new Set(samples.flatMap((sample) => Object.keys(table(sample))));
   return [...names].sort().map((name) => line(samples, name, (sample) => table(sample)[name] ?? 0));
 }
 
-/** The times of samples in seconds, as plots count them. */
+/** The times of samples in seconds, the unit of plots. */
 export function times(samples: readonly Sample[]): number[] {
   return samples.map((sample) => Date.parse(sample.at) / 1000);
 }

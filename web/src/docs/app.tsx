@@ -13,7 +13,7 @@ import { CloseCodes, ErrorCodes, Handshake } from "./tables";
 /** The whole reference, from both documents. */
 export function Reference({ openapi, asyncapi }: { openapi: OpenApi; asyncapi: AsyncApi }) {
   useEffect(() => {
-    // The place that the address names was not there when the browser looked for it.
+    // The target of the fragment did not exist yet when the browser looked for it.
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }, []);
   return (

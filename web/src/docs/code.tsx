@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-/** How long a button says that it has copied. */
+/** Time for which a button shows that it has copied. */
 const COPIED_MS = 1500;
 
 /** A block of code with a button that copies it. */
@@ -11,7 +11,7 @@ export function Code({ label, text, language }: { label: string; text: string; l
         <span>{label}</span>
         <Copy text={text} label={label} />
       </figcaption>
-      {/* Wide code scrolls, and what scrolls has to be reached by keyboard. */}
+      {/* Wide code scrolls, so it must be reachable by keyboard. */}
       <pre tabIndex={0} aria-label={label}>
         <code>{language === "json" ? coloured(text) : text}</code>
       </pre>

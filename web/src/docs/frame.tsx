@@ -5,7 +5,7 @@ import { SchemaTable } from "./schema-table";
 import type { AsyncApi, Schema } from "./spec";
 import { resolve } from "./spec";
 
-/** One type of frame: its payload, what answers it, and an example. */
+/** One type of frame: its payload, its reply, and an example. */
 export function Frame({ document, frame, from }: { document: AsyncApi; frame: FrameEntry; from: "client" | "server" }) {
   const { id, message, answers } = frame;
   const envelope = resolve<Schema>(document, message.payload);

@@ -53,7 +53,7 @@ export function Navigation({ groups }: { groups: LinkGroup[] }) {
   );
 }
 
-/** The section that is read: the one nearest to the top of the screen. */
+/** The current section: the one nearest to the top of the screen. */
 function useCurrent(): string {
   const [current, setCurrent] = useState("overview");
   useEffect(() => {

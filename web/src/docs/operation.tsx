@@ -9,7 +9,7 @@ import { FieldTable, SchemaTable } from "./schema-table";
 import { typeOf } from "./schema-rows";
 import type { OpenApi, Response } from "./spec";
 
-/** One operation of the REST API: what it takes, what it answers, and an example of both. */
+/** One operation of the REST API: parameters, responses, and an example of both. */
 export function RestOperation({ document, entry }: { document: OpenApi; entry: RestEntry }) {
   const { id, method, path, operation } = entry;
   const body = json(operation.requestBody?.content)?.schema;

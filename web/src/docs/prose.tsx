@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** A text of the documents: paragraphs with `code` and **strong** words in them, all the markup that we write. */
+/** A text of the documents: paragraphs with `code` and **strong** words, the only markup in use. */
 export function Prose({ text }: { text: string }) {
   return (
     <>

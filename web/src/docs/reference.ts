@@ -1,7 +1,7 @@
 import type { AsyncApi, Content, Message, OpenApi, Operation, Response } from "./spec";
 import { nameOf, resolve } from "./spec";
 
-/** One operation of the REST API, with where it is. */
+/** One operation of the REST API, with its method and path. */
 export interface RestEntry {
   id: string;
   method: string;
@@ -16,14 +16,14 @@ export interface RestGroup {
   entries: RestEntry[];
 }
 
-/** One type of frame, with what answers it and what it answers. */
+/** One type of frame, with its reply and the request that it replies to. */
 export interface FrameEntry {
   id: string;
   message: Message;
   answers: string[];
 }
 
-/** A link of the navigation; `words` is what a search looks in. */
+/** A link of the navigation; a search looks in `words`. */
 export interface Link {
   id: string;
   label: string;
@@ -70,7 +70,7 @@ export function serverFrames(document: AsyncApi): FrameEntry[] {
   return all.filter((frame) => !fromClient.has(frame.id));
 }
 
-/** The answers of an operation by status, with references resolved. */
+/** The responses of an operation by status, with references resolved. */
 export function answers(document: OpenApi, operation: Operation): [string, Response][] {
   const responses = Object.entries(operation.responses);
   return responses.map(([status, response]) => [status, resolve<Response>(document, response)]);
@@ -112,7 +112,7 @@ export function navigation(openapi: OpenApi, asyncapi: AsyncApi): LinkGroup[] {
   ];
 }
 
-/** The parts of the navigation in which something has all words of a search. */
+/** The parts of the navigation with an entry that has all words of a search. */
 export function search(groups: LinkGroup[], query: string): LinkGroup[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const matching = groups.map((group) => ({

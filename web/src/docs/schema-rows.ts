@@ -3,19 +3,19 @@ import { nameOf, resolve } from "./spec";
 
 /** One field of a body, as a line of a table. */
 export interface Row {
-  /** The field with where it is: `messages[].content`. */
+  /** The path of the field: `messages[].content`. */
   path: string;
   type: string;
   required: boolean;
-  /** What its values are bounded by. */
+  /** The bounds of its values. */
   bounds: string[];
   description: string;
 }
 
-/** How deep fields within fields are shown. None of ours go deeper; a schema that holds itself would never end. */
+/** Most levels of nested fields. Tidings' schemas are less deep; the bound stops recursive schemas. */
 const DEPTH_MAX = 6;
 
-/** The fields of a schema and of everything in it, each before its own fields. */
+/** The fields of a schema with all nested fields, each parent first. */
 export function rows(document: object, schema: Schema, prefix = "", depth = 0): Row[] {
   const { properties, required } = fields(document, schema);
   return Object.entries(properties).flatMap(([name, property]) => {
@@ -31,7 +31,7 @@ function inner(document: object, property: Schema, path: string, depth: number):
   return rows(document, schema, `${path}.`, depth + 1);
 }
 
-/** The fields of an object, with those of all its parts where it has several. */
+/** The fields of an object, merged from all its parts if it has several. */
 function fields(document: object, schema: Schema): { properties: Record<string, Schema>; required: string[] } {
   const whole = resolve<Schema>(document, schema);
   const parts = (whole.allOf ?? []).map((part) => fields(document, part));
@@ -48,7 +48,7 @@ function shape(document: object, property: Schema): Pick<Row, "type" | "bounds" 
   return { type: typeOf(document, property), bounds, description: described ?? "" };
 }
 
-/** The schema of a value that is there, where it may also be `null`. */
+/** The schema of the value if it is not `null`. */
 function present(document: object, schema: Schema): Schema {
   const given = schema.oneOf?.find((one) => one.type !== "null") ?? schema;
   return resolve<Schema>(document, given);

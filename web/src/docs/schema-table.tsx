@@ -8,7 +8,7 @@ export function SchemaTable({ document, schema, caption }: { document: object; s
   return <FieldTable fields={rows(document, schema)} caption={caption} />;
 }
 
-/** The same for fields that are known already. */
+/** The same for given fields. */
 export function FieldTable({ fields, caption }: { fields: Row[]; caption: string }) {
   if (fields.length === 0) return null;
   return (
@@ -38,7 +38,7 @@ function Field({ field }: { field: Row }) {
   return (
     <tr>
       <th scope="row">
-        {/* Eyes see from the indent where a field is; who listens is told. */}
+        {/* The indent shows the nesting; screen readers get it as text. */}
         <span class="visually-hidden">{within.join("")}</span>
         {within.map((name) => (
           <span key={name} class="indent" aria-hidden="true" />

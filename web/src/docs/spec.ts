@@ -1,9 +1,9 @@
-/** A reference to another place of the same document. */
+/** A reference within the same document. */
 export interface Ref {
   $ref: string;
 }
 
-/** What the page reads of a JSON schema. */
+/** The parts of a JSON schema that the page uses. */
 export interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -40,7 +40,7 @@ export interface Content {
   examples?: Record<string, { value: unknown }>;
 }
 
-/** One answer of an operation. */
+/** One response of an operation. */
 export interface Response {
   description: string;
   headers?: Record<string, Ref | { description?: string }>;
@@ -60,7 +60,7 @@ export interface Operation {
   security?: unknown[];
 }
 
-/** What the page reads of the OpenAPI document. */
+/** The parts of the OpenAPI document that the page uses. */
 export interface OpenApi {
   info: { title: string; version: string; description?: string };
   tags?: { name: string; description?: string }[];
@@ -76,7 +76,7 @@ export interface Message {
   examples?: { payload: unknown }[];
 }
 
-/** What the server does with frames of a type: it receives them from clients, or sends them. */
+/** The server's action on frames of a type: it receives them from clients, or sends them. */
 export interface FrameOperation {
   action: "receive" | "send";
   messages: Ref[];
@@ -99,14 +99,14 @@ export interface CloseCode {
   reconnect_delay_ms: number;
 }
 
-/** A way in which a handshake is refused. */
+/** A response that refuses a handshake. */
 export interface Refusal {
   http_status: number;
   error: string;
   description: string;
 }
 
-/** What the page reads of the AsyncAPI document. */
+/** The parts of the AsyncAPI document that the page uses. */
 export interface AsyncApi {
   info: { description?: string };
   channels: Record<string, { address: string; bindings?: { ws?: { headers?: Schema; query?: Schema } } }>;
@@ -117,7 +117,7 @@ export interface AsyncApi {
   "x-handshake-refusals": Refusal[];
 }
 
-/** A value of a document, or what its reference leads to. One that leads nowhere is a defect of the document. */
+/** Resolves a value or reference of a document. A dangling reference is a defect of the document. */
 export function resolve<T extends object>(document: object, value: T | Ref): T {
   let found: unknown = value;
   for (let steps = 0; isRef(found); steps += 1) {
@@ -127,7 +127,7 @@ export function resolve<T extends object>(document: object, value: T | Ref): T {
   return found as T;
 }
 
-/** The last part of a reference, which is the name of what it leads to. */
+/** The last part of a reference, which is the name of its target. */
 export function nameOf(reference: string): string {
   return reference.slice(reference.lastIndexOf("/") + 1);
 }

@@ -5,7 +5,7 @@ import { FieldTable } from "./schema-table";
 import { rows } from "./schema-rows";
 import type { AsyncApi } from "./spec";
 
-/** What a client sends to open a connection, and how it may be refused. */
+/** The handshake of a connection, and its refusals. */
 export function Handshake({ document }: { document: AsyncApi }) {
   const channel = Object.values(document.channels)[0];
   const { headers, query } = channel?.bindings?.ws ?? {};
@@ -51,7 +51,7 @@ export function ErrorCodes({ document }: { document: AsyncApi }) {
   );
 }
 
-/** Every code that the server closes a connection with. */
+/** Every close code of the server. */
 export function CloseCodes({ document }: { document: AsyncApi }) {
   return (
     <section id="close-codes" class="page" aria-labelledby="close-codes-title">

@@ -1,13 +1,13 @@
-/** What a person can choose: one of the two looks, or that of the system. */
+/** The theme setting: light, dark, or that of the system. */
 export type ThemeChoice = "light" | "dark" | "system";
 
-/** The choice of this browser. `theme.js` has read it before the page came up. */
+/** The setting of this browser. `theme.js` has applied it before the page loads. */
 export function themeChoice(): ThemeChoice {
   const choice = document.documentElement.dataset["themeChoice"];
   return choice === "light" || choice === "dark" ? choice : "system";
 }
 
-/** Applies a choice at once and keeps it for all pages of this origin. */
+/** Applies a setting at once and stores it for all pages of this origin. */
 export function chooseTheme(choice: ThemeChoice): void {
   localStorage.setItem("tidings.theme", choice);
   document.documentElement.dataset["themeChoice"] = choice;

@@ -1,5 +1,5 @@
-// Runs before the page is painted, so that nobody who has chosen dark sees a flash of light. Loaded as a plain script
-// of its own, because the pages' policy allows none inside the HTML.
+// Runs before the first paint, so that users of the dark theme see no flash of the light one. A separate plain script,
+// because the content security policy forbids inline scripts.
 
 const stored = localStorage.getItem("tidings.theme");
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");

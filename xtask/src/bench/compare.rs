@@ -1,33 +1,38 @@
 use std::fmt::Write;
 
-use super::sample::{Better, Measure, Sample};
+use super::sample::{BenchSample, Better, Measure};
 
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct ComparisonRow {
     workload: String,
     figure: String,
     base: f64,
     head: f64,
     spread: f64,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: SpeedVerdict,
 }
 
-/// What became of a figure.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SpeedVerdict {
     Slower,
     Faster,
     Same,
 }
 
-/// Compares what the rounds of a workload have shown, in the order of base's first report. What only one side reports is
-/// left out: there is nothing to hold it against.
-pub(super) fn compare(workload: &str, base: &[Sample], head: &[Sample], threshold: f64) -> Vec<Row> {
-    let Some(Sample(measures)) = base.first() else { return vec![] };
+/// Compares the samples of a workload, in the order of base's first report. A figure that only one side reports is left
+/// out, because it has no counterpart.
+pub(super) fn compare(
+    workload: &str,
+    base: &[BenchSample],
+    head: &[BenchSample],
+    threshold: f64,
+) -> Vec<ComparisonRow> {
+    let Some(BenchSample(measures)) = base.first() else { return vec![] };
     let row = |Measure { name, better, .. }: &Measure| {
-        let (base, head) = (Values::of(name, base)?, Values::of(name, head)?);
-        Some(Row {
+        let (base, head) = (RoundValues::of(name, base)?, RoundValues::of(name, head)?);
+        Some(ComparisonRow {
             workload: workload.to_owned(),
             figure: name.clone(),
             base: base.median(),
@@ -39,10 +44,10 @@ pub(super) fn compare(workload: &str, base: &[Sample], head: &[Sample], threshol
     measures.iter().filter_map(row).collect()
 }
 
-/// Slower or faster if the medians are beyond the threshold, and further apart than the rounds of both sides are among
-/// themselves, taken together. Of figures that did not change, and vary from round to round by chance, fewer than one in a
-/// hundred is then called slower after three rounds, and one in a thousand after four, however much they vary.
-fn judge(base: &Values, head: &Values, better: Better, threshold: f64) -> Verdict {
+/// Slower or faster if the medians differ by more than the threshold, and by more than the sum of both ranges. Among
+/// unchanged figures with random noise of any size, the rate of false `Slower` is then below one in a hundred after three
+/// rounds, and one in a thousand after four.
+fn judge(base: &RoundValues, head: &RoundValues, better: Better, threshold: f64) -> SpeedVerdict {
     let (was, is) = (base.median(), head.median());
     let gain = match better {
         Better::More => is / was,
@@ -50,48 +55,49 @@ fn judge(base: &Values, head: &Values, better: Better, threshold: f64) -> Verdic
     };
     let is_clear = (is - was).abs() > base.range() + head.range();
     match gain {
-        gain if is_clear && gain < threshold => Verdict::Slower,
-        gain if is_clear && gain > 1.0 / threshold => Verdict::Faster,
-        _ => Verdict::Same,
+        gain if is_clear && gain < threshold => SpeedVerdict::Slower,
+        gain if is_clear && gain > 1.0 / threshold => SpeedVerdict::Faster,
+        _ => SpeedVerdict::Same,
     }
 }
 
 /// A figure in all rounds of a side, in order of size; at least one.
-struct Values(Vec<f64>);
+struct RoundValues(Vec<f64>);
 
-impl Values {
-    fn of(name: &str, samples: &[Sample]) -> Option<Self> {
-        let named = |Sample(measures): &Sample| measures.iter().find(|measure| measure.name == name).map(|m| m.value);
+impl RoundValues {
+    fn of(name: &str, samples: &[BenchSample]) -> Option<Self> {
+        let named =
+            |BenchSample(measures): &BenchSample| measures.iter().find(|measure| measure.name == name).map(|m| m.value);
         let mut values: Vec<f64> = samples.iter().filter_map(named).collect();
         values.sort_by(f64::total_cmp);
         Some(Self(values)).filter(|values| !values.0.is_empty())
     }
 
-    /// The one in the middle, or what is half way between the two in the middle.
+    /// The middle value, or the mean of the two middle values.
     fn median(&self) -> f64 {
         let Self(values) = self;
         f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
     }
 
-    /// How far the rounds are apart.
+    /// The difference between the highest and the lowest value.
     fn range(&self) -> f64 {
         let Self(values) = self;
         values[values.len() - 1] - values[0]
     }
 }
 
-/// The rows for reading.
-pub(super) fn table(rows: &[Row]) -> String {
+/// The rows as a text table.
+pub(super) fn table(rows: &[ComparisonRow]) -> String {
     let width = rows.iter().map(|row| row.figure.len()).max().unwrap_or(0);
     let mut table = format!(
         "{:<12} {:<width$} {:>10} {:>10} {:>6} {:>7}  verdict\n",
         "workload", "figure", "base", "head", "ratio", "spread"
     );
-    for Row { workload, figure, base, head, spread, verdict } in rows {
+    for ComparisonRow { workload, figure, base, head, spread, verdict } in rows {
         let verdict = match verdict {
-            Verdict::Slower => "slower",
-            Verdict::Faster => "faster",
-            Verdict::Same => "same",
+            SpeedVerdict::Slower => "slower",
+            SpeedVerdict::Faster => "faster",
+            SpeedVerdict::Same => "same",
         };
         let (ratio, spread) = (head / base, 100.0 * spread);
         let (base, head) = (number(*base), number(*head));
@@ -115,12 +121,12 @@ mod tests {
     use super::*;
 
     /// Rounds of one figure.
-    fn rounds(better: Better, values: &[f64]) -> Vec<Sample> {
+    fn rounds(better: Better, values: &[f64]) -> Vec<BenchSample> {
         let measure = |value| Measure { name: "figure".to_owned(), value, better };
-        values.iter().map(|value| Sample(vec![measure(*value)])).collect()
+        values.iter().map(|value| BenchSample(vec![measure(*value)])).collect()
     }
 
-    fn verdict(better: Better, base: &[f64], head: &[f64]) -> Verdict {
+    fn verdict(better: Better, base: &[f64], head: &[f64]) -> SpeedVerdict {
         let rows = compare("pairs", &rounds(better, base), &rounds(better, head), 0.9);
         assert_eq!(rows.len(), 1);
         rows[0].verdict
@@ -128,49 +134,49 @@ mod tests {
 
     #[test]
     fn a_rate_that_falls_is_slower_and_one_that_grows_is_faster() {
-        assert_eq!(verdict(Better::More, &[100.0, 101.0, 102.0], &[80.0, 81.0, 82.0]), Verdict::Slower);
-        assert_eq!(verdict(Better::More, &[100.0, 101.0, 102.0], &[120.0, 121.0, 122.0]), Verdict::Faster);
+        assert_eq!(verdict(Better::More, &[100.0, 101.0, 102.0], &[80.0, 81.0, 82.0]), SpeedVerdict::Slower);
+        assert_eq!(verdict(Better::More, &[100.0, 101.0, 102.0], &[120.0, 121.0, 122.0]), SpeedVerdict::Faster);
     }
 
     #[test]
     fn a_time_that_grows_is_slower_and_one_that_falls_is_faster() {
-        assert_eq!(verdict(Better::Less, &[5.0, 5.1, 5.2], &[6.5, 6.6, 6.7]), Verdict::Slower);
-        assert_eq!(verdict(Better::Less, &[5.0, 5.1, 5.2], &[4.0, 4.1, 4.2]), Verdict::Faster);
+        assert_eq!(verdict(Better::Less, &[5.0, 5.1, 5.2], &[6.5, 6.6, 6.7]), SpeedVerdict::Slower);
+        assert_eq!(verdict(Better::Less, &[5.0, 5.1, 5.2], &[4.0, 4.1, 4.2]), SpeedVerdict::Faster);
     }
 
     #[test]
     fn a_difference_within_the_threshold_is_none_however_clear_it_is() {
-        assert_eq!(verdict(Better::More, &[100.0; 3], &[91.0; 3]), Verdict::Same);
-        assert_eq!(verdict(Better::More, &[100.0; 3], &[89.0; 3]), Verdict::Slower);
-        assert_eq!(verdict(Better::More, &[100.0; 3], &[111.0; 3]), Verdict::Same);
-        assert_eq!(verdict(Better::More, &[100.0; 3], &[112.0; 3]), Verdict::Faster);
-        assert_eq!(verdict(Better::Less, &[100.0; 3], &[111.0; 3]), Verdict::Same);
-        assert_eq!(verdict(Better::Less, &[100.0; 3], &[112.0; 3]), Verdict::Slower);
+        assert_eq!(verdict(Better::More, &[100.0; 3], &[91.0; 3]), SpeedVerdict::Same);
+        assert_eq!(verdict(Better::More, &[100.0; 3], &[89.0; 3]), SpeedVerdict::Slower);
+        assert_eq!(verdict(Better::More, &[100.0; 3], &[111.0; 3]), SpeedVerdict::Same);
+        assert_eq!(verdict(Better::More, &[100.0; 3], &[112.0; 3]), SpeedVerdict::Faster);
+        assert_eq!(verdict(Better::Less, &[100.0; 3], &[111.0; 3]), SpeedVerdict::Same);
+        assert_eq!(verdict(Better::Less, &[100.0; 3], &[112.0; 3]), SpeedVerdict::Slower);
     }
 
     #[test]
     fn a_difference_that_is_no_larger_than_the_spread_is_none_however_large_it_is() {
         // Far beyond the threshold, but the rounds of both sides overlap.
-        assert_eq!(verdict(Better::More, &[60.0, 100.0, 110.0], &[50.0, 70.0, 90.0]), Verdict::Same);
-        // They do not overlap, and yet both sides together differ from themselves by more.
-        assert_eq!(verdict(Better::More, &[100.0, 105.0, 110.0], &[85.0, 90.0, 95.0]), Verdict::Same);
-        assert_eq!(verdict(Better::More, &[102.0, 105.0, 109.0], &[87.0, 90.0, 93.0]), Verdict::Slower);
-        // One side alone may be the restless one.
-        assert_eq!(verdict(Better::Less, &[10.0, 10.0, 10.0], &[9.0, 15.0, 16.0]), Verdict::Same);
-        assert_eq!(verdict(Better::Less, &[10.0, 10.0, 10.0], &[14.0, 15.0, 16.0]), Verdict::Slower);
+        assert_eq!(verdict(Better::More, &[60.0, 100.0, 110.0], &[50.0, 70.0, 90.0]), SpeedVerdict::Same);
+        // They do not overlap, but the sum of both ranges is larger than the difference.
+        assert_eq!(verdict(Better::More, &[100.0, 105.0, 110.0], &[85.0, 90.0, 95.0]), SpeedVerdict::Same);
+        assert_eq!(verdict(Better::More, &[102.0, 105.0, 109.0], &[87.0, 90.0, 93.0]), SpeedVerdict::Slower);
+        // The noise may be on one side only.
+        assert_eq!(verdict(Better::Less, &[10.0, 10.0, 10.0], &[9.0, 15.0, 16.0]), SpeedVerdict::Same);
+        assert_eq!(verdict(Better::Less, &[10.0, 10.0, 10.0], &[14.0, 15.0, 16.0]), SpeedVerdict::Slower);
     }
 
     #[test]
     fn the_order_of_the_rounds_does_not_matter() {
-        assert_eq!(verdict(Better::More, &[102.0, 100.0, 101.0], &[82.0, 80.0, 81.0]), Verdict::Slower);
-        assert_eq!(verdict(Better::More, &[100.0, 140.0, 100.0], &[100.0, 100.0, 100.0]), Verdict::Same);
+        assert_eq!(verdict(Better::More, &[102.0, 100.0, 101.0], &[82.0, 80.0, 81.0]), SpeedVerdict::Slower);
+        assert_eq!(verdict(Better::More, &[100.0, 140.0, 100.0], &[100.0, 100.0, 100.0]), SpeedVerdict::Same);
     }
 
     #[test]
     fn the_threshold_is_as_it_was_asked_for() {
         let (base, head) = (rounds(Better::More, &[100.0; 3]), rounds(Better::More, &[85.0; 3]));
         let verdict = |threshold| compare("pairs", &base, &head, threshold)[0].verdict;
-        assert_eq!((verdict(0.9), verdict(0.8)), (Verdict::Slower, Verdict::Same));
+        assert_eq!((verdict(0.9), verdict(0.8)), (SpeedVerdict::Slower, SpeedVerdict::Same));
     }
 
     #[test]
@@ -181,8 +187,8 @@ mod tests {
         assert_eq!(rows[0].spread, 310.0 / 105.0);
     }
 
-    /// How many of 10,000 figures are called slower that head has brought to `part`, and whose rounds vary by log-normal
-    /// noise of this deviation.
+    /// How many of 10,000 figures are called slower if head multiplies them by `part`, and rounds have log-normal noise of
+    /// this deviation.
     fn called_slower(part: f64, deviation: f64, rounds: usize) -> usize {
         let mut state = 1_u64;
         // A linear congruential generator with the constants of Knuth's MMIX, so that each run sees the same noise.
@@ -193,7 +199,7 @@ mod tests {
         // Twelve of them, less their mean, are nearly normal with a deviation of 1.
         let mut noise = || (deviation * ((0..12).map(|_| random()).sum::<f64>() - 6.0)).exp();
         let mut rounds_of = |part: f64| (0..rounds).map(|_| part * noise()).collect::<Vec<_>>();
-        let slower = |_: &_| verdict(Better::More, &rounds_of(1.0), &rounds_of(part)) == Verdict::Slower;
+        let slower = |_: &_| verdict(Better::More, &rounds_of(1.0), &rounds_of(part)) == SpeedVerdict::Slower;
         (0..10_000).filter(slower).count()
     }
 
@@ -215,17 +221,18 @@ mod tests {
 
     #[test]
     fn a_rate_that_comes_to_nothing_is_slower_and_nothing_against_nothing_is_the_same() {
-        assert_eq!(verdict(Better::More, &[100.0; 3], &[0.0; 3]), Verdict::Slower);
-        assert_eq!(verdict(Better::More, &[0.0; 3], &[100.0; 3]), Verdict::Faster);
-        assert_eq!(verdict(Better::More, &[0.0; 3], &[0.0; 3]), Verdict::Same);
+        assert_eq!(verdict(Better::More, &[100.0; 3], &[0.0; 3]), SpeedVerdict::Slower);
+        assert_eq!(verdict(Better::More, &[0.0; 3], &[100.0; 3]), SpeedVerdict::Faster);
+        assert_eq!(verdict(Better::More, &[0.0; 3], &[0.0; 3]), SpeedVerdict::Same);
     }
 
     #[test]
     fn what_only_one_side_reports_is_left_out() {
-        let base = Sample::read(REPORT.as_bytes()).unwrap();
-        let Sample(mut measures) = base.clone();
+        let base = BenchSample::read(REPORT.as_bytes()).unwrap();
+        let BenchSample(mut measures) = base.clone();
         measures[0].name = "a new figure, msg/s".to_owned();
-        let rows = compare("pairs", &[base.clone(), base], &[Sample(measures.clone()), Sample(measures)], 0.9);
+        let rows =
+            compare("pairs", &[base.clone(), base], &[BenchSample(measures.clone()), BenchSample(measures)], 0.9);
         assert_eq!(rows.iter().map(|row| &*row.figure).collect::<Vec<_>>(), ["send to ack p50, ms"]);
         assert_eq!(compare("pairs", &[], &[], 0.9), []);
     }
@@ -239,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_table_for_people() {
-        let sample = Sample::read(REPORT.as_bytes()).unwrap();
-        let slow = Sample::read(REPORT.replace("15000", "9000").as_bytes()).unwrap();
+        let sample = BenchSample::read(REPORT.as_bytes()).unwrap();
+        let slow = BenchSample::read(REPORT.replace("15000", "9000").as_bytes()).unwrap();
         let rows = compare("pairs", &[sample.clone(), sample], &[slow.clone(), slow], 0.9);
         expect![[r#"
             workload     figure                          base       head  ratio  spread  verdict

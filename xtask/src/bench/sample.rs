@@ -1,13 +1,13 @@
 use anyhow::ensure;
 use serde::Deserialize;
 
-/// What one run of a load has shown, as far as it can be compared.
+/// The comparable results of one run of a load.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sample(pub(super) Vec<Measure>);
+pub(super) struct BenchSample(pub(super) Vec<Measure>);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measure {
-    /// With its unit, which belongs to what it is.
+    /// The name with its unit.
     pub(super) name: String,
     pub(super) value: f64,
     pub(super) better: Better,
@@ -22,15 +22,15 @@ pub(super) enum Better {
 
 /// The report of `tidings load --json`.
 #[derive(Deserialize)]
-struct Report {
-    figures: Vec<Figure>,
+struct BenchReport {
+    figures: Vec<BenchFigure>,
     latencies: Vec<Latency>,
-    integrity: Integrity,
-    server: Option<Server>,
+    integrity: BenchIntegrity,
+    server: Option<BenchServer>,
 }
 
 #[derive(Deserialize)]
-struct Figure {
+struct BenchFigure {
     name: String,
     value: f64,
     unit: String,
@@ -45,28 +45,28 @@ struct Latency {
 }
 
 #[derive(Deserialize)]
-struct Integrity {
+struct BenchIntegrity {
     lost: u64,
     doubled: u64,
     reordered: u64,
 }
 
 #[derive(Deserialize)]
-struct Server {
+struct BenchServer {
     memory_kib: f64,
 }
 
-/// The quantiles that are compared: what most see, and the tail as far as a run of seconds can tell it.
+/// The compared quantiles: the median, and the tail as far as a run of seconds can measure it.
 const QUANTILES: [(f64, &str); 2] = [(0.5, "p50"), (0.99, "p99")];
 
-impl Sample {
-    /// Reads a report. One of a load that was not sound is an error: its figures count for nothing.
+impl BenchSample {
+    /// Reads a report. The report of a load with integrity violations is an error, because its figures are not valid.
     pub(super) fn read(json: &[u8]) -> anyhow::Result<Self> {
-        let Report { figures, latencies, integrity, server } = serde_json::from_slice(json)?;
-        let Integrity { lost, doubled, reordered } = integrity;
+        let BenchReport { figures, latencies, integrity, server } = serde_json::from_slice(json)?;
+        let BenchIntegrity { lost, doubled, reordered } = integrity;
         ensure!(lost + doubled + reordered == 0, "lost {lost}, doubled {doubled}, reordered {reordered}");
-        let mut measures: Vec<Measure> = figures.into_iter().filter_map(Figure::measure).collect();
-        // The quantiles of nothing are zeroes, and not times.
+        let mut measures: Vec<Measure> = figures.into_iter().filter_map(BenchFigure::measure).collect();
+        // A latency without samples has quantiles of zero, which are not times.
         measures.extend(latencies.iter().filter(|latency| latency.count > 0).flat_map(Latency::measures));
         measures.extend(server.map(|server| Measure {
             name: "server memory, MiB".to_owned(),
@@ -77,8 +77,8 @@ impl Sample {
     }
 }
 
-impl Figure {
-    /// What has none of these units is a count or a ratio, and neither good nor bad by itself.
+impl BenchFigure {
+    /// The comparable form of a figure. Other units are counts or ratios, for which neither direction is better.
     fn measure(self) -> Option<Measure> {
         let Self { name, value, unit } = self;
         let better = match unit.as_str() {
@@ -125,8 +125,8 @@ mod tests {
         })
     }
 
-    fn read(report: &Value) -> anyhow::Result<Sample> {
-        Sample::read(report.to_string().as_bytes())
+    fn read(report: &Value) -> anyhow::Result<BenchSample> {
+        BenchSample::read(report.to_string().as_bytes())
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             ("server memory, MiB", 40.0, Better::Less),
         ];
         let expected = expected.map(|(name, value, better)| Measure { name: name.to_owned(), value, better }).to_vec();
-        assert_eq!(read(&report()).unwrap(), Sample(expected));
+        assert_eq!(read(&report()).unwrap(), BenchSample(expected));
     }
 
     #[test]
@@ -157,13 +157,13 @@ mod tests {
     fn a_server_that_is_not_known_has_no_memory() {
         let mut report = report();
         report["server"] = Value::Null;
-        let Sample(measures) = read(&report).unwrap();
+        let BenchSample(measures) = read(&report).unwrap();
         assert!(measures.iter().all(|measure| measure.name != "server memory, MiB"));
     }
 
     #[test]
     fn what_is_no_report_is_refused() {
-        assert!(Sample::read(b"{}").is_err());
-        assert!(Sample::read(b"the server did not start").is_err());
+        assert!(BenchSample::read(b"{}").is_err());
+        assert!(BenchSample::read(b"the server did not start").is_err());
     }
 }

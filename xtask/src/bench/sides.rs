@@ -4,25 +4,25 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use super::options::Options;
+use super::options::BenchOptions;
 use crate::provide;
 
-/// What is compared, built.
+/// The two built sides of a comparison.
 pub(super) struct Sides {
     pub(super) base: Side,
     pub(super) head: Side,
-    /// On the disk of the tree, for what the servers under load store.
+    /// Data directory of the servers under load, on the disk of the tree.
     pub(super) directory: PathBuf,
 }
 
 pub(super) struct Side {
-    /// The commit with its subject, or that it is the working tree.
+    /// The commit with its subject, or a name for the working tree.
     pub(super) name: String,
     pub(super) binary: PathBuf,
 }
 
-/// Builds what is not in the cache. Base comes first, so that the target directory ends with the binary of the tree.
-pub(super) fn provide(options: &Options) -> anyhow::Result<Sides> {
+/// Builds the sides that are not cached. Base is first, so that the target directory ends with the tree's binary.
+pub(super) fn provide(options: &BenchOptions) -> anyhow::Result<Sides> {
     let tip = commit(options.head.as_deref().unwrap_or("HEAD"))?;
     let base = match &options.base {
         Some(base) => commit(base)?,
@@ -44,7 +44,7 @@ impl Side {
     }
 }
 
-/// Builds the working tree as it is shipped. The binary is taken aside, where a build in the meantime does not replace it.
+/// Builds a release of the working tree, and copies the binary to where a concurrent build does not replace it.
 fn build_tree(directory: &Path) -> anyhow::Result<PathBuf> {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--locked", "--release"]).current_dir(xtask::workspace_root()).env("CARGO_INCREMENTAL", "0");
@@ -56,7 +56,7 @@ fn build_tree(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(binary)
 }
 
-/// Where a commit left origin/main. One that is part of it, or of a clone without it, is held against the one before.
+/// The merge base of a commit and origin/main. If the commit is on origin/main, or that is unknown, its parent.
 fn origin_of(tip: &str) -> anyhow::Result<String> {
     match git(&["merge-base", tip, "origin/main"]) {
         Ok(base) if base != tip => Ok(base),
@@ -67,7 +67,7 @@ fn origin_of(tip: &str) -> anyhow::Result<String> {
 /// The full id of a commit.
 fn commit(name: &str) -> anyhow::Result<String> {
     git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")])
-        .with_context(|| format!("`{name}` is no commit of this clone, which may be shallow"))
+        .with_context(|| format!("`{name}` is not a commit of this clone, which may be shallow"))
 }
 
 fn subject(commit: &str) -> anyhow::Result<String> {

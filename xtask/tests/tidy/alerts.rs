@@ -1,4 +1,4 @@
-//! The alert rules: what they name exists, each leads to a runbook, and Prometheus' own tool takes them.
+//! The alert rules: all names in them exist, each links to a runbook, and `promtool` accepts them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use expect_test::expect_file;
 use crate::promql;
 use crate::runbooks::Runbook;
 
-/// An alert, as its file has it.
+/// An alert of a rule file.
 pub(crate) struct Alert {
     pub(crate) file: String,
     pub(crate) name: String,
@@ -30,7 +30,7 @@ fn rule_files() -> Vec<PathBuf> {
     files
 }
 
-/// All alerts. The rule files are read as we write them: one key a line, expressions of several lines indented.
+/// All alerts. The parser expects our layout of rule files: one key per line, and indented multi-line expressions.
 pub(crate) fn all() -> Vec<Alert> {
     let mut alerts = vec![];
     for file in rule_files() {
@@ -99,20 +99,19 @@ fn promtool_takes_the_rules_their_tests_and_the_example() {
     promtool("test", "rules", &xtask::files(&directory(), ".test.yml").unwrap());
 }
 
-/// Has Prometheus' tool look at files. `cargo xtask tidy` provides it.
+/// Runs `promtool` on files. `cargo xtask tidy` installs it.
 pub(crate) fn promtool(verb: &str, what: &str, files: &[PathBuf]) {
     let output = Command::new("promtool").args([verb, what]).args(files).output().expect("promtool is installed");
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
 }
 
-/// The page of alerts, which is committed: `UPDATE_EXPECT=1` writes it anew.
+/// The page of alerts is committed: `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn the_page_of_alerts_is_that_of_the_rules() {
-    let mut page =
-        "# Alerts\n\nMade from the rules in `deploy/prometheus`; do not edit. Each row leads to what to do, \
-                    which a test does as the page says.\n\n| alert | severity | says | do |\n|---|---|---|---|\n"
-            .to_owned();
+    let mut page = "# Alerts\n\nMade from the rules in `deploy/prometheus`; do not edit. Each row links to a runbook, \
+                    and a test follows its steps.\n\n| alert | severity | says | do |\n|---|---|---|---|\n"
+        .to_owned();
     for Alert { name, severity, summary, runbook, .. } in all() {
         let runbook = runbook.strip_prefix("docs/").unwrap_or(&runbook);
         let title = Runbook::read(runbook.strip_prefix("runbooks/").unwrap_or(runbook)).title;

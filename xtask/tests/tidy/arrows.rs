@@ -2,13 +2,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// Which of our crates each of our crates may name. Planes name no adapter, adapters name no plane; the server and the
-/// simulator alone see both, and so decide what runs where.
+/// The workspace crates that each crate may depend on. Planes depend on no adapter, and adapters on no plane. Only the
+/// server and the simulator see both, and so decide which adapter runs where.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("protocol", &["domain"]),
     ("ports", &["domain"]),
+    ("contract", &["domain", "ports"]),
     ("damage", &[]),
+    ("html", &[]),
     ("keyfile", &[]),
     ("metrics", &[]),
     ("webhook", &["ports"]),
@@ -23,8 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["domain", "protocol"]),
     ("web", &[]),
     ("memory", &["domain", "ports"]),
-    ("embedded", &["domain", "ports"]),
-    ("dynamodb", &["domain", "ports"]),
+    ("embedded", &["domain", "ports", "protocol"]),
+    ("dynamodb", &["domain", "ports", "protocol"]),
     ("kafka", &["domain", "ports", "protocol"]),
     ("redis", &["domain", "ports"]),
     ("rpc", &["domain", "ports"]),
@@ -36,24 +38,28 @@ const ARROWS: &[(&str, &[&str])] = &[
             "webhook",
         ],
     ),
-    ("tidings", &["audit", "client", "domain", "embedded", "keyfile", "metrics", "ports", "protocol", "server"]),
+    (
+        "tidings",
+        &["audit", "client", "domain", "embedded", "html", "keyfile", "metrics", "ports", "protocol", "server"],
+    ),
     (
         "sim",
         &[
-            "audit", "auth", "chats", "domain", "fanout", "gateway", "ingest", "keyfile", "memory", "ports",
-            "presence", "protocol",
+            "audit", "auth", "chats", "contract", "domain", "fanout", "gateway", "html", "ingest", "keyfile", "memory",
+            "ports", "presence", "protocol",
         ],
     ),
-    ("engines", &["xtask"]),
-    ("xtask", &[]),
+    ("programs", &[]),
+    ("engines", &["programs"]),
+    ("xtask", &["programs"]),
 ];
 
-/// What tests may name as well: the adapter that stands for any other, the plane that sends, the client that talks to a
-/// server, the servers that adapters talk to, what spoils their input, what judges all that they hold, and the table of
-/// metrics that pages and alerts are held against.
-const IN_TESTS: &[&str] = &["audit", "client", "damage", "engines", "ingest", "memory", "metrics"];
+/// Further dependencies of tests: the auditor of stored data, the client, the contracts of the ports, the generator of
+/// damaged input, the servers that adapters connect to, the plane that sends, the reference adapter, and the table of
+/// metrics.
+const IN_TESTS: &[&str] = &["audit", "client", "contract", "damage", "engines", "ingest", "memory", "metrics"];
 
-/// What the end-to-end tests of the binary may name on top: they look into the engines of a fleet behind its back.
+/// Further dependencies of the end-to-end tests of the binary, which inspect the engines of a fleet directly.
 const IN_TESTS_OF_BINARY: &[&str] = &["dynamodb", "kafka", "redis", "rpc"];
 
 #[test]

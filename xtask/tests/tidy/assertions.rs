@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Where the invariants are listed that are asserted at run time.
+/// The file that lists the invariants that are asserted at run time.
 const LIST: &str = "crates/ports/src/invariants.rs";
-/// What a place begins with that asserts one of them.
+/// The calls that assert an invariant.
 const SITES: [&str; 2] = ["holds(", "violated("];
 
 #[test]
@@ -20,7 +20,7 @@ fn every_invariant_listed_as_asserted_is_asserted_somewhere_and_no_other_is() {
         let path = file.strip_prefix(&root).unwrap();
         let is_source = path.components().any(|part| part.as_os_str() == "src");
         let source = fs::read_to_string(&file).unwrap();
-        // Tests of a file come last, and assert nothing while the service runs.
+        // Unit tests are at the end of a file, and assert nothing at run time.
         let source = source.split("#[cfg(test)]").next().unwrap_or_default();
         if is_source && path.to_str() != Some(LIST) {
             let sites = SITES.iter().flat_map(|site| source.split(site).skip(1));

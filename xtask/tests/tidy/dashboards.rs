@@ -1,4 +1,4 @@
-//! The dashboards for Grafana, made from the table of metrics and committed: `UPDATE_EXPECT=1` writes them anew.
+//! The Grafana dashboards, generated from the table of metrics and committed: `UPDATE_EXPECT=1` rewrites them.
 
 mod panel;
 
@@ -13,7 +13,7 @@ use tidings_metrics::Part;
 use self::panel::Panel;
 use crate::{alerts, promql};
 
-/// Columns of Grafana's grid, panels beside each other in them, and how high one is.
+/// Columns of Grafana's grid, panels in a row, and the height of a panel.
 const COLUMNS: usize = 24;
 const BESIDE: usize = 3;
 const HEIGHT: usize = 8;
@@ -41,7 +41,7 @@ fn all() -> Vec<Dashboard> {
     ]
 }
 
-/// What somebody looks at first: whether people can send, whether it reaches others, and what is in the way.
+/// The first dashboard to open: sends, deliveries, and their bottlenecks.
 fn overview() -> Vec<Panel> {
     let panel = |title: &str, unit: &'static str, description: &str, expressions: &[(&str, &str)]| Panel {
         title: title.to_owned(),

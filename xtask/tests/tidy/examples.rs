@@ -17,7 +17,7 @@ fn a_crate_with_examples_in_its_documentation_has_them_tested() {
     assert_eq!(untested, [""; 0], "take `doctest = false` out of the manifest of the crate");
 }
 
-/// Whether a doc comment shows code, which is every block in it that does not say what else it is.
+/// Whether a doc comment has a Rust example: a code block without the name of another language.
 fn has_example(source: &str) -> bool {
     let mut fences = source.lines().map(str::trim_start).filter_map(|line| {
         let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;

@@ -1,4 +1,4 @@
-//! Facts about the tree that a compiler does not know. `cargo xtask tidy` runs them.
+//! Checks of the source tree that a compiler cannot make. `cargo xtask tidy` runs them.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
 mod alerts;
@@ -12,4 +12,5 @@ mod metrics;
 mod modules;
 mod promql;
 mod runbooks;
+mod versions;
 mod words;

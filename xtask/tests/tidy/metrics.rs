@@ -1,11 +1,11 @@
-//! The table of metrics: it is what the code records, and the reference page is made from it.
+//! The table of metrics matches the metrics in the code, and generates the reference page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
 use expect_test::expect_file;
-use tidings_metrics::{FOUNDING, Founding, Kind, Label, Metric, Part, Values};
+use tidings_metrics::{FOUNDING, FoundingMetric, Kind, Label, LabelValues, Metric, Part};
 
 #[test]
 fn every_metric_of_the_code_is_in_the_table_and_every_one_of_the_table_in_the_code() {
@@ -16,7 +16,7 @@ fn every_metric_of_the_code_is_in_the_table_and_every_one_of_the_table_in_the_co
         let is_source = path.components().any(|part| part.as_os_str() == "src");
         if is_source && !path.starts_with("crates/metrics") {
             let source = fs::read_to_string(&file).unwrap();
-            // Tests of a file come last, and record what they like.
+            // Unit tests are at the end of a file, and may record any metric.
             let source = source.split("#[cfg(test)]").next().unwrap_or_default();
             recorded.extend(literals(source).map(str::to_owned));
         }
@@ -25,7 +25,7 @@ fn every_metric_of_the_code_is_in_the_table_and_every_one_of_the_table_in_the_co
     assert_eq!(recorded, listed);
 }
 
-/// Texts of a source that are names of metrics. The prefix alone is that of tables.
+/// String literals of a source that are names of metrics. The prefix alone is the prefix of tables.
 fn literals(source: &str) -> impl Iterator<Item = &str> {
     let texts = source.split('"').skip(1);
     texts.filter(|text| {
@@ -36,7 +36,7 @@ fn literals(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The reference page, which is committed: `UPDATE_EXPECT=1` writes it anew.
+/// The reference page is committed: `UPDATE_EXPECT=1` rewrites it.
 #[test]
 fn the_reference_page_is_that_of_the_table() {
     expect_file![xtask::workspace_root().join("docs/metrics.md")].assert_eq(&page());
@@ -46,7 +46,7 @@ const INTRODUCTION: &str = "\
 # Metrics
 
 Made from the table in `crates/metrics`; do not edit. `GET /metrics` on the admin listener (`admin.listen`,
-127.0.0.1:9464) has them in Prometheus' format. No token is needed there, so let nobody reach it who should not know how busy you are.
+127.0.0.1:9464) has them in Prometheus' format. No token is needed there, so restrict access to it: it shows how busy the service is.
 
 A name is `tidings_`, the part that records it, what is measured, and the unit. Counters end in `_total`, begin at 0
 with the process, and are there from the start with every value of their labels, so that an alert sees the first event.
@@ -72,7 +72,7 @@ fn page() -> String {
         }
     }
     page += "\n## Names in the founding documents\n\n| there | named | here | what differs |\n|---|---|---|---|\n";
-    for Founding { document, name, ours, why } in FOUNDING {
+    for FoundingMetric { document, name, ours, why } in FOUNDING {
         let ours: Vec<String> = ours.iter().map(|name| format!("`{name}`")).collect();
         let ours = if ours.is_empty() { "none".to_owned() } else { ours.join(", ") };
         writeln!(page, "| {document} | `{name}` | {ours} | {why} |").unwrap();
@@ -88,9 +88,9 @@ fn row(metric: &Metric) -> String {
 
 fn described(label: &Label) -> String {
     let values = match label.values {
-        Values::Listed(values) => values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "),
-        Values::Routes => "the template of a route, or `none`".to_owned(),
-        Values::Version => "the release".to_owned(),
+        LabelValues::Listed(values) => values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", "),
+        LabelValues::Routes => "the template of a route, or `none`".to_owned(),
+        LabelValues::Version => "the release".to_owned(),
     };
     format!("`{}`: {values}", label.name)
 }

@@ -1,13 +1,13 @@
-//! What an expression of Prometheus' query language names. It is no parser: `promtool` says whether it is one.
+//! The metrics and labels in a PromQL expression. This is not a parser: `promtool` checks the syntax.
 
 use std::collections::BTreeSet;
 
-use tidings_metrics::{Metric, Values};
+use tidings_metrics::{LabelValues, Metric};
 
-/// Labels that a scrape adds, and that of buckets.
+/// Labels that a scrape adds, and the label of histogram buckets.
 const SCRAPED: [&str; 3] = ["instance", "job", "le"];
 
-/// What is wrong with the metrics and labels of an expression.
+/// The errors in the metrics and labels of an expression.
 pub(crate) fn complaints(expression: &str) -> Vec<String> {
     let mut complaints = vec![];
     let mut labels: BTreeSet<&str> = SCRAPED.into();
@@ -25,7 +25,7 @@ pub(crate) fn complaints(expression: &str) -> Vec<String> {
     complaints
 }
 
-/// The series that an expression names, and what stands in braces behind each.
+/// The series that an expression names, each with its matchers.
 fn selectors(expression: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     expression.match_indices("tidings_").map(move |(at, _)| {
@@ -36,7 +36,7 @@ fn selectors(expression: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What a matcher such as `outcome=~"busy|unavailable` asks for that its metric never has.
+/// The error of a matcher such as `outcome=~"busy|unavailable`, if its metric never has such a label or value.
 fn unmatched(metric: &Metric, matcher: &str) -> Option<String> {
     let (name, wanted) = matcher.split_once('=')?;
     let name = name.trim().trim_end_matches('!');
@@ -47,7 +47,7 @@ fn unmatched(metric: &Metric, matcher: &str) -> Option<String> {
     let Some(label) = metric.labels.iter().find(|label| label.name == name) else {
         return Some(format!("{} has no label {name}", metric.name));
     };
-    let Values::Listed(values) = label.values else { return None };
+    let LabelValues::Listed(values) = label.values else { return None };
     let has = |wanted: &str| match wanted.strip_suffix(".*") {
         Some(prefix) => values.iter().any(|value| value.starts_with(prefix)),
         None => values.contains(&wanted),

@@ -1,4 +1,4 @@
-//! The runbooks: every alert and every failure leads to one, and a test does what it says.
+//! The runbooks: every alert and every failure links to one, and a test follows its steps.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::alerts;
 
-/// What a runbook has, in this order.
-const SECTIONS: [&str; 4] = ["## What you see", "## What it means", "## What to do", "## How you know it is over"];
+/// The required sections of a runbook, in order.
+const SECTIONS: [&str; 4] = ["## Symptoms", "## Meaning", "## Actions", "## How you know it is over"];
 
 /// A runbook, by its file.
 pub(crate) struct Runbook {
@@ -24,7 +24,7 @@ impl Runbook {
         Self { title, text }
     }
 
-    /// The tests that do what the page says: file and name.
+    /// The tests that follow the steps of the page: file and name.
     fn drills(&self) -> Vec<(&str, &str)> {
         let lines = self.text.lines().filter_map(|line| line.strip_prefix("Drill: "));
         let parts = lines.map(|line| line.split('`').skip(1).step_by(2).collect::<Vec<_>>());

@@ -17,7 +17,7 @@ fn nothing_names_the_machine_it_was_written_on() {
     assert_eq!(lines_with(&paths), [""; 0]);
 }
 
-/// The places in sources, manifests and documents where one of the words stands.
+/// The lines of sources, manifests and documents that contain one of the words.
 fn lines_with(words: &[String]) -> Vec<String> {
     let root = xtask::workspace_root();
     let mut found = vec![];

@@ -1,64 +1,71 @@
-//! Events of chats and members, written in the transaction of what they tell of, for the relay to publish (C2).
+//! Events of chats and members, written in the transaction of their change, for the relay to publish (C2).
 
 use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{ChatId, Event, EventBody, IdError, MembershipChange, Sequence};
+use domain::{ChatId, Event, IdError};
 use ports::StoreError;
+use protocol::event::{ChangePayload, EventContent, EventError, event_type};
+use serde_json::Value;
 
-use crate::chats::{chat_type_text, read_chat_type, read_role, role_text};
-use crate::db::{Bound, Query};
-use crate::item::{Item, Key, Row, item, number, seconds, text};
+use crate::db::{Bound, PartitionQuery};
+use crate::item::{DynamoItem, ItemKey, ItemReader, item, text};
 use crate::schema::Table;
 use crate::shard::shard;
 use crate::write::Write;
 
-/// Partitions that events are spread over; those of one chat are in one.
+/// Number of partitions for events; those of one chat are in one.
 pub(crate) const OUTBOX_SHARDS: u64 = 16;
-/// When an event happened: how long it has waited.
+/// The type of an event, in snake case.
+const EVENT_TYPE: &str = "event_type";
+/// The time of an event, which shows how long it has waited.
 pub(crate) const EVENT_TIME: &str = "event_time";
 
-/// The partition of items that say nothing we understand: nobody asks it but a person who looks for them.
+/// The partition for unreadable items. No process queries it; it is for operators.
 const UNREADABLE: &str = "unreadable";
 
-/// The n-th event of the change that made a chat this version. Its place keeps the events of a chat in the order of
-/// their commits, whatever clocks say.
+/// The n-th event of the change that created a version of a chat. Its sort key keeps the events of a chat in commit
+/// order, regardless of clocks.
 ///
-/// Messages are no part of it: their rows are their events.
+/// Messages have no such item: their rows are their events.
 pub(crate) fn change_write(event: &Event, version: u64, n: usize) -> Option<Write> {
     event_write(event, format_args!("{version:020}#{n:02}"))
 }
 
-/// The event of a purge, which changes no version. Purges are in the order of their ids, behind all changes: no two of
-/// them tell of the same message.
+/// The event of a purge, which does not change the version. Purges sort by their ids, after all changes. Their order
+/// does not matter, since no two purges cover the same message.
 pub(crate) fn purge_write(event: &Event) -> Option<Write> {
     event_write(event, format_args!("expired#{}", event.event_id))
 }
 
 fn event_write(event: &Event, place: fmt::Arguments<'_>) -> Option<Write> {
+    let EventContent::Change(change) = EventContent::from(&event.body) else { return None };
     let chat_id = event.body.chat_id();
-    let mut attributes = body(&event.body)?;
+    let mut attributes = payload_attributes(&change);
     attributes.extend(item([
+        (EVENT_TYPE, Some(text(snake_case(event_type(&event.body))))),
         ("event_id", Some(text(event.event_id))),
         (EVENT_TIME, Some(text(event.event_time))),
-        ("chat_id", Some(text(chat_id))),
     ]));
     Some(Write::create(event_key(chat_id, format_args!("{chat_id}#{place}")), attributes))
 }
 
-/// Where the event of a chat is.
-pub(crate) fn event_key(chat_id: ChatId, place: impl fmt::Display) -> Key {
-    Key::of(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS), place)
+/// The key of a chat's event.
+pub(crate) fn event_key(chat_id: ChatId, place: impl fmt::Display) -> ItemKey {
+    ItemKey::of(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS), place)
 }
 
 /// All events of a chat.
-pub(crate) fn events_of(chat_id: ChatId) -> Query {
-    // `$` is the character behind `#`.
+pub(crate) fn events_of(chat_id: ChatId) -> PartitionQuery {
+    // `$` is the character after `#`.
     let places = Bound::Between(text(format_args!("{chat_id}#")), text(format_args!("{chat_id}$")));
-    Query { bound: Some(places), ..Query::partition(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS)) }
+    PartitionQuery {
+        bound: Some(places),
+        ..PartitionQuery::partition(Table::Outbox, shard(&chat_id.to_bytes(), OUTBOX_SHARDS))
+    }
 }
 
-/// The chat whose event has this place.
+/// The chat of the event with this sort key.
 pub(crate) fn chat_at(place: &str) -> Result<ChatId, StoreError> {
     let chat_id = place.split('#').next().unwrap_or_default();
     chat_id
@@ -66,111 +73,113 @@ pub(crate) fn chat_at(place: &str) -> Result<ChatId, StoreError> {
         .map_err(|source: IdError| StoreError::Corrupt { table: Table::Outbox.name(), source: source.into() })
 }
 
-/// Takes an item that cannot be read out of the way of the others, and keeps it for somebody to look at.
-pub(crate) fn set_aside(chat_id: ChatId, place: &str, item: &Item) -> Vec<Write> {
+/// Moves an unreadable item out of the way of the others, and keeps it for inspection.
+pub(crate) fn set_aside(chat_id: ChatId, place: &str, item: &DynamoItem) -> Vec<Write> {
     vec![
-        Write::put(Key::of(Table::Outbox, UNREADABLE, place), item.clone()),
+        Write::put(ItemKey::of(Table::Outbox, UNREADABLE, place), item.clone()),
         Write::delete(event_key(chat_id, place)).if_there(),
     ]
 }
 
-pub(crate) fn read_event(item: &Item) -> Result<Event, StoreError> {
-    let row = Row { table: Table::Outbox, item };
-    Ok(Event { event_id: row.parsed("event_id")?, event_time: row.parsed(EVENT_TIME)?, body: read_body(row)? })
+pub(crate) fn read_event(item: &DynamoItem) -> Result<Event, StoreError> {
+    let row = ItemReader { table: Table::Outbox, item };
+    let event_type = row.text(EVENT_TYPE)?;
+    let change = ChangePayload::parse(&camel_case(event_type), payload_fields(item)).map_err(|error| match error {
+        // The JSON error may quote a chat name.
+        EventError::Json(_) => row.unreadable(format!("its attributes are not those of `{event_type}`")),
+        EventError::Type(_) => row.unreadable(format!("`{event_type}` is not a known event")),
+        other => row.unreadable(other),
+    })?;
+    let body = change.try_into().map_err(|error: EventError| row.unreadable(error))?;
+    Ok(Event { event_id: row.parsed("event_id")?, event_time: row.parsed(EVENT_TIME)?, body })
 }
 
-fn body(body: &EventBody) -> Option<Item> {
-    let event_type = |name: &str| ("event_type", Some(text(name)));
-    Some(match body {
-        EventBody::MembershipChanged { chat_id: _, user_id, change, role, changed_by } => item([
-            event_type("membership_changed"),
-            ("user_id", Some(text(user_id))),
-            ("change", Some(text(change_text(*change)))),
-            ("role", Some(text(role_text(*role)))),
-            ("changed_by", Some(text(changed_by))),
-        ]),
-        EventBody::ChatCreated { chat_id: _, chat_type, name, created_by, initial_members } => item([
-            event_type("chat_created"),
-            ("chat_type", Some(text(chat_type_text(*chat_type)))),
-            ("name", name.as_ref().map(|name| text(name.as_str()))),
-            ("created_by", Some(text(created_by))),
-            ("initial_members", Some(AttributeValue::L(initial_members.iter().map(text).collect()))),
-        ]),
-        EventBody::ChatRenamed { chat_id: _, name, changed_by } => item([
-            event_type("chat_renamed"),
-            ("name", Some(text(name.as_str()))),
-            ("changed_by", Some(text(changed_by))),
-        ]),
-        EventBody::MessageTtlChanged { chat_id: _, message_ttl, changed_by } => item([
-            event_type("message_ttl_changed"),
-            ("message_ttl", message_ttl.map(seconds)),
-            ("changed_by", Some(text(changed_by))),
-        ]),
-        EventBody::MessagesExpired { chat_id: _, sequences } => {
-            let sequences = sequences.iter().map(|sequence| number(sequence.0)).collect();
-            item([event_type("messages_expired"), ("sequences", Some(AttributeValue::L(sequences)))])
-        }
-        EventBody::MessagePersisted { .. } => return None,
-    })
+/// The fields of a payload as attributes.
+fn payload_attributes(change: &ChangePayload) -> DynamoItem {
+    let fields = serde_json::to_value(change.fields()).expect("strings, numbers and lists always serialize");
+    let Value::Object(fields) = fields else { unreachable!("a payload has fields") };
+    fields.into_iter().filter_map(|(name, value)| Some((attribute_name(&name).to_owned(), attribute(value)?))).collect()
 }
 
-fn change_text(change: MembershipChange) -> &'static str {
-    match change {
-        MembershipChange::Added => "added",
-        MembershipChange::Removed => "removed",
-        MembershipChange::RoleChanged => "role_changed",
+/// The inverse of [`payload_attributes`]. Parsing ignores the other attributes of the item.
+fn payload_fields(item: &DynamoItem) -> Value {
+    let field = |(name, value): (&String, &AttributeValue)| Some((field_name(name).to_owned(), json(value)?));
+    Value::Object(item.iter().filter_map(field).collect())
+}
+
+/// The attributes with another name than their field. Version 0.2 reads and writes these items in the same fleet.
+const RENAMED: [(&str, &str); 2] = [("change_type", "change"), ("message_ttl_seconds", "message_ttl")];
+
+fn attribute_name(field: &str) -> &str {
+    RENAMED.iter().find(|(name, _)| *name == field).map_or(field, |(_, attribute)| attribute)
+}
+
+fn field_name(attribute: &str) -> &str {
+    RENAMED.iter().find(|(_, name)| *name == attribute).map_or(attribute, |(field, _)| field)
+}
+
+fn attribute(value: Value) -> Option<AttributeValue> {
+    match value {
+        Value::String(text) => Some(AttributeValue::S(text)),
+        Value::Number(number) => Some(AttributeValue::N(number.to_string())),
+        Value::Bool(is) => Some(AttributeValue::Bool(is)),
+        Value::Array(values) => Some(AttributeValue::L(values.into_iter().filter_map(attribute).collect())),
+        Value::Object(fields) => Some(AttributeValue::M(
+            fields.into_iter().filter_map(|(name, value)| Some((name, attribute(value)?))).collect(),
+        )),
+        Value::Null => None,
     }
 }
 
-fn read_body(row: Row<'_>) -> Result<EventBody, StoreError> {
-    let chat_id = row.parsed("chat_id")?;
-    Ok(match row.text("event_type")? {
-        "membership_changed" => EventBody::MembershipChanged {
-            chat_id,
-            user_id: row.parsed("user_id")?,
-            change: match row.text("change")? {
-                "added" => MembershipChange::Added,
-                "removed" => MembershipChange::Removed,
-                "role_changed" => MembershipChange::RoleChanged,
-                other => return Err(row.unreadable(format!("`{other}` happens to no member"))),
-            },
-            role: read_role(row)?,
-            changed_by: row.parsed("changed_by")?,
-        },
-        "chat_created" => EventBody::ChatCreated {
-            chat_id,
-            chat_type: read_chat_type(row)?,
-            name: row.maybe_made("name")?,
-            created_by: row.parsed("created_by")?,
-            initial_members: row.list("initial_members", |member| member.as_s().ok()?.parse().ok())?,
-        },
-        "chat_renamed" => {
-            EventBody::ChatRenamed { chat_id, name: row.made("name")?, changed_by: row.parsed("changed_by")? }
+fn json(value: &AttributeValue) -> Option<Value> {
+    match value {
+        AttributeValue::S(text) => Some(text.as_str().into()),
+        AttributeValue::N(digits) => Some(Value::Number(digits.parse().ok()?)),
+        AttributeValue::Bool(is) => Some((*is).into()),
+        AttributeValue::L(values) => values.iter().map(json).collect::<Option<Vec<_>>>().map(Value::Array),
+        AttributeValue::M(fields) => {
+            let fields = fields.iter().map(|(name, value)| Some((name.clone(), json(value)?)));
+            fields.collect::<Option<_>>().map(Value::Object)
         }
-        "message_ttl_changed" => EventBody::MessageTtlChanged {
-            chat_id,
-            message_ttl: row.maybe_life("message_ttl")?,
-            changed_by: row.parsed("changed_by")?,
-        },
-        "messages_expired" => EventBody::MessagesExpired {
-            chat_id,
-            sequences: row.list("sequences", |sequence| sequence.as_n().ok()?.parse().ok().map(Sequence))?,
-        },
-        other => return Err(row.unreadable(format!("`{other}` is no event of ours"))),
-    })
+        _ => None,
+    }
+}
+
+/// `ChatCreated` as `chat_created`.
+fn snake_case(event_type: &str) -> String {
+    let mut text = String::new();
+    for letter in event_type.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+/// `chat_created` as `ChatCreated`.
+fn camel_case(event_type: &str) -> String {
+    let capitalized = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+    };
+    event_type.split('_').map(capitalized).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatCommand, ChatType, ChatUpdate, EventId, Role, Timestamp, Ttl, UserId};
+    use domain::{
+        ChatCommand, ChatType, ChatUpdate, EventBody, EventId, MembershipChange, Role, Sequence, Timestamp, Ttl, UserId,
+    };
     use ports::{ChatWriter, NewGroup};
 
     use super::*;
-    use crate::testing::Server;
+    use crate::item::number;
+    use crate::testing::DynamoServer;
 
     #[tokio::test]
     async fn every_change_of_a_chat_leaves_its_events_in_order() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let (chat_id, owner, heir) =
             (ChatId::from_bytes([1; 16]), UserId::from_bytes([2; 16]), UserId::from_bytes([3; 16]));
@@ -187,7 +196,7 @@ mod tests {
         store.apply(chat_id, heir, rename, at(1)).await.unwrap().unwrap();
 
         let items = store.db().query(&events_of(chat_id), 9).await.unwrap();
-        let said = |item: &Item, attribute: &str| item.get(attribute).map(|value| value.as_s().unwrap().clone());
+        let said = |item: &DynamoItem, attribute: &str| item.get(attribute).map(|value| value.as_s().unwrap().clone());
         let told: Vec<_> = items
             .iter()
             .map(|item| (said(item, "event_type").unwrap(), said(item, "user_id"), said(item, "event_time").unwrap()))
@@ -208,42 +217,81 @@ mod tests {
         assert_eq!(items[3]["name"], text("second"));
     }
 
+    /// A process of version 0.2 in the same fleet may publish an event of this one, and the other way round.
     #[test]
-    fn every_event_comes_back_as_it_was_written() {
+    fn an_item_has_the_attributes_of_version_0_2() {
         let (chat_id, one, other) =
             (ChatId::from_bytes([1; 16]), UserId::from_bytes([2; 16]), UserId::from_bytes([3; 16]));
         let name = || "name".to_owned().try_into().unwrap();
-        let member =
-            |change, role| EventBody::MembershipChanged { chat_id, user_id: one, change, role, changed_by: other };
-        let opened = |chat_type, name| EventBody::ChatCreated {
+        let written = |body, event_type: &str, fields: DynamoItem| {
+            let event = Event { event_id: EventId::from_bytes([9; 16]), event_time: Timestamp::from_millis(7), body };
+            let write = change_write(&event, 1, 0).unwrap();
+            let mut expected = event_key(chat_id, format_args!("{chat_id}#{:020}#00", 1)).attributes();
+            expected.extend(fields);
+            expected.extend(item([
+                ("event_type", Some(text(event_type))),
+                ("event_id", Some(text(event.event_id))),
+                ("event_time", Some(text(event.event_time))),
+                ("chat_id", Some(text(chat_id))),
+            ]));
+            assert_eq!(write.into_part(|table| table.name().to_owned()).put.unwrap().item, expected);
+            assert_eq!(read_event(&expected).unwrap(), event);
+        };
+        let changed_by = || ("changed_by", Some(text(other)));
+        written(
+            EventBody::MembershipChanged {
+                chat_id,
+                user_id: one,
+                change: MembershipChange::RoleChanged,
+                role: Role::Admin,
+                changed_by: other,
+            },
+            "membership_changed",
+            item([
+                ("user_id", Some(text(one))),
+                ("change", Some(text("role_changed"))),
+                ("role", Some(text("admin"))),
+                changed_by(),
+            ]),
+        );
+        let created = |name| EventBody::ChatCreated {
             chat_id,
-            chat_type,
+            chat_type: ChatType::Group,
             name,
             created_by: one,
             initial_members: vec![one, other],
         };
-        let lives = |message_ttl| EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by: one };
-        let bodies = [
-            member(MembershipChange::Added, Role::Member),
-            member(MembershipChange::Removed, Role::Owner),
-            member(MembershipChange::RoleChanged, Role::Admin),
-            opened(ChatType::Direct, None),
-            opened(ChatType::Group, Some(name())),
-            EventBody::ChatRenamed { chat_id, name: name(), changed_by: one },
-            lives(None),
-            lives(Ttl::from_secs(60)),
-            EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1), Sequence(u64::MAX)] },
-        ];
-        for body in bodies {
-            let event = Event { event_id: EventId::from_bytes([9; 16]), event_time: Timestamp::from_millis(7), body };
-            let write = change_write(&event, 1, 0).unwrap();
-            let item = write.into_part(|table| table.name().to_owned()).put.unwrap().item;
-            assert_eq!(read_event(&item).unwrap(), event);
+        let created_item = |name: Option<&str>| {
+            item([
+                ("chat_type", Some(text("group"))),
+                ("name", name.map(text)),
+                ("created_by", Some(text(one))),
+                ("initial_members", Some(AttributeValue::L(vec![text(one), text(other)]))),
+            ])
+        };
+        written(created(Some(name())), "chat_created", created_item(Some("name")));
+        written(created(None), "chat_created", created_item(None));
+        written(
+            EventBody::ChatRenamed { chat_id, name: name(), changed_by: other },
+            "chat_renamed",
+            item([("name", Some(text("name"))), changed_by()]),
+        );
+        for message_ttl in [None, Ttl::from_secs(60)] {
+            written(
+                EventBody::MessageTtlChanged { chat_id, message_ttl, changed_by: other },
+                "message_ttl_changed",
+                item([("message_ttl", message_ttl.map(|_| number(60))), changed_by()]),
+            );
         }
+        written(
+            EventBody::MessagesExpired { chat_id, sequences: vec![Sequence(1), Sequence(u64::MAX)] },
+            "messages_expired",
+            item([("sequences", Some(AttributeValue::L(vec![number(1), number(u64::MAX)])))]),
+        );
     }
 
     #[track_caller]
-    fn check(item: Item, expected: &str) {
+    fn check(item: DynamoItem, expected: &str) {
         let mut whole = self::item([
             ("event_id", Some(text(EventId::from_bytes([9; 16])))),
             (EVENT_TIME, Some(text(Timestamp::default()))),
@@ -259,8 +307,18 @@ mod tests {
         let expired =
             |sequences| item([("event_type", Some(text("messages_expired"))), ("sequences", Some(sequences))]);
         check(item([]), "attribute `event_type` is missing");
-        check(item([("event_type", Some(text("party")))]), "`party` is no event of ours");
-        check(expired(number(7)), "attribute `sequences` is not a list of ours");
-        check(expired(AttributeValue::L(vec![text("7")])), "attribute `sequences` is not a list of ours");
+        check(item([("event_type", Some(text("party")))]), "`party` is not a known event");
+        let other = "its attributes are not those of `messages_expired`";
+        check(expired(number(7)), other);
+        check(expired(AttributeValue::L(vec![text("7")])), other);
+        check(expired(AttributeValue::L(vec![number(7), AttributeValue::Null(true)])), other);
+        let renamed = item([("event_type", Some(text("chat_renamed"))), ("changed_by", Some(text("secret")))]);
+        check(renamed, "its attributes are not those of `chat_renamed`");
+        let ttl = item([
+            ("event_type", Some(text("message_ttl_changed"))),
+            ("message_ttl", Some(number(0))),
+            ("changed_by", Some(text(UserId::from_bytes([2; 16])))),
+        ]);
+        check(ttl, "message_ttl_seconds is 0, it must be 1 to 31536000");
     }
 }

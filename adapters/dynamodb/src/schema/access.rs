@@ -1,7 +1,7 @@
-//! What each role of the fleet does to which table: what the ports need that it is handed, and nothing else.
+//! The table access of each role: exactly the access that its ports need.
 //!
-//! The contract suites run under it, port by port, so that what is missing here fails a test; another test looks for
-//! what is allowed and never done.
+//! The contract suites run with these restrictions, port by port, so that missing access fails a test. Another test
+//! finds access that is allowed but never used.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use super::Table;
 #[cfg(test)]
 pub(crate) mod guard;
 
-/// Something that is done to items of a table, as IAM tells it apart. A part of a transaction counts as what it does.
+/// An action on items of a table, as IAM distinguishes it. Each part of a transaction counts as its own action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
+pub enum TableAction {
     /// Reads one item.
     Get,
     /// Reads many items by their keys.
@@ -29,11 +29,11 @@ pub enum Action {
     Update,
     /// Deletes an item.
     Delete,
-    /// Has a transaction depend on an item.
+    /// Uses an item in a transaction condition.
     Check,
 }
 
-impl Action {
+impl TableAction {
     /// Its name in a policy.
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,18 +48,18 @@ impl Action {
     }
 }
 
-/// What a role may do, by table. A table that is not there is out of its reach.
-pub fn access(role: ProcessRole) -> BTreeMap<Table, BTreeSet<Action>> {
-    let mut allowed: BTreeMap<Table, BTreeSet<Action>> = BTreeMap::new();
+/// The allowed actions of a role, by table. A table without an entry is inaccessible.
+pub fn access(role: ProcessRole) -> BTreeMap<Table, BTreeSet<TableAction>> {
+    let mut allowed: BTreeMap<Table, BTreeSet<TableAction>> = BTreeMap::new();
     for (table, actions) in ports_of(role).iter().flat_map(|port| port.needs()) {
         allowed.entry(*table).or_default().extend(*actions);
     }
     allowed
 }
 
-/// A port that the store answers for, or a task of its own.
+/// A port that the store implements, or a background task of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Port {
+pub(crate) enum StorePort {
     MessageWriter,
     MessageReader,
     ChatWriter,
@@ -71,6 +71,7 @@ pub(crate) enum Port {
     Reports,
     LastSeen,
     Sessions,
+    Restrictions,
     Codes,
     Watermarks,
     Outbox,
@@ -83,44 +84,50 @@ pub(crate) enum Port {
     Expirer,
 }
 
-/// The ports that the planes of a role are handed.
-fn ports_of(role: ProcessRole) -> &'static [Port] {
+/// The ports that the planes of a role use.
+fn ports_of(role: ProcessRole) -> &'static [StorePort] {
     match role {
-        // It reaches the store through other roles alone.
+        // It accesses the store only through other roles.
         ProcessRole::Gateway => &[],
-        ProcessRole::Ingest => {
-            &[Port::MessageWriter, Port::MessageReader, Port::ChatReader, Port::Watermarks, Port::Outbox, Port::Purge]
-        }
+        ProcessRole::Ingest => &[
+            StorePort::MessageWriter,
+            StorePort::MessageReader,
+            StorePort::ChatReader,
+            StorePort::Watermarks,
+            StorePort::Outbox,
+            StorePort::Purge,
+        ],
         // Downstream never writes upstream (ADR-003, 6.3).
-        ProcessRole::Fanout => &[Port::ChatReader],
+        ProcessRole::Fanout => &[StorePort::ChatReader],
         ProcessRole::Api => &[
-            Port::MessageReader,
-            Port::ChatWriter,
-            Port::ChatReader,
-            Port::UserWriter,
-            Port::UserReader,
-            Port::Contacts,
-            Port::Blocks,
-            Port::Reports,
-            Port::LastSeen,
-            Port::Sessions,
-            Port::Codes,
-            Port::Watermarks,
-            Port::Outbox,
-            Port::Requests,
-            Port::PushDevices,
-            Port::Notices,
-            Port::DeadLetters,
-            Port::Accounts,
-            Port::Expirer,
+            StorePort::MessageReader,
+            StorePort::ChatWriter,
+            StorePort::ChatReader,
+            StorePort::UserWriter,
+            StorePort::UserReader,
+            StorePort::Contacts,
+            StorePort::Blocks,
+            StorePort::Reports,
+            StorePort::LastSeen,
+            StorePort::Sessions,
+            StorePort::Restrictions,
+            StorePort::Codes,
+            StorePort::Watermarks,
+            StorePort::Outbox,
+            StorePort::Requests,
+            StorePort::PushDevices,
+            StorePort::Notices,
+            StorePort::DeadLetters,
+            StorePort::Accounts,
+            StorePort::Expirer,
         ],
     }
 }
 
-impl Port {
-    /// What the port does to which table.
-    pub(crate) const fn needs(self) -> &'static [(Table, &'static [Action])] {
-        use Action::{BatchGet, Check, Delete, Get, Put, Query, QueryIndex, Update};
+impl StorePort {
+    /// The actions of the port, by table.
+    pub(crate) const fn needs(self) -> &'static [(Table, &'static [TableAction])] {
+        use TableAction::{BatchGet, Check, Delete, Get, Put, Query, QueryIndex, Update};
         match self {
             Self::MessageWriter => &[
                 (Table::Chats, &[BatchGet]),
@@ -129,13 +136,14 @@ impl Port {
                 (Table::Expirations, &[Put]),
                 (Table::ChatCounters, &[Get, Update]),
                 (Table::IdempotencyKeys, &[BatchGet, Put]),
+                (Table::Restrictions, &[Get, Query]),
             ],
             Self::MessageReader => {
                 &[(Table::Messages, &[Get, Query, QueryIndex]), (Table::ChatCounters, &[Get, BatchGet])]
             }
             Self::ChatWriter => &[
                 (Table::Chats, &[Get, Put, Check]),
-                (Table::ChatMemberships, &[BatchGet, Put, Update, Delete]),
+                (Table::ChatMemberships, &[BatchGet, Put, Update, Delete, Check]),
                 (Table::Messages, &[Query]),
                 (Table::ChatCounters, &[BatchGet, Put, Update, Check]),
                 (Table::DeliveryState, &[Put, Delete]),
@@ -146,7 +154,9 @@ impl Port {
             Self::ChatReader => &[
                 (Table::Chats, &[Get, BatchGet]),
                 (Table::ChatMemberships, &[Get, BatchGet, Query]),
+                (Table::ChatCounters, &[BatchGet]),
                 (Table::DeliveryState, &[Query]),
+                (Table::DirectChats, &[Get]),
             ],
             Self::UserWriter => &[(Table::Users, &[BatchGet, Put, Update]), (Table::UserKeys, &[Get, Put])],
             Self::UserReader => &[(Table::Users, &[BatchGet]), (Table::UserKeys, &[BatchGet])],
@@ -161,6 +171,7 @@ impl Port {
             Self::Sessions => {
                 &[(Table::Sessions, &[Get, BatchGet, Put, Delete]), (Table::PushDevices, &[Get, Query, Update, Delete])]
             }
+            Self::Restrictions => &[(Table::Restrictions, &[Get, Query, Put, Delete])],
             Self::Codes => &[(Table::OneTimeCodes, &[Get, Put])],
             Self::Watermarks => &[
                 (Table::Chats, &[Get]),
@@ -201,13 +212,13 @@ impl Port {
 mod tests {
     use domain::{Advance, ChatId, Sequence, Timestamp, UserId, WatermarkKind};
     use expect_test::expect;
-    use ports::{ChatWriter, NewGroup, Outbox, WatermarkStore, contract};
+    use ports::{ChatWriter, NewGroup, Outbox, WatermarkStore};
 
     use super::guard::{Done, client_of};
     use super::*;
     use crate::contract::guarded;
-    use crate::item::{Item, Key};
-    use crate::testing::Server;
+    use crate::item::{DynamoItem, ItemKey};
+    use crate::testing::DynamoServer;
 
     #[test]
     fn each_role_reaches_its_own_tables_and_no_others() {
@@ -228,16 +239,20 @@ mod tests {
               chat_counters {Get, BatchGet, QueryIndex, Update}
               idempotency_keys {BatchGet, Put}
               delivery_state {BatchGet, Query, Update}
+              direct_chats {Get}
               outbox {Query, QueryIndex, Put, Delete}
+              restrictions {Get, Query}
             fanout
               chats {Get, BatchGet}
               chat_memberships {Get, BatchGet, Query}
+              chat_counters {BatchGet}
               delivery_state {Query}
+              direct_chats {Get}
             api
               users {BatchGet, Put, Update}
               user_keys {Get, BatchGet, Put, Delete}
               chats {Get, BatchGet, Put, Check}
-              chat_memberships {Get, BatchGet, Query, Put, Update, Delete}
+              chat_memberships {Get, BatchGet, Query, Put, Update, Delete, Check}
               messages {Get, Query, QueryIndex, Update}
               expirations {Put, Delete}
               chat_counters {Get, BatchGet, QueryIndex, Put, Update, Check}
@@ -253,6 +268,7 @@ mod tests {
               contacts {BatchGet, Query, Put, Delete}
               blocks {BatchGet, Query, Put, Delete, Check}
               reports {BatchGet, Query, Put, Update, Delete}
+              restrictions {Get, Query, Put, Delete}
               deletions {Get, Query, Put, Delete}
         "#]]
         .assert_eq(&said);
@@ -260,7 +276,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn nothing_is_allowed_that_no_port_does() {
-        // As few promises as have each port do everything that it does.
+        // A minimal set of contracts that exercises every action of each port.
         macro_rules! keep {
             ($done:ident: $($suite:ident::$promise:ident),* $(,)?) => {
                 $(contract::$suite::$promise(guarded(&$done).await.stores).await;)*
@@ -270,38 +286,43 @@ mod tests {
         keep!(done:
             messages::adr_004_scenario_2_idempotent_retry,
             messages::g1_an_acknowledged_message_is_in_every_read,
-            pages::g11_a_purged_message_leaves_its_place_and_no_words,
+            pages::g11_a_purged_message_keeps_its_sequence_and_no_preview,
             pages::heads_are_in_the_order_asked,
             chats::a_pair_has_one_direct_chat,
-            chats::memberships_are_found_from_both_ends,
-            chats::outsiders_and_unknown_chats_have_no_members,
+            chats::memberships_are_found_by_chat_and_by_user,
+            chats::non_members_and_unknown_chats_have_no_membership,
             chats::chats_are_in_the_order_asked,
+            chats::an_inbox_is_in_the_order_of_last_activity,
+            chats::chats_are_counted_and_a_direct_chat_is_found_by_its_pair,
             chats::a_message_ttl_is_written_with_its_copy,
-            chats::a_message_ttl_brings_no_lost_head_back,
+            chats::a_message_ttl_does_not_recreate_a_lost_head,
             chats::a_group_never_grows_beyond_its_bound,
-            users::an_update_sets_what_is_given,
+            users::an_update_sets_the_given_fields,
             contacts::a_contact_is_listed_until_it_is_removed,
-            blocks::a_block_holds_until_it_is_taken_back,
-            blocks::no_chat_is_opened_over_a_block,
-            blocks::a_mute_lifts_no_block,
+            blocks::a_block_holds_until_it_is_removed,
+            blocks::no_direct_chat_is_opened_during_a_block,
+            blocks::a_mute_keeps_blocks,
+            blocks::neither_user_changes_the_settings_of_a_direct_chat_during_a_block,
             reports::a_report_is_resolved_once,
-            reports::who_goes_takes_their_reports_along,
+            reports::deleting_an_account_deletes_its_reports,
             last_seen::last_seen_only_moves_forward,
             sessions::sessions_are_oldest_first,
             sessions::a_user_revokes_only_their_own_sessions,
+            restrictions::a_suspended_user_does_not_send,
+            restrictions::restrictions_are_those_of_their_user,
             codes::a_code_is_spent_by_its_use,
             watermarks::g7_a_watermark_only_moves_forward,
             watermarks::only_members_move_watermarks,
             requests::an_answered_request_is_replayed,
             push_devices::a_removed_device_is_gone,
-            notices::a_dropped_notice_makes_room_for_the_next,
+            notices::a_dropped_notice_allows_a_new_one,
             dead_letters::a_forgotten_dead_letter_is_gone,
             accounts::a_deletion_begins_with_a_tombstone,
             accounts::a_deletion_is_listed_until_it_ends,
-            expiry::a_lifetime_counts_from_when_a_message_was_sent,
+            expiry::a_lifetime_counts_from_the_time_of_the_send,
         );
-        contract::outbox::a_message_waits_until_it_is_published(guarded(&done).await).await;
-        contract::outbox::what_is_published_is_overdue_no_more(guarded(&done).await).await;
+        contract::outbox::a_message_is_pending_until_it_is_published(guarded(&done).await).await;
+        contract::outbox::a_published_chat_is_not_overdue(guarded(&done).await).await;
         meet_damage(&done).await;
         for port in ProcessRole::ALL.into_iter().flat_map(ports_of) {
             let needs = port.needs().iter().flat_map(|(table, actions)| actions.iter().map(|action| (*table, *action)));
@@ -309,35 +330,36 @@ mod tests {
         }
     }
 
-    /// Has ports do what no promise speaks of: watermarks go by the messages where a counter is lost, and the outbox
-    /// sets aside what it cannot read.
+    /// Exercises actions that no contract covers: watermarks fall back to the messages if a counter is lost, and the
+    /// outbox sets unreadable items aside.
     async fn meet_damage(done: &Done) {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let store = server.store();
         let of = |port| store.through(client_of(&server, port, done), &server.config);
-        // The partition of its events is the first.
+        // Its events are in the first partition.
         let (chat_id, owner) = (ChatId::from_bytes([0; 16]), UserId::from_bytes([1; 16]));
         let name = "damaged".to_owned().try_into().unwrap();
         let group = NewGroup { chat_id, name, created_by: owner, members: vec![], created_at: Timestamp::default() };
-        of(Port::ChatWriter).create_group(group).await.unwrap();
+        of(StorePort::ChatWriter).create_group(group).await.unwrap();
 
-        let outbox = of(Port::Outbox);
+        let outbox = of(StorePort::Outbox);
         let place = outbox.waiting(chat_id).await.unwrap().remove(0).place;
-        server.put(Key::of(Table::Outbox, 0, &place), Item::new()).await;
+        server.put(ItemKey::of(Table::Outbox, 0, &place), DynamoItem::new()).await;
         assert_eq!(outbox.waiting(chat_id).await.unwrap(), []);
 
-        let counter = Key::one(Table::ChatCounters, chat_id).attributes();
+        let counter = ItemKey::one(Table::ChatCounters, chat_id).attributes();
         let lose = server.client.delete_item().table_name(server.name(Table::ChatCounters)).set_key(Some(counter));
         lose.send().await.unwrap();
-        let advance = of(Port::Watermarks).advance(owner, chat_id, WatermarkKind::Read, Sequence(1)).await.unwrap();
+        let advance =
+            of(StorePort::Watermarks).advance(owner, chat_id, WatermarkKind::Read, Sequence(1)).await.unwrap();
         assert_eq!(advance, Advance::AboveHead(Sequence::ZERO));
     }
 
     #[test]
     fn fanout_and_the_gateway_write_nothing() {
         assert_eq!(access(ProcessRole::Gateway), BTreeMap::new());
-        let reads = [Action::Get, Action::BatchGet, Action::Query, Action::QueryIndex];
-        let fanout: Vec<Action> = access(ProcessRole::Fanout).into_values().flatten().collect();
+        let reads = [TableAction::Get, TableAction::BatchGet, TableAction::Query, TableAction::QueryIndex];
+        let fanout: Vec<TableAction> = access(ProcessRole::Fanout).into_values().flatten().collect();
         assert!(!fanout.is_empty() && fanout.iter().all(|action| reads.contains(action)), "{fanout:?}");
     }
 
@@ -345,7 +367,7 @@ mod tests {
     fn no_role_deletes_a_counter() {
         for role in ProcessRole::ALL {
             let counters = access(role).remove(&Table::ChatCounters).unwrap_or_default();
-            assert!(!counters.contains(&Action::Delete), "{role}");
+            assert!(!counters.contains(&TableAction::Delete), "{role}");
         }
     }
 }

@@ -1,28 +1,27 @@
 //! The tables and the policies of roles as one CloudFormation template.
 //!
-//! What is worth keeping outlives its stack: a table that is recoverable is retained when the stack goes, and protected
-//! from deletion. Policies have no names of their own, so that several fleets share an account.
+//! A table with point-in-time recovery is protected from deletion, and retained when its stack is deleted. Policies
+//! have generated names, so that several fleets can share an account.
 
 use ports::ProcessRole;
 use serde_json::{Map, Value, json};
 
-use super::iam::{LogNames, Place, Statement, document, log_statements, table_statements};
+use super::iam::{ArnParts, LogNames, Statement, document, log_statements, table_statements};
 use super::{Attribute, Definition, Projection, TTL, Table};
 use crate::Config;
 
-/// The parameter with the beginning of the tables' names, and the longest it may be: a policy has a bound on its length,
-/// and names every table.
+/// The parameter with the table prefix, and its largest length: policies have a size limit, and name every table.
 const TABLE_PREFIX: &str = "TablePrefix";
 const TABLE_PREFIX_LEN_MAX: usize = 32;
-/// The parameter with the cluster whose clients IAM lets in, and the condition that there is one.
+/// The parameter with the MSK cluster that uses IAM authentication, and the condition that it is set.
 const MSK_CLUSTER: &str = "MskCluster";
 const HAS_MSK_CLUSTER: &str = "HasMskCluster";
 
-/// How far back a table can be recovered, the furthest that the service offers (ADR-007, 10).
+/// The recovery window of a table: the longest that the service offers (ADR-007, 10).
 const RECOVERY_DAYS: u32 = 35;
 
-/// What ARNs are made of in the template.
-const PLACE: Place<'static> = Place {
+/// The parts of ARNs in the template.
+const PLACE: ArnParts<'static> = ArnParts {
     partition: "${AWS::Partition}",
     region: "${AWS::Region}",
     account_id: "${AWS::AccountId}",
@@ -52,7 +51,7 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
         "Parameters": {
             TABLE_PREFIX: {
                 "Type": "String",
-                "Description": "What the name of every table begins with, as in the setting dynamodb.table_prefix.",
+                "Description": "Prefix of all table names, as in the setting dynamodb.table_prefix.",
                 "Default": config.table_prefix,
                 "AllowedPattern": "[a-zA-Z0-9_.-]*",
                 "MaxLength": TABLE_PREFIX_LEN_MAX,
@@ -71,7 +70,7 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
     indented(&template)
 }
 
-/// JSON that people can read, with one space for each level: the service bounds a template in bytes.
+/// Readable JSON, indented with one space per level: the service limits the size of a template.
 fn indented(template: &Value) -> String {
     let text = format!("{template:#}");
     let halved = text.lines().map(|line| {
@@ -138,7 +137,7 @@ fn attribute_definitions(definition: &Definition) -> Vec<Value> {
     definition.key_attributes().into_iter().map(describe).collect()
 }
 
-/// The policies of a role by their ids: on tables, and on the log if there is a cluster.
+/// The policies of a role by resource id: for tables, and for the log if there is a cluster.
 fn policy_resources(role: ProcessRole, log: &LogNames) -> Vec<(String, Value)> {
     let resource = |what: &str, statements: Vec<Statement>| {
         let stated = |statement: Statement| statement.json(|arn| json!({ "Fn::Sub": arn }));
@@ -163,7 +162,7 @@ fn policy_resources(role: ProcessRole, log: &LogNames) -> Vec<(String, Value)> {
     policies
 }
 
-/// `chat_members` as CloudFormation wants it: `ChatMembers`.
+/// `chat_members` in CloudFormation's style: `ChatMembers`.
 fn camel_case(name: &str) -> String {
     let capitalized = name.split('_').map(|word| {
         let mut letters = word.chars();
@@ -181,7 +180,7 @@ mod tests {
     use super::super::iam::tests::log_names;
     use super::*;
 
-    /// The longest that the service takes without a bucket to put it in.
+    /// Largest template that the service accepts without an S3 bucket.
     const TEMPLATE_BYTES_MAX: usize = 51_200;
 
     fn template() -> Value {

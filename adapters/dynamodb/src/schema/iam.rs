@@ -1,52 +1,52 @@
-//! The policies of roles: what AWS lets a process do, said in AWS's words.
+//! The IAM policies of roles.
 //!
-//! They only allow. What a role has no statement for is refused, and a process of two roles is given the policies of both.
-//! What a role does to tables and what to the log are two policies, because each has a bound on its length. No statement
-//! names more than one of our tables, indexes, topics or groups by a pattern, and none of a role allows a scan.
+//! They only allow. Actions without a statement are refused, and a process with two roles gets the policies of both.
+//! Access to tables and to the log are two policies, because each has a size limit. Statements name tables, indexes,
+//! topics and groups individually, without patterns, and no role may scan.
 
 use std::collections::BTreeMap;
 
 use ports::ProcessRole;
 use serde_json::{Value, json};
 
-use super::access::{Action, access};
+use super::access::{TableAction, access};
 use super::{Index, Table};
 use crate::Config;
 
-/// Where in AWS a fleet is.
+/// The AWS location of a fleet.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct AwsSite {
     /// `aws`, or `aws-cn` and the like.
     pub partition: String,
     /// The region of tables and topics.
     pub region: String,
     /// The account, twelve digits.
     pub account_id: String,
-    /// The cluster of MSK whose clients IAM lets in, as its ARN ends: `NAME/UUID`. Without it, policies say nothing of
+    /// The MSK cluster that uses IAM authentication, as its ARN ends: `NAME/UUID`. Without it, policies do not cover
     /// the log.
     pub msk_cluster: Option<String>,
 }
 
-/// The names that the event log has in Kafka.
+/// The names of the event log's topics and groups in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNames {
-    /// The topics of events.
+    /// The event topics.
     pub topics: Vec<String>,
-    /// The topic of records that nobody can read.
+    /// The dead-letter topic for unreadable records.
     pub dead_letters: String,
-    /// The groups that read events, each with the role whose processes they are.
+    /// The consumer groups, each with the role of its processes.
     pub groups: Vec<(ProcessRole, String)>,
 }
 
-/// The policy of a role on tables, as JSON; `None` for one that needs nothing.
-pub fn iam(config: &Config, site: &Site, role: ProcessRole) -> Option<String> {
-    said(table_statements(role, &Place::of(config, site)))
+/// The policy of a role for tables, as JSON; `None` for a role without table access.
+pub fn iam(config: &Config, site: &AwsSite, role: ProcessRole) -> Option<String> {
+    said(table_statements(role, &ArnParts::of(config, site)))
 }
 
-/// The policy of a role on the log, as JSON; `None` for one that needs nothing, and without a cluster.
-pub fn log_iam(config: &Config, site: &Site, log: &LogNames, role: ProcessRole) -> Option<String> {
+/// The policy of a role for the log, as JSON; `None` for a role without log access, or without a cluster.
+pub fn log_iam(config: &Config, site: &AwsSite, log: &LogNames, role: ProcessRole) -> Option<String> {
     site.msk_cluster.as_ref()?;
-    said(log_statements(role, log, &Place::of(config, site)))
+    said(log_statements(role, log, &ArnParts::of(config, site)))
 }
 
 fn said(statements: Vec<Statement>) -> Option<String> {
@@ -54,10 +54,10 @@ fn said(statements: Vec<Statement>) -> Option<String> {
     (!statements.is_empty()).then(|| format!("{:#}\n", document(statements)))
 }
 
-/// What AWS calls it to read a whole table.
+/// The IAM action for reading a whole table.
 pub const SCAN: &str = "dynamodb:Scan";
 
-/// What whoever checks a fleet does to tables: it reads everything, and looks at how they are made.
+/// The table actions of an auditor: reading all items, and the configuration of tables.
 const AUDITS: [&str; 7] = [
     "dynamodb:GetItem",
     "dynamodb:BatchGetItem",
@@ -68,10 +68,10 @@ const AUDITS: [&str; 7] = [
     "dynamodb:DescribeContinuousBackups",
 ];
 
-/// The policy of whoever checks a fleet with `tidings verify`, as JSON. It is a person's, and no role's: it alone may scan,
-/// and it writes nothing.
-pub fn auditor_iam(config: &Config, site: &Site, log: &LogNames) -> String {
-    let place = Place::of(config, site);
+/// The policy of an auditor who runs `tidings store verify`, as JSON. It is for a person, not for a role: it alone
+/// allows scans, and it allows no writes.
+pub fn auditor_iam(config: &Config, site: &AwsSite, log: &LogNames) -> String {
+    let place = ArnParts::of(config, site);
     let tables = Table::ALL.map(|table| place.table(table)).to_vec();
     let mut statements = vec![Statement { actions: AUDITS.to_vec(), resources: tables }];
     if site.msk_cluster.is_some() {
@@ -89,13 +89,13 @@ pub fn auditor_iam(config: &Config, site: &Site, log: &LogNames) -> String {
     format!("{:#}\n", document(statements))
 }
 
-/// A policy of these statements.
+/// A policy document with these statements.
 pub(super) fn document(statements: Vec<Value>) -> Value {
     json!({ "Version": "2012-10-17", "Statement": statements })
 }
 
-/// What an ARN is made of, apart from the names that are ours.
-pub(super) struct Place<'a> {
+/// The parts of an ARN, apart from resource names.
+pub(super) struct ArnParts<'a> {
     pub(super) partition: &'a str,
     pub(super) region: &'a str,
     pub(super) account_id: &'a str,
@@ -103,8 +103,8 @@ pub(super) struct Place<'a> {
     pub(super) msk_cluster: &'a str,
 }
 
-impl<'a> Place<'a> {
-    fn of(config: &'a Config, site: &'a Site) -> Self {
+impl<'a> ArnParts<'a> {
+    fn of(config: &'a Config, site: &'a AwsSite) -> Self {
         Self {
             partition: &site.partition,
             region: &site.region,
@@ -123,7 +123,7 @@ impl<'a> Place<'a> {
         format!("{}/index/{}", self.table(table), index.name)
     }
 
-    /// The cluster, or one of its topics or groups.
+    /// The ARN of the cluster, or of one of its topics or groups.
     fn kafka(&self, kind: &str, name: Option<&str>) -> String {
         let Self { partition, region, account_id, msk_cluster, .. } = self;
         let name = name.map(|name| format!("/{name}")).unwrap_or_default();
@@ -131,28 +131,27 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Something that is allowed.
+/// An allow statement.
 pub(super) struct Statement {
     actions: Vec<&'static str>,
     resources: Vec<String>,
 }
 
 impl Statement {
-    /// The statement, with resources as `resource` writes them.
+    /// The statement as JSON; `resource` formats each resource.
     pub(super) fn json(self, resource: impl FnMut(String) -> Value) -> Value {
         let resources: Vec<Value> = self.resources.into_iter().map(resource).collect();
         json!({ "Effect": "Allow", "Action": self.actions, "Resource": resources })
     }
 }
 
-/// What a role may do to tables. Tables to which it may do the same share a statement, because a policy has a bound on
-/// its length.
-pub(super) fn table_statements(role: ProcessRole, place: &Place<'_>) -> Vec<Statement> {
+/// The table statements of a role. Tables with the same actions share a statement, because policies have a size limit.
+pub(super) fn table_statements(role: ProcessRole, place: &ArnParts<'_>) -> Vec<Statement> {
     let mut shared: BTreeMap<Vec<&'static str>, Vec<String>> = BTreeMap::new();
     for (table, allowed) in access(role) {
-        let (of_index, of_table): (Vec<Action>, Vec<Action>) =
-            allowed.into_iter().partition(|action| *action == Action::QueryIndex);
-        let names = |actions: Vec<Action>| actions.into_iter().map(Action::name).collect::<Vec<_>>();
+        let (of_index, of_table): (Vec<TableAction>, Vec<TableAction>) =
+            allowed.into_iter().partition(|action| *action == TableAction::QueryIndex);
+        let names = |actions: Vec<TableAction>| actions.into_iter().map(TableAction::name).collect::<Vec<_>>();
         let index = table.definition().index.filter(|_| !of_index.is_empty());
         if let Some(index) = index {
             shared.entry(names(of_index)).or_default().push(place.index(table, index));
@@ -164,8 +163,8 @@ pub(super) fn table_statements(role: ProcessRole, place: &Place<'_>) -> Vec<Stat
     shared.into_iter().map(|(actions, resources)| Statement { actions, resources }).collect()
 }
 
-/// What a role may do to the log.
-pub(super) fn log_statements(role: ProcessRole, log: &LogNames, place: &Place<'_>) -> Vec<Statement> {
+/// The log statements of a role.
+pub(super) fn log_statements(role: ProcessRole, log: &LogNames, place: &ArnParts<'_>) -> Vec<Statement> {
     let topics = |names: &[String]| names.iter().map(|name| place.kafka("topic", Some(name))).collect::<Vec<_>>();
     let groups = log.groups.iter().filter(|(reader, _)| *reader == role);
     let groups: Vec<String> = groups.map(|(_, group)| place.kafka("group", Some(group))).collect();
@@ -178,7 +177,7 @@ pub(super) fn log_statements(role: ProcessRole, log: &LogNames, place: &Place<'_
         let cluster = vec![place.kafka("cluster", None)];
         allow(&["kafka-cluster:Connect", "kafka-cluster:WriteDataIdempotently"], cluster);
         let mut written = topics(&log.topics);
-        // Whoever buries what cannot be read tells the topic of it, too.
+        // Consumers that may write also copy unreadable records to the dead-letter topic.
         if !groups.is_empty() {
             written.extend(topics(std::slice::from_ref(&log.dead_letters)));
         }
@@ -199,7 +198,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The longest that AWS takes, without the spaces between words.
+    /// The size limit of a policy in AWS, without whitespace.
     const POLICY_LEN_MAX: usize = 6144;
 
     pub(in super::super) fn log_names() -> LogNames {
@@ -215,8 +214,8 @@ pub(super) mod tests {
         }
     }
 
-    fn site(msk_cluster: Option<&str>) -> Site {
-        Site {
+    fn site(msk_cluster: Option<&str>) -> AwsSite {
+        AwsSite {
             partition: "aws".to_owned(),
             region: "eu-central-1".to_owned(),
             account_id: "123456789012".to_owned(),
@@ -224,7 +223,7 @@ pub(super) mod tests {
         }
     }
 
-    /// All that a role may do.
+    /// All statements of a role.
     fn policy(role: ProcessRole) -> Option<Value> {
         let (config, site) = (Config::default(), site(Some("events/0a1b-2c")));
         let policies = [iam(&config, &site, role), log_iam(&config, &site, &log_names(), role)];
@@ -236,7 +235,7 @@ pub(super) mod tests {
         (!statements.is_empty()).then(|| document(statements))
     }
 
-    /// The statements, one on each line, without what all ARNs have in common.
+    /// The statements, one per line, without the common part of the ARNs.
     fn said(policy: &Value) -> String {
         let words = |value: &Value| {
             let words = value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned());
@@ -262,6 +261,8 @@ pub(super) mod tests {
     #[test]
     fn fanout_reads_members_and_events_and_writes_nothing() {
         expect![[r#"
+            dynamodb:BatchGetItem: table/tidings_chat_counters
+            dynamodb:GetItem: table/tidings_direct_chats
             dynamodb:GetItem dynamodb:BatchGetItem: table/tidings_chats
             dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query: table/tidings_chat_memberships
             dynamodb:Query: table/tidings_delivery_state
@@ -276,9 +277,11 @@ pub(super) mod tests {
         expect![[r#"
             dynamodb:BatchGetItem dynamodb:PutItem: table/tidings_idempotency_keys
             dynamodb:BatchGetItem dynamodb:Query dynamodb:UpdateItem: table/tidings_delivery_state
+            dynamodb:GetItem: table/tidings_direct_chats
             dynamodb:GetItem dynamodb:BatchGetItem: table/tidings_chats
             dynamodb:GetItem dynamodb:BatchGetItem dynamodb:Query dynamodb:ConditionCheckItem: table/tidings_chat_memberships
             dynamodb:GetItem dynamodb:BatchGetItem dynamodb:UpdateItem: table/tidings_chat_counters
+            dynamodb:GetItem dynamodb:Query: table/tidings_restrictions
             dynamodb:GetItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_messages
             dynamodb:Query: table/tidings_messages/index/message_id-index table/tidings_chat_counters/index/dirty-index table/tidings_outbox/index/age-index
             dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem: table/tidings_expirations table/tidings_outbox
@@ -327,7 +330,7 @@ pub(super) mod tests {
     #[test]
     fn no_policy_has_a_pattern_or_a_scan_or_is_too_long() {
         let config = Config { table_prefix: "x".repeat(32), ..Config::default() };
-        let site = Site {
+        let site = AwsSite {
             region: "ap-southeast-1".to_owned(),
             ..site(Some(&format!("{}/{}", "x".repeat(64), "x".repeat(38))))
         };

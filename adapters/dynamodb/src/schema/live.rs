@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep};
 use super::{Attribute, Definition, Index, Projection, TTL, Table};
 use crate::Config;
 
-/// How long a new table may take to come into being.
+/// How long the creation of a table may take.
 const CREATION_DEADLINE: Duration = Duration::from_secs(120);
-/// How often it is looked at meanwhile.
+/// Interval of checks during creation.
 const CREATION_POLL: Duration = Duration::from_millis(200);
 
-/// Why the tables could not be made or looked at.
+/// Why the tables could not be created or inspected.
 #[derive(Debug, thiserror::Error)]
 #[error("table `{table}`: {action} failed")]
 pub struct SchemaError {
@@ -28,48 +28,48 @@ pub struct SchemaError {
     source: BoxError,
 }
 
-/// Something about a live account that is not as the definition says.
+/// A difference between a live account and the definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drift {
+pub struct TableDrift {
     /// The table, with its prefix.
     pub table: String,
-    /// What about it.
-    pub aspect: Aspect,
+    /// The property that differs.
+    pub aspect: TableAspect,
 }
 
-/// What about a table differs.
+/// A property of a table that differs from the definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aspect {
-    /// It is not there.
+pub enum TableAspect {
+    /// The table does not exist.
     Missing,
-    /// Its keys are others. Only a new table changes that.
+    /// Its keys differ. Changing them requires a new table.
     Keys,
-    /// An index is missing or is another.
+    /// The index is missing or differs.
     Index,
-    /// Its items do not end by themselves, or those of a table do that should not.
+    /// TTL is disabled for a table that needs it, or enabled for one that must not expire items.
     TimeToLive,
-    /// It is paid by provisioned capacity instead of by request.
+    /// It uses provisioned capacity instead of on-demand billing.
     Billing,
-    /// It is not recoverable.
+    /// It has no point-in-time recovery.
     Backups,
 }
 
-impl fmt::Display for Drift {
+impl fmt::Display for TableDrift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.aspect {
-            Aspect::Missing => "is missing",
-            Aspect::Keys => "has other keys",
-            Aspect::Index => "lacks an index or has another",
-            Aspect::TimeToLive => "has another time to live",
-            Aspect::Billing => "is not billed by request",
-            Aspect::Backups => "has no point-in-time recovery",
+            TableAspect::Missing => "is missing",
+            TableAspect::Keys => "has other keys",
+            TableAspect::Index => "lacks an index or has another",
+            TableAspect::TimeToLive => "has another time to live",
+            TableAspect::Billing => "is not billed by request",
+            TableAspect::Backups => "has no point-in-time recovery",
         };
         write!(f, "table `{}` {what}", self.table)
     }
 }
 
-/// Makes the tables that are missing, and sees to time to live and backups of those that are there. It may be repeated
-/// at any moment and changes no item.
+/// Creates the missing tables, and enables TTL and backups where they are missing. Safe to repeat at any time; it
+/// changes no items.
 pub async fn apply(client: &Client, config: &Config) -> Result<(), SchemaError> {
     for table in Table::ALL {
         let live = Live::new(client, config, table);
@@ -87,13 +87,13 @@ pub async fn apply(client: &Client, config: &Config) -> Result<(), SchemaError> 
     Ok(())
 }
 
-/// What of a live account is not as the definition says.
-pub async fn diff(client: &Client, config: &Config) -> Result<Vec<Drift>, SchemaError> {
+/// Compares a live account with the definition.
+pub async fn diff(client: &Client, config: &Config) -> Result<Vec<TableDrift>, SchemaError> {
     let mut drifts = vec![];
     for table in Table::ALL {
         let live = Live::new(client, config, table);
         let Some(description) = live.describe().await? else {
-            drifts.push(live.drift(Aspect::Missing));
+            drifts.push(live.drift(TableAspect::Missing));
             continue;
         };
         let definition = &live.definition;
@@ -103,13 +103,13 @@ pub async fn diff(client: &Client, config: &Config) -> Result<Vec<Drift>, Schema
             }
         };
         let keys = key_schema(definition.partition_key, definition.sort_key);
-        check(same_keys(&keys, description.key_schema()), Aspect::Keys);
-        check(same_index(definition.index, &description), Aspect::Index);
+        check(same_keys(&keys, description.key_schema()), TableAspect::Keys);
+        check(same_index(definition.index, &description), TableAspect::Index);
         let billing = description.billing_mode_summary().and_then(|summary| summary.billing_mode());
-        check(billing == Some(&BillingMode::PayPerRequest), Aspect::Billing);
-        check(live.expires().await? == definition.expires, Aspect::TimeToLive);
+        check(billing == Some(&BillingMode::PayPerRequest), TableAspect::Billing);
+        check(live.expires().await? == definition.expires, TableAspect::TimeToLive);
         if config.point_in_time_recovery && definition.backed_up {
-            check(live.is_backed_up().await?, Aspect::Backups);
+            check(live.is_backed_up().await?, TableAspect::Backups);
         }
     }
     Ok(drifts)
@@ -128,8 +128,8 @@ impl<'a> Live<'a> {
         Self { client, name, definition: table.definition() }
     }
 
-    fn drift(&self, aspect: Aspect) -> Drift {
-        Drift { table: self.name.clone(), aspect }
+    fn drift(&self, aspect: TableAspect) -> TableDrift {
+        TableDrift { table: self.name.clone(), aspect }
     }
 
     fn failed(&self, action: &'static str) -> impl FnOnce(aws_sdk_dynamodb::Error) -> SchemaError {
@@ -156,7 +156,7 @@ impl<'a> Live<'a> {
             .set_attribute_definitions(Some(attribute_definitions(&self.definition)))
             .set_global_secondary_indexes(index.map(|index| vec![secondary_index(index)]));
         match request.send().await.map_err(aws_sdk_dynamodb::Error::from) {
-            // Somebody else makes it at this moment.
+            // `ResourceInUse` means that another process is creating it.
             Ok(_) | Err(aws_sdk_dynamodb::Error::ResourceInUseException(_)) => Ok(()),
             Err(error) => Err(self.failed("creation")(error)),
         }
@@ -267,7 +267,7 @@ fn same_index(index: Option<Index>, description: &TableDescription) -> bool {
     }
 }
 
-/// Whether two keys have the same attributes in the same parts.
+/// Whether two key schemas have the same attributes with the same roles.
 fn same_keys(ours: &[KeySchemaElement], live: &[KeySchemaElement]) -> bool {
     ours.len() == live.len() && ours.iter().all(|element| live.contains(element))
 }
@@ -275,12 +275,12 @@ fn same_keys(ours: &[KeySchemaElement], live: &[KeySchemaElement]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Server;
+    use crate::testing::DynamoServer;
 
     #[tokio::test]
     async fn applied_tables_are_as_defined_however_often() {
-        let server = Server::start().await;
-        let missing = Table::ALL.map(|table| Drift { table: server.name(table), aspect: Aspect::Missing });
+        let server = DynamoServer::start().await;
+        let missing = Table::ALL.map(|table| TableDrift { table: server.name(table), aspect: TableAspect::Missing });
         assert_eq!(diff(&server.client, &server.config).await.unwrap(), missing);
         for _ in 0..2 {
             apply(&server.client, &server.config).await.unwrap();
@@ -290,15 +290,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_table_made_by_somebody_else_is_told_apart() {
-        let server = Server::with_tables().await;
+        let server = DynamoServer::with_tables().await;
         let name = server.name(Table::Notices);
         server.client.delete_table().table_name(&name).send().await.unwrap();
         let other = Live { name: name.clone(), ..Live::new(&server.client, &server.config, Table::Users) };
         other.create().await.unwrap();
 
         let drifts = diff(&server.client, &server.config).await.unwrap();
-        let expected = [Aspect::Keys, Aspect::Index, Aspect::TimeToLive];
-        assert_eq!(drifts, expected.map(|aspect| Drift { table: name.clone(), aspect }));
+        let expected = [TableAspect::Keys, TableAspect::Index, TableAspect::TimeToLive];
+        assert_eq!(drifts, expected.map(|aspect| TableDrift { table: name.clone(), aspect }));
         assert_eq!(drifts[0].to_string(), "table `tidings_notices` has other keys");
     }
 }

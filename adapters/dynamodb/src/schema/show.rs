@@ -1,6 +1,6 @@
 use super::{Attribute, Definition, Projection, Table};
 
-/// The tables for people: keys, index, what ends by itself, what is kept recoverable, and what each is for.
+/// A readable overview of the tables: keys, index, TTL, backup, and content.
 pub fn show() -> String {
     let mut rows = vec![["table", "key", "index", "ends", "backup", "holds"].map(str::to_owned)];
     rows.extend(Table::ALL.map(row));
@@ -47,26 +47,27 @@ fn key(partition_key: &str, sort_key: Option<Attribute>) -> String {
 fn holds(table: Table) -> &'static str {
     match table {
         Table::Users => "users",
-        Table::UserKeys => "whose a phone number or another system's subject is, under its digest",
-        Table::Chats => "chats; every change moves the version",
+        Table::UserKeys => "users by the digest of a phone number or external subject",
+        Table::Chats => "chats; every change increments the version",
         Table::ChatMemberships => "members of chats",
-        Table::Messages => "messages; some end at their time",
-        Table::Expirations => "when messages end, for the purge",
-        Table::ChatCounters => "last sequence, last message, what is published; no role deletes one",
-        Table::IdempotencyKeys => "sends of the last 7 days, so that a retry is recognized",
-        Table::DeliveryState => "watermarks of members; an item for each membership",
+        Table::Messages => "messages; some expire",
+        Table::Expirations => "expiry times of messages, for the purge",
+        Table::ChatCounters => "last sequence, last message, published sequence; no role deletes one",
+        Table::IdempotencyKeys => "sends of the last 7 days, to detect retries",
+        Table::DeliveryState => "watermarks of members; one item per membership",
         Table::Sessions => "logins",
         Table::DirectChats => "the one direct chat of each pair",
         Table::OneTimeCodes => "codes that were sent, as digests",
         Table::Outbox => "events of chats and members that wait for the log",
         Table::PushDevices => "devices: their session, and how they are notified",
-        Table::Notices => "notifications that are owed",
-        Table::DeadLetters => "what could not be delivered, for 7 days",
+        Table::Notices => "pending notifications",
+        Table::DeadLetters => "undelivered events and notifications, and unreadable records, for 7 days",
         Table::Requests => "answers to REST requests with an idempotency key, for a day",
-        Table::Contacts => "whom each user has listed as a contact",
-        Table::Blocks => "whom each user has blocked",
+        Table::Contacts => "contacts of each user",
+        Table::Blocks => "blocks of each user",
         Table::Reports => "reports of users, for 90 days after they are resolved",
-        Table::Deletions => "accounts of which something is left to delete",
+        Table::Restrictions => "suspensions and revoked tokens of users; changes of the last hour",
+        Table::Deletions => "accounts with an unfinished deletion",
     }
 }
 
@@ -81,26 +82,27 @@ mod tests {
         expect![[r#"
             table             key                         index                                         ends  backup  holds
             users             user_id                     -                                             -     yes     users
-            user_keys         user_key                    -                                             -     yes     whose a phone number or another system's subject is, under its digest
-            chats             chat_id                     -                                             -     yes     chats; every change moves the version
+            user_keys         user_key                    -                                             -     yes     users by the digest of a phone number or external subject
+            chats             chat_id                     -                                             -     yes     chats; every change increments the version
             chat_memberships  chat_id, user_id            -                                             -     yes     members of chats
-            messages          chat_id, sequence (number)  message_id-index (message_id; keys)           ttl   yes     messages; some end at their time
-            expirations       shard, place                -                                             -     yes     when messages end, for the purge
-            chat_counters     chat_id                     dirty-index (dirty_shard, dirty_since; keys)  -     yes     last sequence, last message, what is published; no role deletes one
-            idempotency_keys  chat_id, send_key           -                                             ttl   no      sends of the last 7 days, so that a retry is recognized
-            delivery_state    user_id, chat_id            -                                             -     yes     watermarks of members; an item for each membership
+            messages          chat_id, sequence (number)  message_id-index (message_id; keys)           ttl   yes     messages; some expire
+            expirations       shard, place                -                                             -     yes     expiry times of messages, for the purge
+            chat_counters     chat_id                     dirty-index (dirty_shard, dirty_since; keys)  -     yes     last sequence, last message, published sequence; no role deletes one
+            idempotency_keys  chat_id, send_key           -                                             ttl   no      sends of the last 7 days, to detect retries
+            delivery_state    user_id, chat_id            -                                             -     yes     watermarks of members; one item per membership
             sessions          session_id                  -                                             ttl   no      logins
             direct_chats      pair                        -                                             -     yes     the one direct chat of each pair
             one_time_codes    phone_hash                  -                                             ttl   no      codes that were sent, as digests
             outbox            shard, place                age-index (shard, event_time; keys)           -     yes     events of chats and members that wait for the log
             push_devices      user_id, device_id          -                                             ttl   yes     devices: their session, and how they are notified
-            notices           user_id, chat_device        due-index (due_shard, due_at (number); all)   ttl   yes     notifications that are owed
-            dead_letters      shard, dead_letter_id       -                                             ttl   yes     what could not be delivered, for 7 days
+            notices           user_id, chat_device        due-index (due_shard, due_at (number); all)   ttl   yes     pending notifications
+            dead_letters      shard, dead_letter_id       -                                             ttl   yes     undelivered events and notifications, and unreadable records, for 7 days
             requests          user_id, request_key        -                                             ttl   no      answers to REST requests with an idempotency key, for a day
-            contacts          user_id, contact_id         -                                             -     yes     whom each user has listed as a contact
-            blocks            user_id, blocked_id         -                                             -     yes     whom each user has blocked
+            contacts          user_id, contact_id         -                                             -     yes     contacts of each user
+            blocks            user_id, blocked_id         -                                             -     yes     blocks of each user
             reports           list, report_id             -                                             ttl   yes     reports of users, for 90 days after they are resolved
-            deletions         shard, user_id              -                                             -     yes     accounts of which something is left to delete
+            restrictions      list, place                 -                                             ttl   yes     suspensions and revoked tokens of users; changes of the last hour
+            deletions         shard, user_id              -                                             -     yes     accounts with an unfinished deletion
         "#]].assert_eq(&show());
     }
 }

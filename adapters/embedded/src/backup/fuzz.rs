@@ -1,4 +1,4 @@
-//! Backups that a disk, a network or somebody else has changed.
+//! Fuzzes the reader with backups changed by a disk, a network or an attacker.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 /// A backup with a file and rows of two tables.
 fn valid() -> Vec<u8> {
-    let header = HeaderRow { store_format: 2, version: "1.2.3".to_owned(), taken_at: 7, log_end: 9 };
+    let header = BackupHeaderRow { store_format: 2, version: "1.2.3".to_owned(), taken_at: 7, log_end: 9 };
     let block = |keys: &[&[u8]]| {
         let mut rows = vec![];
         for key in keys {
@@ -18,16 +18,16 @@ fn valid() -> Vec<u8> {
     let end = EndRow { tables, files: vec!["keys.json".to_owned()] };
     let mut chain = parts::Chain::begin();
     let mut bytes = parts::beginning();
-    bytes.extend(chain.part(parts::Kind::Header, &parts::encode(&header)));
-    bytes.extend(chain.part(parts::Kind::File, &parts::named("keys.json", b"secret")));
-    bytes.extend(chain.part(parts::Kind::Rows, &parts::named("meta", &block(&[b"a", b"b"]))));
-    bytes.extend(chain.part(parts::Kind::Rows, &parts::named("meta", &block(&[b"c"]))));
-    bytes.extend(chain.part(parts::Kind::Rows, &parts::named("users", &block(&[b"a"]))));
-    bytes.extend(chain.part(parts::Kind::End, &parts::encode(&end)));
+    bytes.extend(chain.part(parts::PartKind::Header, &parts::encode(&header)));
+    bytes.extend(chain.part(parts::PartKind::File, &parts::named("keys.json", b"secret")));
+    bytes.extend(chain.part(parts::PartKind::Rows, &parts::named("meta", &block(&[b"a", b"b"]))));
+    bytes.extend(chain.part(parts::PartKind::Rows, &parts::named("meta", &block(&[b"c"]))));
+    bytes.extend(chain.part(parts::PartKind::Rows, &parts::named("users", &block(&[b"a"]))));
+    bytes.extend(chain.part(parts::PartKind::End, &parts::encode(&end)));
     bytes
 }
 
-/// Gives parts the sums that they should have, so that what is behind the sums is tried too.
+/// Recomputes the sums of all parts, so that the checks after the sums are tested too.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
     let mut summed = parts::beginning();
     let mut chain = parts::Chain::begin();
@@ -35,7 +35,7 @@ fn with_sums(bytes: &[u8]) -> Vec<u8> {
     while let Some((head, behind)) = rest.split_first_chunk::<{ parts::HEAD_BYTES }>() {
         let len = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) as usize;
         let payload = &behind[..len.min(behind.len())];
-        let kind = parts::Kind::of(head[0]).unwrap_or(parts::Kind::Rows);
+        let kind = parts::PartKind::of(head[0]).unwrap_or(parts::PartKind::Rows);
         summed.extend(chain.part(kind, payload));
         rest = behind.get(len + parts::SUM_BYTES..).unwrap_or_default();
     }
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_behind_the_sums_is_read_without_a_panic(bytes in damage::bytes(Just(valid()))) {
+    fn damaged_payloads_with_valid_sums_are_read_without_a_panic(bytes in damage::bytes(Just(valid()))) {
         let bytes = with_sums(&bytes);
         if let Ok(contents) = check(&bytes[..], |_| {}) {
             prop_assert_eq!(contents.bytes, bytes.len() as u64);

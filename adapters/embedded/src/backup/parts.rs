@@ -1,4 +1,4 @@
-//! How the parts of a backup are written, and what binds each to the one before.
+//! Encodes the parts of a backup and chains their checksums.
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use fjall::Slice;
@@ -6,21 +6,21 @@ use serde::Serialize;
 
 use super::{FILE_VERSION, MAGIC};
 
-/// Bytes of a part before its payload.
+/// Length of a part before its payload.
 pub(super) const HEAD_BYTES: usize = 9;
 pub(super) const SUM_BYTES: usize = 32;
 
 pub(super) type Sum = [u8; SUM_BYTES];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PartKind {
     Header,
     File,
     Rows,
     End,
 }
 
-impl Kind {
+impl PartKind {
     pub(super) fn byte(self) -> u8 {
         match self {
             Self::Header => b'H',
@@ -36,7 +36,7 @@ impl Kind {
 }
 
 /// The head of a part: its kind, its number and the length of its payload.
-pub(super) fn head(kind: Kind, number: u32, len: u32) -> [u8; HEAD_BYTES] {
+pub(super) fn head(kind: PartKind, number: u32, len: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[0] = kind.byte();
     head[1..5].copy_from_slice(&number.to_be_bytes());
@@ -44,17 +44,17 @@ pub(super) fn head(kind: Kind, number: u32, len: u32) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// How every file of this version begins.
+/// The first bytes of every file of this version.
 pub(super) fn beginning() -> Vec<u8> {
     [&MAGIC[..], &[FILE_VERSION]].concat()
 }
 
-/// What the first sum goes on from.
+/// Initial value of the checksum chain.
 pub(super) fn first_sum() -> Sum {
     sum_of(digest(&SHA256, &beginning()))
 }
 
-/// What the sum of a part has to be.
+/// The checksum of a part.
 pub(super) fn next_sum(before: &Sum, head: &[u8; HEAD_BYTES], payload: &[u8]) -> Sum {
     let mut context = Context::new(&SHA256);
     for bytes in [&before[..], head, payload] {
@@ -67,7 +67,7 @@ fn sum_of(digest: aws_lc_rs::digest::Digest) -> Sum {
     digest.as_ref().try_into().expect("a SHA-256 has 32 bytes")
 }
 
-/// Puts parts behind each other.
+/// Encodes parts and chains them.
 pub(super) struct Chain {
     sum: Sum,
     number: u32,
@@ -79,7 +79,7 @@ impl Chain {
     }
 
     /// The bytes of the next part.
-    pub(super) fn part(&mut self, kind: Kind, payload: &[u8]) -> Vec<u8> {
+    pub(super) fn part(&mut self, kind: PartKind, payload: &[u8]) -> Vec<u8> {
         let len = u32::try_from(payload.len()).expect("a payload is bounded");
         let head = head(kind, self.number, len);
         self.sum = next_sum(&self.sum, &head, payload);
@@ -92,20 +92,20 @@ pub(super) fn encode(row: &impl Serialize) -> Vec<u8> {
     postcard::to_stdvec(row).expect("numbers and texts serialize")
 }
 
-/// A name, and behind it what it names.
+/// A length-prefixed name, followed by its bytes.
 pub(super) fn named(name: &str, bytes: &[u8]) -> Vec<u8> {
     let len = u8::try_from(name.len()).expect("names of tables and files are short");
     [&[len][..], name.as_bytes(), bytes].concat()
 }
 
-/// The two halves of [`named`].
+/// Splits the result of [`named`].
 pub(super) fn split_name(payload: &[u8]) -> Option<(&str, &[u8])> {
     let (len, rest) = payload.split_first()?;
     let (name, bytes) = rest.split_at_checked(usize::from(*len))?;
     Some((str::from_utf8(name).ok()?, bytes))
 }
 
-/// Puts a row behind the others of a block.
+/// Appends a row to a block.
 pub(super) fn push_row(block: &mut Vec<u8>, key: &Slice, row: &Slice) {
     for bytes in [key, row] {
         let len = u32::try_from(bytes.len()).expect("the engine keeps nothing longer");
@@ -114,7 +114,7 @@ pub(super) fn push_row(block: &mut Vec<u8>, key: &Slice, row: &Slice) {
     }
 }
 
-/// The first row of a block, and the rows behind it.
+/// Splits the first row off a block.
 pub(super) fn split_row(block: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key, rest) = split_bytes(block)?;
     let (row, rest) = split_bytes(rest)?;

@@ -5,27 +5,28 @@ use std::io::{self, ErrorKind, Read};
 use domain::Timestamp;
 use serde::de::DeserializeOwned;
 
-use super::parts::{self, HEAD_BYTES, Kind, SUM_BYTES, Sum};
+use super::parts::{self, HEAD_BYTES, PartKind, SUM_BYTES, Sum};
 use super::{
-    BLOCK_BYTES_MAX, Contents, EndRow, FILE_BYTES_MAX, FILE_VERSION, Header, HeaderRow, MAGIC, PAYLOAD_BYTES_MAX,
+    BLOCK_BYTES_MAX, BackupContents, BackupHeaderRow, EndRow, FILE_BYTES_MAX, FILE_VERSION, Header, MAGIC,
+    PAYLOAD_BYTES_MAX,
 };
 
-/// Why a backup is refused, and where.
+/// Why a backup is refused, and at which offset.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum BackupReadError {
     /// The file could not be read.
     #[error("the backup cannot be read at byte {at}")]
     Io {
-        /// How far it was read.
+        /// Offset of the failed read.
         at: u64,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// It was something else from the start.
+    /// The file is not a backup.
     #[error("it is no backup of tidings: a backup begins with `tidings backup`")]
     NotABackup,
-    /// A later program wrote it.
+    /// A later version of the program wrote it.
     #[error(
         "it is a backup of version {found}, this program reads up to version {FILE_VERSION}; restore it with the \
          tidings that took it"
@@ -34,62 +35,62 @@ pub enum ReadError {
         /// The version of the file.
         found: u8,
     },
-    /// Its end is missing.
+    /// The end of the file is missing.
     #[error("it ends at byte {at}, within {part}: the rest is missing; look for a whole copy or an earlier backup")]
     CutOff {
-        /// How long it is.
+        /// Length of the file.
         at: u64,
-        /// What it ends in.
+        /// The incomplete part.
         part: String,
     },
-    /// Something in it is not as it was written.
+    /// A part differs from the written one.
     #[error("{part}, at byte {at}, is damaged: {what}; look for an undamaged copy or an earlier backup")]
     Damaged {
-        /// What is damaged.
+        /// The damaged part.
         part: String,
-        /// Where it begins.
+        /// Offset of the part.
         at: u64,
-        /// What was expected of it.
+        /// The failed check.
         what: String,
     },
 }
 
-/// A part of a backup, once its sum was found right.
+/// A part of a backup with a verified checksum.
 #[derive(Debug)]
-pub enum Part {
-    /// A file that goes with the store.
+pub enum BackupPart {
+    /// An additional file.
     File {
         /// Its name.
         name: String,
-        /// All of it. It may be a secret.
-        bytes: Secret,
+        /// Its content, which may be secret.
+        bytes: SecretBytes,
     },
-    /// Rows of one table, above all that came before.
+    /// Rows of one table, after all earlier rows of it.
     Rows {
         /// The table.
         table: String,
-        /// Its rows, in the order of their keys.
-        rows: Rows,
+        /// Its rows, in key order.
+        rows: BackupRows,
     },
 }
 
-/// Bytes that no log shows.
-pub struct Secret(pub Vec<u8>);
+/// Bytes that `Debug` does not show.
+pub struct SecretBytes(pub Vec<u8>);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secret({} bytes)", self.0.len())
     }
 }
 
-/// Rows that were found whole.
-pub struct Rows {
+/// Validated rows.
+pub struct BackupRows {
     bytes: Vec<u8>,
     taken: usize,
 }
 
-impl Rows {
-    /// Key and row of the next one.
+impl BackupRows {
+    /// The next key and row.
     pub fn take(&mut self) -> Option<(&[u8], &[u8])> {
         let (key, row, behind) = parts::split_row(&self.bytes[self.taken..])?;
         self.taken = self.bytes.len() - behind.len();
@@ -97,16 +98,16 @@ impl Rows {
     }
 }
 
-impl fmt::Debug for Rows {
+impl fmt::Debug for BackupRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Rows({} bytes)", self.bytes.len())
+        write!(f, "BackupRows({} bytes)", self.bytes.len())
     }
 }
 
-/// Takes a backup apart. Nothing is handed out before its sum was found right, and memory is taken for what is there, not
-/// for what a length says.
+/// Parses a backup. It returns no part before its checksum is verified, and allocates memory for bytes that exist, not
+/// for a claimed length.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct BackupReader<R> {
     from: R,
     /// Bytes read so far.
     at: u64,
@@ -120,34 +121,34 @@ pub struct Reader<R> {
     is_done: bool,
 }
 
-/// What a part is called when it is damaged.
-struct Place {
+/// Name and offset of a part, for errors.
+struct PartLocation {
     part: String,
     at: u64,
 }
 
-impl Place {
-    fn damaged(&self, what: impl Into<String>) -> ReadError {
-        ReadError::Damaged { part: self.part.clone(), at: self.at, what: what.into() }
+impl PartLocation {
+    fn damaged(&self, what: impl Into<String>) -> BackupReadError {
+        BackupReadError::Damaged { part: self.part.clone(), at: self.at, what: what.into() }
     }
 }
 
-impl<R: Read> Reader<R> {
-    /// Reads the beginning of a backup.
-    pub fn open(mut from: R) -> Result<Self, ReadError> {
+impl<R: Read> BackupReader<R> {
+    /// Reads the start of a backup.
+    pub fn open(mut from: R) -> Result<Self, BackupReadError> {
         let beginning = read_up_to(&mut from, MAGIC.len() + 1, 0)?;
         let magic = &beginning[..beginning.len().min(MAGIC.len())];
-        // A file of another kind may be shorter than our beginning.
+        // A file of another kind may be shorter than the magic bytes.
         if magic.is_empty() || !MAGIC.starts_with(magic) {
-            return Err(ReadError::NotABackup);
+            return Err(BackupReadError::NotABackup);
         }
         let Some(version) = beginning.get(MAGIC.len()).copied() else {
-            return Err(ReadError::CutOff { at: beginning.len() as u64, part: "its beginning".to_owned() });
+            return Err(BackupReadError::CutOff { at: beginning.len() as u64, part: "its beginning".to_owned() });
         };
         if version > FILE_VERSION {
-            return Err(ReadError::Newer { found: version });
+            return Err(BackupReadError::Newer { found: version });
         }
-        let place = Place { part: "the beginning".to_owned(), at: 0 };
+        let place = PartLocation { part: "the beginning".to_owned(), at: 0 };
         if version != FILE_VERSION {
             return Err(place.damaged(format!("there is no version {version}")));
         }
@@ -164,15 +165,15 @@ impl<R: Read> Reader<R> {
             is_done: false,
         };
         let (kind, payload, place) = reader.part()?;
-        if kind != Kind::Header {
+        if kind != PartKind::Header {
             return Err(place.damaged("the first part is the header"));
         }
-        let HeaderRow { store_format, version, taken_at, log_end } = decode(&payload, &place)?;
+        let BackupHeaderRow { store_format, version, taken_at, log_end } = decode(&payload, &place)?;
         reader.header = Header { store_format, version, taken_at: Timestamp::from_millis(taken_at), log_end };
         Ok(reader)
     }
 
-    /// What the backup says of itself.
+    /// The metadata of the backup.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -182,23 +183,23 @@ impl<R: Read> Reader<R> {
         self.at
     }
 
-    /// The next part; `None` behind the last one, when everything was as it should be.
-    #[expect(clippy::should_implement_trait, reason = "an iterator would go on after a failure")]
-    pub fn next(&mut self) -> Result<Option<Part>, ReadError> {
+    /// The next part; `None` after the last one, once the whole backup is verified.
+    #[expect(clippy::should_implement_trait, reason = "an iterator would continue after a failure")]
+    pub fn next(&mut self) -> Result<Option<BackupPart>, BackupReadError> {
         if self.is_done {
             return Ok(None);
         }
         let (kind, payload, place) = self.part()?;
         match kind {
-            Kind::Header => Err(place.damaged("there is one header, and it comes first")),
-            Kind::File => self.file(&payload, &place).map(Some),
-            Kind::Rows => self.rows(&payload, &place).map(Some),
-            Kind::End => {
+            PartKind::Header => Err(place.damaged("there is one header, and it comes first")),
+            PartKind::File => self.file(&payload, &place).map(Some),
+            PartKind::Rows => self.rows(&payload, &place).map(Some),
+            PartKind::End => {
                 let end: EndRow = decode(&payload, &place)?;
                 if end != (EndRow { tables: self.tables.clone(), files: self.files.clone() }) {
                     return Err(place.damaged("it counts other rows or files than there are"));
                 }
-                let behind = Place { part: "what is behind the end".to_owned(), at: self.at };
+                let behind = PartLocation { part: "the data after the end".to_owned(), at: self.at };
                 if !read_up_to(&mut self.from, 1, self.at)?.is_empty() {
                     return Err(behind.damaged("nothing was expected there"));
                 }
@@ -208,24 +209,24 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What was in the backup, once [`next`](Self::next) has returned `None`.
-    pub fn into_contents(self) -> Contents {
-        Contents { header: self.header, tables: self.tables, files: self.files, bytes: self.at }
+    /// The summary of the backup, once [`next`](Self::next) has returned `None`.
+    pub fn into_contents(self) -> BackupContents {
+        BackupContents { header: self.header, tables: self.tables, files: self.files, bytes: self.at }
     }
 
-    fn file(&mut self, payload: &[u8], place: &Place) -> Result<Part, ReadError> {
+    fn file(&mut self, payload: &[u8], place: &PartLocation) -> Result<BackupPart, BackupReadError> {
         let (name, bytes) = parts::split_name(payload).ok_or_else(|| place.damaged("a file has a name"))?;
         if bytes.len() > FILE_BYTES_MAX {
             return Err(place.damaged(format!("the file `{}` has {} bytes", name.escape_debug(), bytes.len())));
         }
         self.files.push(name.to_owned());
-        Ok(Part::File { name: name.to_owned(), bytes: Secret(bytes.to_owned()) })
+        Ok(BackupPart::File { name: name.to_owned(), bytes: SecretBytes(bytes.to_owned()) })
     }
 
-    fn rows(&mut self, payload: &[u8], place: &Place) -> Result<Part, ReadError> {
+    fn rows(&mut self, payload: &[u8], place: &PartLocation) -> Result<BackupPart, BackupReadError> {
         let (table, packed) = parts::split_name(payload).ok_or_else(|| place.damaged("rows have a table"))?;
         let rows = unpack(packed).map_err(|what| place.damaged(what))?;
-        // What does not go on with the table before begins another, and none twice.
+        // A block continues the previous table or starts a new one; no table may start twice.
         let before = self.last.take().filter(|(name, _)| name == table).map(|(_, key)| key);
         if before.is_none() && self.tables.contains_key(table) {
             return Err(place.damaged(format!("the table `{}` has ended before", table.escape_debug())));
@@ -243,18 +244,18 @@ impl<R: Read> Reader<R> {
         let last = last.filter(|_| count > 0).ok_or_else(|| place.damaged("a block has rows"))?;
         *self.tables.entry(table.to_owned()).or_default() += count;
         self.last = Some((table.to_owned(), last.to_owned()));
-        Ok(Part::Rows { table: table.to_owned(), rows: Rows { bytes: rows, taken: 0 } })
+        Ok(BackupPart::Rows { table: table.to_owned(), rows: BackupRows { bytes: rows, taken: 0 } })
     }
 
-    /// Reads a part and holds it against its sum.
-    fn part(&mut self) -> Result<(Kind, Vec<u8>, Place), ReadError> {
+    /// Reads a part and verifies its checksum.
+    fn part(&mut self) -> Result<(PartKind, Vec<u8>, PartLocation), BackupReadError> {
         let (at, number) = (self.at, self.number);
-        let mut place = Place { part: self.called(None), at };
+        let mut place = PartLocation { part: self.called(None), at };
         let head = self.exactly(HEAD_BYTES, &place)?;
         let head: [u8; HEAD_BYTES] = head.try_into().expect("as many bytes were read");
         let [kind, n0, n1, n2, n3, l0, l1, l2, l3] = head;
         let found = u32::from_be_bytes([n0, n1, n2, n3]);
-        let kind = Kind::of(kind).ok_or_else(|| place.damaged(format!("there are no parts of kind {kind}")))?;
+        let kind = PartKind::of(kind).ok_or_else(|| place.damaged(format!("there are no parts of kind {kind}")))?;
         if found != number {
             return Err(place.damaged(format!("part {number} was expected, and this says it is part {found}")));
         }
@@ -266,7 +267,7 @@ impl<R: Read> Reader<R> {
         }
         let payload = self.exactly(len, &place)?;
         let sum = self.exactly(SUM_BYTES, &place)?;
-        if kind == Kind::Rows {
+        if kind == PartKind::Rows {
             place.part = self.called(parts::split_name(&payload).map(|(table, _)| table));
         }
         let expected = parts::next_sum(&self.sum, &head, &payload);
@@ -281,7 +282,7 @@ impl<R: Read> Reader<R> {
         Ok((kind, payload, place))
     }
 
-    /// What the next part is called: by the table that it names, or by the one before it.
+    /// Name of the next part: by its own table, or by the previous one.
     fn called(&self, table: Option<&str>) -> String {
         let number = self.number;
         match (table, &self.last) {
@@ -292,30 +293,30 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn exactly(&mut self, len: usize, place: &Place) -> Result<Vec<u8>, ReadError> {
+    fn exactly(&mut self, len: usize, place: &PartLocation) -> Result<Vec<u8>, BackupReadError> {
         let bytes = read_up_to(&mut self.from, len, self.at)?;
         self.at += bytes.len() as u64;
         if bytes.len() < len {
-            return Err(ReadError::CutOff { at: self.at, part: place.part.clone() });
+            return Err(BackupReadError::CutOff { at: self.at, part: place.part.clone() });
         }
         Ok(bytes)
     }
 }
 
-/// So many bytes, or fewer where the input ends. Memory is taken as they come.
-fn read_up_to(from: &mut impl Read, len: usize, at: u64) -> Result<Vec<u8>, ReadError> {
+/// Reads `len` bytes, or fewer at the end of the input. Memory grows with the bytes read.
+fn read_up_to(from: &mut impl Read, len: usize, at: u64) -> Result<Vec<u8>, BackupReadError> {
     let mut bytes = vec![];
     let mut from = from.take(len as u64);
     loop {
         match from.read_to_end(&mut bytes) {
             Ok(_) => return Ok(bytes),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(source) => return Err(ReadError::Io { at: at + bytes.len() as u64, source }),
+            Err(source) => return Err(BackupReadError::Io { at: at + bytes.len() as u64, source }),
         }
     }
 }
 
-/// The rows of a block, which says before them how long they are.
+/// Decompresses a block, which starts with its uncompressed length.
 fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
     let (len, packed) = packed.split_first_chunk().ok_or("a block says how long it is")?;
     let len = u32::from_be_bytes(*len) as usize;
@@ -330,7 +331,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn decode<T: DeserializeOwned>(payload: &[u8], place: &Place) -> Result<T, ReadError> {
+fn decode<T: DeserializeOwned>(payload: &[u8], place: &PartLocation) -> Result<T, BackupReadError> {
     match postcard::take_from_bytes(payload) {
         Ok((value, [])) => Ok(value),
         Ok((_, rest)) => Err(place.damaged(format!("{} bytes are behind it", rest.len()))),
@@ -338,7 +339,7 @@ fn decode<T: DeserializeOwned>(payload: &[u8], place: &Place) -> Result<T, ReadE
     }
 }
 
-/// As much of a sum as tells it from another.
+/// A prefix of a checksum, enough to distinguish it in an error.
 fn beginning_of(sum: &[u8]) -> String {
     sum.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,63 +7,64 @@ use fjall::Snapshot;
 use ports::StoreError;
 use tokio::sync::oneshot;
 
-use super::parts::{self, Chain, Kind};
-use super::{BLOCK_BYTES, BLOCK_BYTES_MAX, EndRow, HeaderRow};
+use super::parts::{self, Chain, PartKind};
+use super::{BLOCK_BYTES, BLOCK_BYTES_MAX, BackupHeaderRow, EndRow};
 use crate::EmbeddedStore;
-use crate::committer::Command;
+use crate::committer::CommitterCommand;
 use crate::directory::FORMAT_VERSION;
 use crate::error::unreadable;
 use crate::store::closed;
 use crate::tables::{Table, Tables};
 
-/// All tables as they were between two commits.
+/// A snapshot of all tables between two commits.
 ///
-/// The database is not held open by it: whoever closes or reopens it does not wait for a backup, which then fails.
-pub(crate) struct Source {
+/// It holds only a weak reference: closing or reopening the database does not wait for a backup, and the backup then
+/// fails.
+pub(crate) struct BackupSource {
     pub(crate) tables: Weak<Tables>,
     pub(crate) snapshot: Snapshot,
     pub(crate) taken_at: Timestamp,
     pub(crate) log_end: u64,
 }
 
-/// A backup that is being taken: the bytes of its file, piece by piece.
+/// A running backup that produces its file piece by piece.
 ///
-/// What was committed before it began is in it and nothing else, however long it takes. Until it is dropped, the engine
-/// keeps every row that it may still need.
+/// It contains exactly the commits before its start, however long it takes. Until it is dropped, the engine keeps every
+/// row version that it may still need.
 pub struct Backup {
-    source: Source,
+    source: BackupSource,
     store_format: u32,
     version: &'static str,
     bytes_about: u64,
     chain: Chain,
-    next: Next,
+    next: NextSection,
     tables: BTreeMap<String, u64>,
-    /// Files that go with the store and are not written yet, the last one first.
+    /// Additional files that are not written yet, the last one first.
     files: Vec<(String, Vec<u8>)>,
     file_names: Vec<String>,
 }
 
-/// What comes next in the file.
-enum Next {
+/// The next section of the file.
+enum NextSection {
     Beginning,
     File,
-    /// Rows of a table, by its number, behind a key.
+    /// Rows of a table, by its index, after a key.
     Rows(usize, Option<Vec<u8>>),
     Nothing,
 }
 
 impl EmbeddedStore {
-    /// Begins a backup of what is committed now. `version` is that of the program.
+    /// Starts a backup of the committed state. `version` is the version of the program.
     pub async fn backup(&self, version: &'static str) -> Result<Backup, StoreError> {
         let (waiter, source) = oneshot::channel();
-        self.link().commands.send(Command::Freeze(waiter)).await.map_err(closed)?;
+        self.link().commands.send(CommitterCommand::Freeze(waiter)).await.map_err(closed)?;
         let source = source.await.map_err(|_| StoreError::unavailable("the store cannot write now"))?;
         Backup::of(source, FORMAT_VERSION, version)
     }
 }
 
 impl Backup {
-    pub(crate) fn of(source: Source, store_format: u32, version: &'static str) -> Result<Self, StoreError> {
+    pub(crate) fn of(source: BackupSource, store_format: u32, version: &'static str) -> Result<Self, StoreError> {
         let tables = held(&source)?;
         let bytes_about = Table::ALL.iter().map(|table| tables.disk_space(*table)).sum();
         Ok(Self {
@@ -72,89 +73,89 @@ impl Backup {
             version,
             bytes_about,
             chain: Chain::begin(),
-            next: Next::Beginning,
+            next: NextSection::Beginning,
             tables: BTreeMap::new(),
             files: vec![],
             file_names: vec![],
         })
     }
 
-    /// When it was taken: everything that was acknowledged before is in it.
+    /// Time of the snapshot: the backup contains everything acknowledged before it.
     pub fn taken_at(&self) -> Timestamp {
         self.source.taken_at
     }
 
-    /// How long the file will be, roughly: what the engine has flushed to disk, compressed as it compresses.
+    /// Estimated length of the file: the size of the flushed tables, which the engine compresses similarly.
     pub fn bytes_about(&self) -> u64 {
         self.bytes_about
     }
 
-    /// Has a file go with the store. To be said before the first piece is asked for.
+    /// Adds a file to the backup. Must be called before the first piece is taken.
     pub fn add_file(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.insert(0, (name.to_owned(), bytes));
     }
 
-    /// The next bytes of the file; `None` behind the last ones. After a failure there are none.
+    /// The next bytes of the file; `None` after the last ones. After a failure there are none.
     pub async fn next(self) -> Result<Option<(Self, Vec<u8>)>, StoreError> {
         let mut backup = self;
         let read = tokio::task::spawn_blocking(move || Ok(backup.next_piece()?.map(|piece| (backup, piece))));
         read.await.map_err(StoreError::unavailable)?
     }
 
-    /// The same, for whoever may block on the disk.
+    /// The same, for callers that may block on the disk.
     pub fn next_piece(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         loop {
-            match std::mem::replace(&mut self.next, Next::Nothing) {
-                Next::Beginning => {
-                    self.next = Next::File;
-                    let header = HeaderRow {
+            match std::mem::replace(&mut self.next, NextSection::Nothing) {
+                NextSection::Beginning => {
+                    self.next = NextSection::File;
+                    let header = BackupHeaderRow {
                         store_format: self.store_format,
                         version: self.version.to_owned(),
                         taken_at: self.source.taken_at.as_millis(),
                         log_end: self.source.log_end,
                     };
-                    let header = self.chain.part(Kind::Header, &parts::encode(&header));
+                    let header = self.chain.part(PartKind::Header, &parts::encode(&header));
                     return Ok(Some([parts::beginning(), header].concat()));
                 }
-                Next::File => {
+                NextSection::File => {
                     let Some((name, bytes)) = self.files.pop() else {
-                        self.next = Next::Rows(0, None);
+                        self.next = NextSection::Rows(0, None);
                         continue;
                     };
-                    self.next = Next::File;
-                    let part = self.chain.part(Kind::File, &parts::named(&name, &bytes));
+                    self.next = NextSection::File;
+                    let part = self.chain.part(PartKind::File, &parts::named(&name, &bytes));
                     self.file_names.push(name);
                     return Ok(Some(part));
                 }
-                Next::Rows(number, after) => {
+                NextSection::Rows(number, after) => {
                     let Some(table) = Table::ALL.get(number).copied() else {
                         let end = EndRow { tables: self.tables.clone(), files: self.file_names.clone() };
-                        return Ok(Some(self.chain.part(Kind::End, &parts::encode(&end))));
+                        return Ok(Some(self.chain.part(PartKind::End, &parts::encode(&end))));
                     };
-                    let Some(Block { rows, count, last }) = block(&self.source, table, after)? else {
-                        self.next = Next::Rows(number + 1, None);
+                    let Some(RowBlock { rows, count, last }) = block(&self.source, table, after)? else {
+                        self.next = NextSection::Rows(number + 1, None);
                         continue;
                     };
-                    self.next = Next::Rows(number, Some(last));
+                    self.next = NextSection::Rows(number, Some(last));
                     *self.tables.entry(table.name().to_owned()).or_default() += count;
-                    let part = self.chain.part(Kind::Rows, &parts::named(table.name(), &pack(&rows)));
+                    let part = self.chain.part(PartKind::Rows, &parts::named(table.name(), &pack(&rows)));
                     return Ok(Some(part));
                 }
-                Next::Nothing => return Ok(None),
+                NextSection::Nothing => return Ok(None),
             }
         }
     }
 }
 
-/// Some rows of a table.
-struct Block {
+/// A block of rows of one table.
+struct RowBlock {
     rows: Vec<u8>,
     count: u64,
     last: Vec<u8>,
 }
 
-/// The rows behind a key, as many as make a block; `None` if there are none.
-fn block(source: &Source, table: Table, after: Option<Vec<u8>>) -> Result<Option<Block>, StoreError> {
+/// The next block of rows after a key; `None` if there are none.
+fn block(source: &BackupSource, table: Table, after: Option<Vec<u8>>) -> Result<Option<RowBlock>, StoreError> {
     let tables = held(source)?;
     let view = tables.view_at(source.snapshot.clone());
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -174,14 +175,14 @@ fn block(source: &Source, table: Table, after: Option<Vec<u8>>) -> Result<Option
             break;
         }
     }
-    Ok(last.map(|last| Block { rows, count, last: last.to_vec() }))
+    Ok(last.map(|last| RowBlock { rows, count, last: last.to_vec() }))
 }
 
-fn held(source: &Source) -> Result<Arc<Tables>, StoreError> {
+fn held(source: &BackupSource) -> Result<Arc<Tables>, StoreError> {
     source.tables.upgrade().ok_or_else(|| StoreError::unavailable("the database was closed or reopened meanwhile"))
 }
 
-/// The rows of a block, compressed, behind their length.
+/// Compresses the rows of a block and prefixes their length.
 fn pack(rows: &[u8]) -> Vec<u8> {
     let len = u32::try_from(rows.len()).expect("a block is bounded");
     [&len.to_be_bytes()[..], &lz4_flex::block::compress(rows)].concat()

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ports::contract::Peopled;
+use contract::SampleData;
 use ports::{Clock, RandomIds, SystemClock};
 
 use super::*;
@@ -17,7 +17,7 @@ fn open(directory: &Path) -> EmbeddedStore {
     EmbeddedStore::open(directory, config, Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
 }
 
-/// All that is left of a backup.
+/// The remaining bytes of a backup.
 async fn rest_of(mut backup: Backup) -> Vec<u8> {
     let mut bytes = vec![];
     while let Some((rest, piece)) = backup.next().await.unwrap() {
@@ -27,11 +27,11 @@ async fn rest_of(mut backup: Backup) -> Vec<u8> {
     bytes
 }
 
-/// A backup of a store in which everything has been used, with a file beside it.
+/// A backup of a store with rows in all tables, with an additional file.
 pub(super) async fn peopled() -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    Peopled::make(&store, SystemClock.now()).await;
+    SampleData::make(&store, SystemClock.now()).await;
     let mut backup = store.backup(VERSION).await.unwrap();
     backup.add_file("keys.json", b"secret".to_vec());
     let bytes = rest_of(backup).await;
@@ -39,10 +39,10 @@ pub(super) async fn peopled() -> Vec<u8> {
     bytes
 }
 
-type TableRows = Vec<(Vec<u8>, Vec<u8>)>;
+type TableContents = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Every row of every table.
-fn rows(tables: &Tables) -> Vec<(Table, TableRows)> {
+fn rows(tables: &Tables) -> Vec<(Table, TableContents)> {
     let view = tables.view();
     let rows = |table| {
         let rows = view.range::<&[u8]>(table, ..).map(|row| row.unwrap());
@@ -55,7 +55,7 @@ fn rows(tables: &Tables) -> Vec<(Table, TableRows)> {
 async fn a_store_comes_back_as_it_was() {
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(directory.path());
-    Peopled::make(&store, SystemClock.now()).await;
+    SampleData::make(&store, SystemClock.now()).await;
     let before = SystemClock.now();
     let mut backup = store.backup(VERSION).await.unwrap();
     backup.add_file("keys.json", b"secret".to_vec());
@@ -84,7 +84,7 @@ async fn a_store_comes_back_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_is_committed_after_its_moment_is_not_in_it() {
+async fn commits_after_the_snapshot_are_not_in_the_backup() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     let put = async |key: &'static [u8], row: u64| {
@@ -122,7 +122,7 @@ async fn a_table_of_many_blocks_comes_back_in_order() {
     fill.await.unwrap();
     let bytes = rest_of(store.backup(VERSION).await.unwrap()).await;
     store.close().await;
-    let mut reader = Reader::open(&bytes[..]).unwrap();
+    let mut reader = BackupReader::open(&bytes[..]).unwrap();
     let mut parts = 0;
     while reader.next().unwrap().is_some() {
         parts += 1;
@@ -137,7 +137,7 @@ async fn a_table_of_many_blocks_comes_back_in_order() {
 async fn a_store_that_is_closed_does_not_wait_for_its_backup() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
-    Peopled::make(&store, SystemClock.now()).await;
+    SampleData::make(&store, SystemClock.now()).await;
     let backup = store.backup(VERSION).await.unwrap();
     let (mut backup, _) = backup.next().await.unwrap().unwrap();
     store.close().await;
@@ -168,15 +168,15 @@ async fn a_backup_that_is_cut_off_says_where() {
     let bytes = peopled().await;
     for len in 1..bytes.len() {
         match check(&bytes[..len], |_| {}) {
-            Err(ReadError::CutOff { at, .. }) => assert_eq!(at, len as u64),
+            Err(BackupReadError::CutOff { at, .. }) => assert_eq!(at, len as u64),
             other => panic!("{len} bytes: {other:?}"),
         }
     }
-    assert!(matches!(check(&[][..], |_| {}), Err(ReadError::NotABackup)));
+    assert!(matches!(check(&[][..], |_| {}), Err(BackupReadError::NotABackup)));
 }
 
 #[tokio::test]
-async fn a_refusal_names_what_is_damaged() {
+async fn a_refusal_names_the_damaged_part() {
     let bytes = peopled().await;
     let refusal = |bytes: &[u8]| check(bytes, |_| {}).unwrap_err().to_string();
     let damaged = |at: usize, byte: u8| {
@@ -189,7 +189,7 @@ async fn a_refusal_names_what_is_damaged() {
         damaged(15, 2),
         "it is a backup of version 2, this program reads up to version 1; restore it with the tidings that took it"
     );
-    // Header, file, and the first block of rows: where each begins follows from the length in its head.
+    // The length in each head gives the offsets of the header, the file and the first block of rows.
     let len = |at: usize| u32::from_be_bytes(bytes[at + 5..at + 9].try_into().unwrap()) as usize;
     let file = 16 + 9 + len(16) + 32;
     let block = file + 9 + len(file) + 32;
@@ -200,33 +200,33 @@ async fn a_refusal_names_what_is_damaged() {
     let expected = format!("part 1, at byte {file}, is damaged: part 1 was expected, and this says it is part 2");
     assert!(refusal(&without_file).starts_with(&expected), "{}", refusal(&without_file));
     let longer = [&bytes[..], b"!"].concat();
-    let expected = format!("what is behind the end, at byte {}, is damaged", bytes.len());
+    let expected = format!("the data after the end, at byte {}, is damaged", bytes.len());
     assert!(refusal(&longer).starts_with(&expected), "{}", refusal(&longer));
 }
 
-/// A backup that is right in form.
-fn forged(parts: &[(parts::Kind, Vec<u8>)]) -> Vec<u8> {
+/// A backup with valid checksums.
+fn forged(parts: &[(parts::PartKind, Vec<u8>)]) -> Vec<u8> {
     let mut chain = parts::Chain::begin();
     let parts = parts.iter().flat_map(|(kind, payload)| chain.part(*kind, payload));
     parts::beginning().into_iter().chain(parts).collect()
 }
 
-fn header(store_format: u32) -> (parts::Kind, Vec<u8>) {
-    let row = HeaderRow { store_format, version: VERSION.to_owned(), taken_at: 7, log_end: 0 };
-    (parts::Kind::Header, parts::encode(&row))
+fn header(store_format: u32) -> (parts::PartKind, Vec<u8>) {
+    let row = BackupHeaderRow { store_format, version: VERSION.to_owned(), taken_at: 7, log_end: 0 };
+    (parts::PartKind::Header, parts::encode(&row))
 }
 
-fn block(table: &str, keys: &[&[u8]]) -> (parts::Kind, Vec<u8>) {
+fn block(table: &str, keys: &[&[u8]]) -> (parts::PartKind, Vec<u8>) {
     let mut rows = vec![];
     for key in keys {
         parts::push_row(&mut rows, &(*key).into(), &b"row"[..].into());
     }
     let packed = [&(rows.len() as u32).to_be_bytes()[..], &lz4_flex::block::compress(&rows)].concat();
-    (parts::Kind::Rows, parts::named(table, &packed))
+    (parts::PartKind::Rows, parts::named(table, &packed))
 }
 
 #[test]
-fn what_is_right_in_form_and_wrong_in_what_it_says_is_refused() {
+fn inconsistent_parts_with_valid_sums_are_refused() {
     let refused = |parts: &[_], what: &str| {
         let failure = check(&forged(parts)[..], |_| {}).unwrap_err().to_string();
         assert!(failure.contains(what), "{failure}");
@@ -238,15 +238,15 @@ fn what_is_right_in_form_and_wrong_in_what_it_says_is_refused() {
     refused(&[header(2), block("meta", &[b"b"]), block("meta", &[b"b"])], "rows are in the order of their keys");
     let again = [header(2), block("meta", &[b"a"]), block("users", &[b"a"]), block("meta", &[b"b"])];
     refused(&again, "the table `meta` has ended before");
-    let bomb = (parts::Kind::Rows, parts::named("meta", &[0xff; 8]));
+    let bomb = (parts::PartKind::Rows, parts::named("meta", &[0xff; 8]));
     refused(&[header(2), bomb], "its rows say they have 4294967295 bytes, and no block has more than 16777216");
     let end = EndRow { tables: BTreeMap::from([("meta".to_owned(), 2)]), files: vec![] };
-    let end = (parts::Kind::End, parts::encode(&end));
+    let end = (parts::PartKind::End, parts::encode(&end));
     refused(&[header(2), block("meta", &[b"a"]), end], "it counts other rows or files than there are");
 }
 
 #[test]
-fn what_a_later_program_put_into_a_backup_is_not_restored() {
+fn formats_tables_and_files_of_a_later_version_are_not_restored() {
     let refused = |parts: &[_], what: &str| {
         let directory = tempfile::tempdir().unwrap();
         let failure = restore(&forged(parts)[..], directory.path(), &["keys.json"], |_| {}).unwrap_err().to_string();
@@ -256,7 +256,7 @@ fn what_a_later_program_put_into_a_backup_is_not_restored() {
     refused(&[header(FORMAT_VERSION + 1)], formats);
     let unknown = "which this version of tidings does not know";
     refused(&[header(2), block("planets", &[b"a"])], &format!("it has a table `planets`, {unknown}"));
-    let file = (parts::Kind::File, parts::named("../passwd", b"x"));
+    let file = (parts::PartKind::File, parts::named("../passwd", b"x"));
     refused(&[header(2), file], &format!("it has a file `../passwd`, {unknown}"));
 }
 

@@ -4,17 +4,17 @@ use domain::{Chat, ChatId, ChatName, ChatType, Member, Role, Sequence, Timestamp
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
-use super::{IdBytes, Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
+use super::{Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
 
 row_enum!(ChatTypeRow for ChatType { Direct, Group });
 row_enum!(RoleRow for Role { Member, Admin, Owner });
 
 #[derive(Serialize, Deserialize)]
-struct ChatRow<'a> {
-    chat_id: IdBytes,
+struct ChatRecord<'a> {
+    chat_id: ChatId,
     chat_type: ChatTypeRow,
     name: Option<Cow<'a, str>>,
-    created_by: IdBytes,
+    created_by: UserId,
     created_at: Millis,
     updated_at: Millis,
     member_count: u32,
@@ -23,11 +23,11 @@ struct ChatRow<'a> {
 
 impl Stored for Chat {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&ChatRow {
-            chat_id: self.chat_id.to_bytes(),
+        to_bytes(&ChatRecord {
+            chat_id: self.chat_id,
             chat_type: self.chat_type.into(),
             name: self.name.as_ref().map(|name| Cow::Borrowed(name.as_str())),
-            created_by: self.created_by.to_bytes(),
+            created_by: self.created_by,
             created_at: self.created_at.as_millis(),
             updated_at: self.updated_at.as_millis(),
             member_count: self.member_count,
@@ -36,12 +36,12 @@ impl Stored for Chat {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: ChatRow<'static> = from_bytes(bytes)?;
+        let row: ChatRecord<'static> = from_bytes(bytes)?;
         Ok(Self {
-            chat_id: ChatId::from_bytes(row.chat_id),
+            chat_id: row.chat_id,
             chat_type: row.chat_type.into(),
             name: row.name.map(|name| ChatName::try_from(name.into_owned())).transpose()?,
-            created_by: UserId::from_bytes(row.created_by),
+            created_by: row.created_by,
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             member_count: row.member_count,
@@ -51,8 +51,8 @@ impl Stored for Chat {
 }
 
 #[derive(Serialize, Deserialize)]
-struct MemberRow {
-    user_id: IdBytes,
+struct MemberRecord {
+    user_id: UserId,
     role: RoleRow,
     joined_at: Millis,
     muted_until: Option<Millis>,
@@ -60,8 +60,8 @@ struct MemberRow {
 
 impl Stored for Member {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&MemberRow {
-            user_id: self.user_id.to_bytes(),
+        to_bytes(&MemberRecord {
+            user_id: self.user_id,
             role: self.role.into(),
             joined_at: self.joined_at.as_millis(),
             muted_until: self.muted_until.map(Timestamp::as_millis),
@@ -69,9 +69,9 @@ impl Stored for Member {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: MemberRow = from_bytes(bytes)?;
+        let row: MemberRecord = from_bytes(bytes)?;
         Ok(Self {
-            user_id: UserId::from_bytes(row.user_id),
+            user_id: row.user_id,
             role: row.role.into(),
             joined_at: Timestamp::from_millis(row.joined_at),
             muted_until: row.muted_until.map(Timestamp::from_millis),

@@ -1,15 +1,16 @@
-//! Rows and keys that a disk returns and nobody wrote.
+//! Fuzzes decoders with rows and keys that were never written.
 
 use std::fmt::Debug;
 
 use domain::{
-    Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member, Message,
-    MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason,
-    Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks,
+    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
+    Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId,
+    ReportReason, Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks,
     WebPushSubscription,
 };
 use ports::{
-    DeadLetter, DeadLetterId, Deletion, Head, OwnMessages, Position, Receipt, RequestKey, StoredResponse, Undelivered,
+    DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, RequestKey, StoredResponse,
+    UndeliveredItem,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -32,8 +33,8 @@ fn device_id() -> DeviceId {
     DeviceId::from_bytes([7; 16])
 }
 
-fn place() -> Place {
-    Place { chat_id: chat_id(), sequence: Sequence(300) }
+fn place() -> MessageLocation {
+    MessageLocation { chat_id: chat_id(), sequence: Sequence(300) }
 }
 
 fn at(millis: u64) -> Timestamp {
@@ -47,8 +48,8 @@ fn message() -> Message {
         sequence: place().sequence,
         sender_id: user_id(),
         client_message_id: ClientMessageId::from_bytes([4; 16]),
-        content: "Grüße".to_owned().try_into().unwrap(),
-        content_type: ContentType::Json,
+        body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json)
+            .with_metadata(Some(r#"{"a":1}"#.to_owned().try_into().unwrap())),
         created_at: at(1_769_783_400_000),
         expires_at: Some(at(1_769_783_460_000)),
     }
@@ -69,7 +70,7 @@ fn report() -> Report {
     }
 }
 
-/// A row of every table, as it should be.
+/// A valid row of every table.
 fn rows() -> Vec<Vec<u8>> {
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[5; 16]).unwrap();
     let device = |target| PushDevice { user_id: user_id(), device_id: device_id(), target, registered_at: at(300) };
@@ -113,7 +114,7 @@ fn rows() -> Vec<Vec<u8>> {
             deleted_at: Some(at(2_000_000)),
         }
         .encode(),
-        Deletion { user_id: user_id(), messages: OwnMessages::Erase, begun_at: at(3) }.encode(),
+        PendingDeletion { user_id: user_id(), messages: MessageDisposition::Erase, begun_at: at(3) }.encode(),
         Session {
             session_id: SessionId::from_bytes([6; 16]),
             user_id: user_id(),
@@ -130,7 +131,7 @@ fn rows() -> Vec<Vec<u8>> {
             locked_until: Some(at(10)),
         }
         .encode(),
-        Request {
+        IdempotentRequest {
             fingerprint: [1; 32],
             reserved: Ulid::from_parts(1, 2),
             begun_at: at(3),
@@ -139,10 +140,10 @@ fn rows() -> Vec<Vec<u8>> {
         .encode(),
         device(PushTarget::Webhook("token".to_owned().try_into().unwrap())).encode(),
         device(PushTarget::WebPush(subscription)).encode(),
-        NoticeState::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 }.encode(),
-        NoticeState::Told { silent_until: at(1_000_000) }.encode(),
-        dead(Undelivered::Unreadable { position: Position(300) }).encode(),
-        dead(Undelivered::Notification {
+        StoredNotice::Owed { from: Sequence(300), due_at: at(1_000_000), attempts: 9 }.encode(),
+        StoredNotice::Told { silent_until: at(1_000_000) }.encode(),
+        dead(UndeliveredItem::Unreadable { position: Position(300) }).encode(),
+        dead(UndeliveredItem::Notification {
             user_id: user_id(),
             device_id: device_id(),
             chat_id: chat_id(),
@@ -168,7 +169,7 @@ fn rows() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Reads a row as if it were of a table. What is believed is the same when it is written again, and can be shown.
+/// Decodes arbitrary bytes as a row. A decoded value must encode to the same value again and format with `Debug`.
 fn check<V: Stored + PartialEq + Debug>(row: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(value) = V::decode(row) {
         prop_assert!(can_be_shown(&value));
@@ -177,7 +178,7 @@ fn check<V: Stored + PartialEq + Debug>(row: &[u8]) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// Whoever logs it shows it.
+/// Log lines format the value with `Debug`.
 fn can_be_shown(value: &impl std::fmt::Debug) -> bool {
     !format!("{value:?}").is_empty()
 }
@@ -190,14 +191,14 @@ proptest! {
         check::<Member>(&row)?;
         check::<Head>(&row)?;
         check::<Session>(&row)?;
-        check::<Deletion>(&row)?;
+        check::<PendingDeletion>(&row)?;
         check::<OneTimeCode>(&row)?;
-        check::<Request>(&row)?;
+        check::<IdempotentRequest>(&row)?;
         check::<SendKey>(&row)?;
-        check::<Place>(&row)?;
+        check::<MessageLocation>(&row)?;
         check::<Watermarks>(&row)?;
         check::<PushDevice>(&row)?;
-        check::<NoticeState>(&row)?;
+        check::<StoredNotice>(&row)?;
         check::<DeadLetter>(&row)?;
         check::<BlockedBy>(&row)?;
         check::<Report>(&row)?;
@@ -207,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_refused_or_believed_and_a_glance_believes_what_the_whole_does(
+    fn a_damaged_message_and_its_glance_decode_alike_or_are_refused(
         row in damage::bytes(Just(encode_message(&message()))),
     ) {
         if let Ok(message) = decode_message(place(), &row) {
@@ -219,15 +220,15 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_head_is_refused_or_believed_and_its_counter_is_what_the_whole_says(
+    fn a_damaged_head_and_its_summary_decode_alike_or_are_refused(
         row in damage::bytes(Just(Head::at(&message(), Ttl::from_secs(60)).encode())),
     ) {
-        let counter = Counter::decode(&row).ok();
+        let counter = HeadSummary::decode(&row).ok();
         if let Some(counter) = counter {
             prop_assert!(counter.sequence < counter.sequence.next(), "another message can follow");
         }
         if let Ok(head) = Head::decode(&row) {
-            let expected = Counter { sequence: head.sequence, message_ttl: head.message_ttl };
+            let expected = HeadSummary { sequence: head.sequence, message_ttl: head.message_ttl };
             prop_assert_eq!(counter, Some(expected));
         }
     }
@@ -263,7 +264,7 @@ proptest! {
             prop_assert_eq!(&keys::request(request)[..], &key);
         }
         if let Ok((at, notice)) = keys::parse_notice_due(&key) {
-            // Behind the last moment there is none that could be due.
+            // No time follows the last one, so nothing can be due after it.
             prop_assert!(at == Timestamp::MAX || keys::notice_due(at, notice)[..] == key);
         }
         if let Ok(report_id) = keys::parse_report(&key) {
@@ -273,7 +274,7 @@ proptest! {
     }
 }
 
-/// A key of every kind that is parsed.
+/// A key of every kind that has a parser.
 fn keys() -> Vec<Vec<u8>> {
     let request = RequestKey { user_id: user_id(), key: Uuid::from_bytes([8; 16]) };
     let notice = NoticeKey { user_id: user_id(), chat_id: chat_id(), device_id: device_id() };

@@ -1,38 +1,40 @@
 use std::borrow::Cow;
 
-use domain::{ChatId, ClientMessageId, Content, ContentType, Message, MessageId, Sequence, Timestamp, Ttl, UserId};
+use domain::{
+    Body, ChatId, ClientMessageId, Content, ContentType, Message, MessageId, Metadata, Sequence, Timestamp, Ttl, UserId,
+};
 use ports::{BoxError, Head, LastMessage, Receipt};
 use serde::{Deserialize, Serialize};
 
-use super::{IdBytes, Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
+use super::{Millis, Seconds, Stored, from_bytes, row_enum, to_bytes, ttl_from_row, ttl_to_row};
 
-/// The start of a send's SHA-256, by which a retry is told from another send under the same key.
+/// Prefix of the SHA-256 of a send. It distinguishes a retry from another send under the same key.
 pub(crate) type Fingerprint = [u8; 16];
 
-/// What is remembered of a committed send.
+/// The row of a committed send, for deduplication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SendKey {
     pub(crate) receipt: Receipt,
     pub(crate) fingerprint: Fingerprint,
 }
 
-/// Where a message is.
+/// Location of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct MessageLocation {
     pub(crate) chat_id: ChatId,
     pub(crate) sequence: Sequence,
 }
 
-/// What a send needs of the head row of its chat.
+/// The part of the head row that a send needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counter {
-    /// The last sequence.
+pub(crate) struct HeadSummary {
+    /// The head sequence.
     pub(crate) sequence: Sequence,
-    /// How long messages live that do not say it themselves.
+    /// Lifetime of messages that have none of their own.
     pub(crate) message_ttl: Option<Ttl>,
 }
 
-/// What an unread count needs of a message.
+/// The part of a message that an unread count needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Glance {
     pub(crate) sender_id: UserId,
@@ -41,79 +43,73 @@ pub(crate) struct Glance {
 
 row_enum!(ContentTypeRow for ContentType { Text, Markdown, Json, Encrypted });
 
+/// The record of a message. Its metadata follows it as JSON text up to the end of the row, so a message without metadata
+/// has the row of a version that knew none. `C` is the content: a text, or bytes that a reader skips.
 #[derive(Serialize, Deserialize)]
-struct MessageRow<'a> {
-    message_id: IdBytes,
-    sender_id: IdBytes,
-    client_message_id: IdBytes,
-    content: Cow<'a, str>,
+struct MessageRecord<C> {
+    message_id: MessageId,
+    sender_id: UserId,
+    client_message_id: ClientMessageId,
+    content: C,
     content_type: ContentTypeRow,
     created_at: Millis,
     expires_at: Option<Millis>,
 }
 
-/// The row of a message. Its chat and sequence are its key, and not repeated.
+/// Encodes a message without its chat and sequence, which are in its key.
 pub(crate) fn encode_message(message: &Message) -> Vec<u8> {
-    to_bytes(&MessageRow {
-        message_id: message.message_id.to_bytes(),
-        sender_id: message.sender_id.to_bytes(),
-        client_message_id: message.client_message_id.to_bytes(),
-        content: Cow::Borrowed(message.content.as_str()),
-        content_type: message.content_type.into(),
+    let mut bytes = to_bytes(&MessageRecord {
+        message_id: message.message_id,
+        sender_id: message.sender_id,
+        client_message_id: message.client_message_id,
+        content: message.body.content.as_str(),
+        content_type: message.body.content_type.into(),
         created_at: message.created_at.as_millis(),
         expires_at: message.expires_at.map(Timestamp::as_millis),
-    })
+    });
+    bytes.extend(message.body.metadata.iter().flat_map(|metadata| metadata.as_str().bytes()));
+    bytes
 }
 
-/// The message of a row found at a place.
-pub(crate) fn decode_message(place: Place, bytes: &[u8]) -> Result<Message, BoxError> {
-    let row: MessageRow<'static> = from_bytes(bytes)?;
+/// Decodes the message at a location.
+pub(crate) fn decode_message(place: MessageLocation, bytes: &[u8]) -> Result<Message, BoxError> {
+    let (row, rest) = postcard::take_from_bytes::<MessageRecord<String>>(bytes)?;
+    let metadata = match rest {
+        [] => None,
+        text => Some(Metadata::try_from(String::from_utf8(text.to_owned())?)?),
+    };
     Ok(Message {
-        message_id: MessageId::from_bytes(row.message_id),
+        message_id: row.message_id,
         chat_id: place.chat_id,
         sequence: place.sequence,
-        sender_id: UserId::from_bytes(row.sender_id),
-        client_message_id: ClientMessageId::from_bytes(row.client_message_id),
-        content: Content::try_from(row.content.into_owned())?,
-        content_type: row.content_type.into(),
+        sender_id: row.sender_id,
+        client_message_id: row.client_message_id,
+        body: Body::new(row.content.try_into()?, row.content_type.into()).with_metadata(metadata),
         created_at: Timestamp::from_millis(row.created_at),
         expires_at: row.expires_at.map(Timestamp::from_millis),
     })
 }
 
 impl Glance {
-    /// Passes over the content instead of copying it: an inbox looks at many messages and shows none of them.
+    /// Skips the content instead of copying it: an inbox examines many messages and shows none of them.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        /// A [`MessageRow`] whose content stays where it is.
-        #[derive(Deserialize)]
-        struct Row<'a> {
-            _message_id: IdBytes,
-            sender_id: IdBytes,
-            _client_message_id: IdBytes,
-            #[serde(borrow)]
-            _content: &'a [u8],
-            _content_type: ContentTypeRow,
-            _created_at: Millis,
-            expires_at: Option<Millis>,
-        }
-        let row: Row<'_> = from_bytes(bytes)?;
-        let expires_at = row.expires_at.map(Timestamp::from_millis);
-        Ok(Self { sender_id: UserId::from_bytes(row.sender_id), expires_at })
+        let (row, _metadata) = postcard::take_from_bytes::<MessageRecord<&[u8]>>(bytes)?;
+        Ok(Self { sender_id: row.sender_id, expires_at: row.expires_at.map(Timestamp::from_millis) })
     }
 }
 
-/// Begins with what a [`Counter`] is.
+/// Begins with the fields of a [`HeadSummary`].
 #[derive(Serialize, Deserialize)]
 struct HeadRow<'a> {
     sequence: u64,
     message_ttl: Option<Seconds>,
-    last_message: Option<LastMessageRow<'a>>,
+    last_message: Option<LastMessageRecord<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct LastMessageRow<'a> {
-    message_id: IdBytes,
-    sender_id: IdBytes,
+struct LastMessageRecord<'a> {
+    message_id: MessageId,
+    sender_id: UserId,
     preview: Option<Cow<'a, str>>,
     created_at: Millis,
     expires_at: Option<Millis>,
@@ -124,9 +120,9 @@ impl Stored for Head {
         to_bytes(&HeadRow {
             sequence: self.sequence.0,
             message_ttl: ttl_to_row(self.message_ttl),
-            last_message: self.last_message.as_ref().map(|last| LastMessageRow {
-                message_id: last.message_id.to_bytes(),
-                sender_id: last.sender_id.to_bytes(),
+            last_message: self.last_message.as_ref().map(|last| LastMessageRecord {
+                message_id: last.message_id,
+                sender_id: last.sender_id,
                 preview: last.preview.as_ref().map(|preview| Cow::Borrowed(preview.as_str())),
                 created_at: last.created_at.as_millis(),
                 expires_at: last.expires_at.map(Timestamp::as_millis),
@@ -136,10 +132,10 @@ impl Stored for Head {
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: HeadRow<'static> = from_bytes(bytes)?;
-        let last_message = |last: LastMessageRow<'static>| -> Result<_, BoxError> {
+        let last_message = |last: LastMessageRecord<'static>| -> Result<_, BoxError> {
             Ok(LastMessage {
-                message_id: MessageId::from_bytes(last.message_id),
-                sender_id: UserId::from_bytes(last.sender_id),
+                message_id: last.message_id,
+                sender_id: last.sender_id,
                 preview: last.preview.map(|preview| Content::try_from(preview.into_owned())).transpose()?,
                 created_at: Timestamp::from_millis(last.created_at),
                 expires_at: last.expires_at.map(Timestamp::from_millis),
@@ -153,15 +149,15 @@ impl Stored for Head {
     }
 }
 
-impl Counter {
-    /// Reads the start of a head row and leaves the rest of it alone.
+impl HeadSummary {
+    /// Decodes the start of a head row and ignores the rest.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let ((sequence, message_ttl), _) = postcard::take_from_bytes(bytes)?;
         Ok(Self { sequence: followed(sequence)?, message_ttl: ttl_from_row(message_ttl)? })
     }
 }
 
-/// The last sequence of a chat, which another one can follow: nobody has come so far that none can.
+/// Validates a head sequence: a next sequence must exist. No real chat reaches the maximum.
 fn followed(sequence: u64) -> Result<Sequence, BoxError> {
     match sequence {
         u64::MAX => Err(format!("a chat cannot hold {sequence} messages").into()),
@@ -171,8 +167,8 @@ fn followed(sequence: u64) -> Result<Sequence, BoxError> {
 
 #[derive(Serialize, Deserialize)]
 struct SendKeyRow {
-    message_id: IdBytes,
-    sequence: u64,
+    message_id: MessageId,
+    sequence: Sequence,
     created_at: Millis,
     fingerprint: Fingerprint,
 }
@@ -180,8 +176,8 @@ struct SendKeyRow {
 impl Stored for SendKey {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&SendKeyRow {
-            message_id: self.receipt.message_id.to_bytes(),
-            sequence: self.receipt.sequence.0,
+            message_id: self.receipt.message_id,
+            sequence: self.receipt.sequence,
             created_at: self.receipt.created_at.as_millis(),
             fingerprint: self.fingerprint,
         })
@@ -190,21 +186,21 @@ impl Stored for SendKey {
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: SendKeyRow = from_bytes(bytes)?;
         let receipt = Receipt {
-            message_id: MessageId::from_bytes(row.message_id),
-            sequence: Sequence(row.sequence),
+            message_id: row.message_id,
+            sequence: row.sequence,
             created_at: Timestamp::from_millis(row.created_at),
         };
         Ok(Self { receipt, fingerprint: row.fingerprint })
     }
 }
 
-impl Stored for Place {
+impl Stored for MessageLocation {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&(self.chat_id.to_bytes(), self.sequence.0))
+        to_bytes(&(self.chat_id, self.sequence))
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let (chat_id, sequence) = from_bytes(bytes)?;
-        Ok(Self { chat_id: ChatId::from_bytes(chat_id), sequence: Sequence(sequence) })
+        Ok(Self { chat_id, sequence })
     }
 }

@@ -3,15 +3,15 @@ use std::borrow::Cow;
 use domain::{
     ChatId, DeviceId, EventId, PushDevice, PushTarget, PushToken, Sequence, Timestamp, UserId, WebPushSubscription,
 };
-use ports::{BoxError, DeadLetter, DeadLetterId, Position, Undelivered};
+use ports::{BoxError, DeadLetter, DeadLetterId, Position, UndeliveredItem};
 use serde::{Deserialize, Serialize};
 
 use super::{IdBytes, Millis, Stored, from_bytes, to_bytes};
 
 #[derive(Serialize, Deserialize)]
-struct PushDeviceRow<'a> {
-    user_id: IdBytes,
-    device_id: IdBytes,
+struct PushDeviceRecord<'a> {
+    user_id: UserId,
+    device_id: DeviceId,
     target: PushTargetRow<'a>,
     registered_at: Millis,
 }
@@ -32,16 +32,16 @@ impl Stored for PushDevice {
                 auth: *subscription.auth(),
             },
         };
-        to_bytes(&PushDeviceRow {
-            user_id: self.user_id.to_bytes(),
-            device_id: self.device_id.to_bytes(),
+        to_bytes(&PushDeviceRecord {
+            user_id: self.user_id,
+            device_id: self.device_id,
             target,
             registered_at: self.registered_at.as_millis(),
         })
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: PushDeviceRow<'static> = from_bytes(bytes)?;
+        let row: PushDeviceRecord<'static> = from_bytes(bytes)?;
         let target = match row.target {
             PushTargetRow::Webhook { token } => PushTarget::Webhook(PushToken::try_from(token.into_owned())?),
             PushTargetRow::WebPush { endpoint, p256dh, auth } => {
@@ -49,17 +49,17 @@ impl Stored for PushDevice {
             }
         };
         Ok(Self {
-            user_id: UserId::from_bytes(row.user_id),
-            device_id: DeviceId::from_bytes(row.device_id),
+            user_id: row.user_id,
+            device_id: row.device_id,
             target,
             registered_at: Timestamp::from_millis(row.registered_at),
         })
     }
 }
 
-/// What a device is owed about a chat.
+/// State of the notice of a chat for a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoticeState {
+pub(crate) enum StoredNotice {
     Owed { from: Sequence, due_at: Timestamp, attempts: u32 },
     Told { silent_until: Timestamp },
 }
@@ -70,7 +70,7 @@ enum NoticeRow {
     Told { silent_until: Millis },
 }
 
-impl Stored for NoticeState {
+impl Stored for StoredNotice {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&match *self {
             Self::Owed { from, due_at, attempts } => {
@@ -101,24 +101,22 @@ struct DeadLetterRow<'a> {
 
 #[derive(Serialize, Deserialize)]
 enum UndeliveredRow {
-    Event { position: u64, event_id: IdBytes, chat_id: IdBytes },
+    Event { position: u64, event_id: EventId, chat_id: ChatId },
     Unreadable { position: u64 },
-    Notification { user_id: IdBytes, device_id: IdBytes, chat_id: IdBytes, from: u64 },
+    Notification { user_id: UserId, device_id: DeviceId, chat_id: ChatId, from: u64 },
 }
 
 impl Stored for DeadLetter {
     fn encode(&self) -> Vec<u8> {
         let what = match &self.what {
-            Undelivered::Event { position, event_id, chat_id } => UndeliveredRow::Event {
-                position: position.0,
-                event_id: event_id.to_bytes(),
-                chat_id: chat_id.to_bytes(),
-            },
-            Undelivered::Unreadable { position } => UndeliveredRow::Unreadable { position: position.0 },
-            Undelivered::Notification { user_id, device_id, chat_id, from } => UndeliveredRow::Notification {
-                user_id: user_id.to_bytes(),
-                device_id: device_id.to_bytes(),
-                chat_id: chat_id.to_bytes(),
+            UndeliveredItem::Event { position, event_id, chat_id } => {
+                UndeliveredRow::Event { position: position.0, event_id: *event_id, chat_id: *chat_id }
+            }
+            UndeliveredItem::Unreadable { position } => UndeliveredRow::Unreadable { position: position.0 },
+            UndeliveredItem::Notification { user_id, device_id, chat_id, from } => UndeliveredRow::Notification {
+                user_id: *user_id,
+                device_id: *device_id,
+                chat_id: *chat_id,
                 from: from.0,
             },
         };
@@ -134,18 +132,13 @@ impl Stored for DeadLetter {
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: DeadLetterRow<'static> = from_bytes(bytes)?;
         let what = match row.what {
-            UndeliveredRow::Event { position, event_id, chat_id } => Undelivered::Event {
-                position: Position(position),
-                event_id: EventId::from_bytes(event_id),
-                chat_id: ChatId::from_bytes(chat_id),
-            },
-            UndeliveredRow::Unreadable { position } => Undelivered::Unreadable { position: Position(position) },
-            UndeliveredRow::Notification { user_id, device_id, chat_id, from } => Undelivered::Notification {
-                user_id: UserId::from_bytes(user_id),
-                device_id: DeviceId::from_bytes(device_id),
-                chat_id: ChatId::from_bytes(chat_id),
-                from: Sequence(from),
-            },
+            UndeliveredRow::Event { position, event_id, chat_id } => {
+                UndeliveredItem::Event { position: Position(position), event_id, chat_id }
+            }
+            UndeliveredRow::Unreadable { position } => UndeliveredItem::Unreadable { position: Position(position) },
+            UndeliveredRow::Notification { user_id, device_id, chat_id, from } => {
+                UndeliveredItem::Notification { user_id, device_id, chat_id, from: Sequence(from) }
+            }
         };
         Ok(Self {
             id: DeadLetterId::from_bytes(row.id),

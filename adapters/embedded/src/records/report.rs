@@ -1,33 +1,34 @@
 use std::borrow::Cow;
 
 use domain::{
-    ChatId, Evidence, MessageId, Report, ReportId, ReportReason, ReportText, Resolution, Sequence, Timestamp, UserId,
+    ChatId, MessageEvidence, MessageId, Report, ReportId, ReportReason, ReportText, Resolution, Sequence, Timestamp,
+    UserId,
 };
 use ports::BoxError;
 use serde::{Deserialize, Serialize};
 
 use super::message::ContentTypeRow;
-use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
+use super::{Millis, Stored, from_bytes, row_enum, to_bytes};
 
 row_enum!(ReportReasonRow for ReportReason { Spam, Abuse, Illegal, Other });
 
 #[derive(Serialize, Deserialize)]
 struct ReportRow<'a> {
-    report_id: IdBytes,
-    reporter_id: IdBytes,
+    report_id: ReportId,
+    reporter_id: UserId,
     created_at: Millis,
     reason: ReportReasonRow,
     comment: Option<Cow<'a, str>>,
-    user_id: Option<IdBytes>,
-    chat_id: Option<IdBytes>,
-    message_id: Option<IdBytes>,
+    user_id: Option<UserId>,
+    chat_id: Option<ChatId>,
+    message_id: Option<MessageId>,
     evidence: Option<EvidenceRow<'a>>,
     resolution: Option<ResolutionRow<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct EvidenceRow<'a> {
-    sequence: u64,
+    sequence: Sequence,
     content: Cow<'a, str>,
     content_type: ContentTypeRow,
     sent_at: Millis,
@@ -35,9 +36,9 @@ struct EvidenceRow<'a> {
 }
 
 impl<'a> EvidenceRow<'a> {
-    fn of(evidence: &'a Evidence) -> Self {
+    fn of(evidence: &'a MessageEvidence) -> Self {
         Self {
-            sequence: evidence.sequence.0,
+            sequence: evidence.sequence,
             content: Cow::Borrowed(evidence.content.as_str()),
             content_type: evidence.content_type.into(),
             sent_at: evidence.sent_at.as_millis(),
@@ -45,9 +46,9 @@ impl<'a> EvidenceRow<'a> {
         }
     }
 
-    fn read(self) -> Result<Evidence, BoxError> {
-        Ok(Evidence {
-            sequence: Sequence(self.sequence),
+    fn read(self) -> Result<MessageEvidence, BoxError> {
+        Ok(MessageEvidence {
+            sequence: self.sequence,
             content: self.content.into_owned().try_into()?,
             content_type: self.content_type.into(),
             sent_at: Timestamp::from_millis(self.sent_at),
@@ -79,14 +80,14 @@ impl<'a> ResolutionRow<'a> {
 impl Stored for Report {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&ReportRow {
-            report_id: self.report_id.to_bytes(),
-            reporter_id: self.reporter_id.to_bytes(),
+            report_id: self.report_id,
+            reporter_id: self.reporter_id,
             created_at: self.created_at.as_millis(),
             reason: self.reason.into(),
             comment: self.comment.as_ref().map(|comment| Cow::Borrowed(comment.as_str())),
-            user_id: self.user_id.map(UserId::to_bytes),
-            chat_id: self.chat_id.map(ChatId::to_bytes),
-            message_id: self.message_id.map(MessageId::to_bytes),
+            user_id: self.user_id,
+            chat_id: self.chat_id,
+            message_id: self.message_id,
             evidence: self.evidence.as_ref().map(EvidenceRow::of),
             resolution: self.resolution.as_ref().map(ResolutionRow::of),
         })
@@ -95,14 +96,14 @@ impl Stored for Report {
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: ReportRow<'static> = from_bytes(bytes)?;
         Ok(Self {
-            report_id: ReportId::from_bytes(row.report_id),
-            reporter_id: UserId::from_bytes(row.reporter_id),
+            report_id: row.report_id,
+            reporter_id: row.reporter_id,
             created_at: Timestamp::from_millis(row.created_at),
             reason: row.reason.into(),
             comment: row.comment.map(|comment| ReportText::try_from(comment.into_owned())).transpose()?,
-            user_id: row.user_id.map(UserId::from_bytes),
-            chat_id: row.chat_id.map(ChatId::from_bytes),
-            message_id: row.message_id.map(MessageId::from_bytes),
+            user_id: row.user_id,
+            chat_id: row.chat_id,
+            message_id: row.message_id,
             evidence: row.evidence.map(EvidenceRow::read).transpose()?,
             resolution: row.resolution.map(ResolutionRow::read).transpose()?,
         })

@@ -4,7 +4,7 @@ use domain::{
     CodeDigest, DeviceId, DisplayName, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility, Session, SessionId,
     SpentToken, Timestamp, TokenDigest, User, UserId,
 };
-use ports::{BoxError, Deletion, OwnMessages, StoredResponse};
+use ports::{BoxError, MessageDisposition, PendingDeletion, StoredResponse};
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -12,12 +12,12 @@ use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
 
 row_enum!(VisibilityRow for PresenceVisibility { Everyone, ContactsOnly, Nobody });
 
-/// Stands for last seen in the row of a deleted account that never was: the moment of deletion comes behind it.
+/// Placeholder for "never seen" in the row of a deleted account, because the time of deletion follows it.
 const NEVER: Millis = 0;
 
 #[derive(Serialize, Deserialize)]
-struct UserRow<'a> {
-    user_id: IdBytes,
+struct UserRecord<'a> {
+    user_id: UserId,
     phone_number: Option<Cow<'a, str>>,
     display_name: Cow<'a, str>,
     presence_visibility: VisibilityRow,
@@ -27,8 +27,8 @@ struct UserRow<'a> {
 
 impl Stored for User {
     fn encode(&self) -> Vec<u8> {
-        let row = UserRow {
-            user_id: self.user_id.to_bytes(),
+        let row = UserRecord {
+            user_id: self.user_id,
             phone_number: self.phone_number.as_ref().map(|number| Cow::Borrowed(number.as_str())),
             display_name: Cow::Borrowed(self.display_name.as_str()),
             presence_visibility: self.presence_visibility.into(),
@@ -44,20 +44,20 @@ impl Stored for User {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        // The row of somebody who was never seen ends here, as all rows did before last seen was kept; that of somebody who
-        // was, behind that, as all rows did before accounts could be deleted.
-        let (row, rest): (UserRow<'static>, _) = postcard::take_from_bytes(bytes)?;
+        // Older rows are shorter. A row without the last two fields is of a user who was never seen, or predates last
+        // seen. A row without the last field is of a user who was not deleted, or predates deletion.
+        let (row, rest): (UserRecord<'static>, _) = postcard::take_from_bytes(bytes)?;
         let (last_seen_at, rest) = take_millis(rest)?;
         let (deleted_at, rest) = take_millis(rest)?;
         if !rest.is_empty() {
-            return Err(format!("{} bytes behind the row", rest.len()).into());
+            return Err(format!("{} trailing bytes", rest.len()).into());
         }
         if deleted_at == Some(NEVER) || (last_seen_at == Some(NEVER) && deleted_at.is_none()) {
-            return Err("a moment that never was".into());
+            return Err("a timestamp of 0".into());
         }
         let last_seen_at = last_seen_at.filter(|at| *at != NEVER);
         Ok(Self {
-            user_id: UserId::from_bytes(row.user_id),
+            user_id: row.user_id,
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
             display_name: DisplayName::try_from(row.display_name.into_owned())?,
             presence_visibility: row.presence_visibility.into(),
@@ -69,7 +69,7 @@ impl Stored for User {
     }
 }
 
-/// The next moment of a row that may have ended.
+/// Decodes the next optional timestamp of a row.
 fn take_millis(rest: &[u8]) -> Result<(Option<Millis>, &[u8]), BoxError> {
     if rest.is_empty() {
         return Ok((None, rest));
@@ -79,10 +79,10 @@ fn take_millis(rest: &[u8]) -> Result<(Option<Millis>, &[u8]), BoxError> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct SessionRow {
-    session_id: IdBytes,
-    user_id: IdBytes,
-    device_id: IdBytes,
+struct SessionRecord {
+    session_id: SessionId,
+    user_id: UserId,
+    device_id: DeviceId,
     created_at: Millis,
     last_active_at: Millis,
     expires_at: Millis,
@@ -99,10 +99,10 @@ struct SpentTokenRow {
 
 impl Stored for Session {
     fn encode(&self) -> Vec<u8> {
-        to_bytes(&SessionRow {
-            session_id: self.session_id.to_bytes(),
-            user_id: self.user_id.to_bytes(),
-            device_id: self.device_id.to_bytes(),
+        to_bytes(&SessionRecord {
+            session_id: self.session_id,
+            user_id: self.user_id,
+            device_id: self.device_id,
             created_at: self.created_at.as_millis(),
             last_active_at: self.last_active_at.as_millis(),
             expires_at: self.expires_at.as_millis(),
@@ -116,11 +116,11 @@ impl Stored for Session {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        let row: SessionRow = from_bytes(bytes)?;
+        let row: SessionRecord = from_bytes(bytes)?;
         Ok(Self {
-            session_id: SessionId::from_bytes(row.session_id),
-            user_id: UserId::from_bytes(row.user_id),
-            device_id: DeviceId::from_bytes(row.device_id),
+            session_id: row.session_id,
+            user_id: row.user_id,
+            device_id: row.device_id,
             created_at: Timestamp::from_millis(row.created_at),
             last_active_at: Timestamp::from_millis(row.last_active_at),
             expires_at: Timestamp::from_millis(row.expires_at),
@@ -172,9 +172,9 @@ impl Stored for OneTimeCode {
     }
 }
 
-/// A REST request that was begun, and its answer once there is one.
+/// A started REST request, with its answer once there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct IdempotentRequest {
     pub(crate) fingerprint: [u8; 32],
     pub(crate) reserved: Ulid,
     pub(crate) begun_at: Timestamp,
@@ -189,7 +189,7 @@ struct RequestRow<'a> {
     response: Option<(u16, Cow<'a, [u8]>)>,
 }
 
-impl Stored for Request {
+impl Stored for IdempotentRequest {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&RequestRow {
             fingerprint: self.fingerprint,
@@ -210,19 +210,19 @@ impl Stored for Request {
     }
 }
 
-row_enum!(OwnMessagesRow for OwnMessages { Keep, Erase });
+row_enum!(OwnMessagesRow for MessageDisposition { Keep, Erase });
 
 #[derive(Serialize, Deserialize)]
 struct DeletionRow {
-    user_id: IdBytes,
+    user_id: UserId,
     messages: OwnMessagesRow,
     begun_at: Millis,
 }
 
-impl Stored for Deletion {
+impl Stored for PendingDeletion {
     fn encode(&self) -> Vec<u8> {
         to_bytes(&DeletionRow {
-            user_id: self.user_id.to_bytes(),
+            user_id: self.user_id,
             messages: self.messages.into(),
             begun_at: self.begun_at.as_millis(),
         })
@@ -230,10 +230,6 @@ impl Stored for Deletion {
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
         let row: DeletionRow = from_bytes(bytes)?;
-        Ok(Self {
-            user_id: UserId::from_bytes(row.user_id),
-            messages: row.messages.into(),
-            begun_at: Timestamp::from_millis(row.begun_at),
-        })
+        Ok(Self { user_id: row.user_id, messages: row.messages.into(), begun_at: Timestamp::from_millis(row.begun_at) })
     }
 }

@@ -1,13 +1,13 @@
-//! Whatever is done to them, the embedded store and the memory store answer alike.
+//! The embedded store and the memory store return the same results for random operations.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ChatCommand, ChatId, ChatUpdate, ClientMessageId, ContentType, DeviceId, DirectPair, EventBody, MessageId,
-    PendingCode, PushDevice, PushTarget, RefreshAttempt, Role, Sequence, Session, SessionId, Timestamp, Ttl, UserId,
-    WatermarkKind,
+    Body, ChatCommand, ChatId, ChatUpdate, ClientMessageId, CodeDevice, ContentType, DeviceId, DirectPair, EventBody,
+    MessageId, PendingCode, PushDevice, PushTarget, RefreshAttempt, Role, Sequence, Session, SessionId, Timestamp, Ttl,
+    UserId, WatermarkKind,
 };
 use memory::{ManualClock, MemoryStore, SequentialIds};
 use ports::{
@@ -21,12 +21,12 @@ use uuid::Uuid;
 
 use crate::fixtures::open_at;
 
-/// How long the store's own thread may take to purge. It looks every second.
+/// Maximum wait for the store's own thread to purge. It runs every second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What may be done, in small numbers so that operations meet.
+/// Random operations on few users and chats, so that they interact.
 #[derive(Clone, Debug)]
-enum Operation {
+enum StoreOperation {
     CreateGroup { chat: u8, owner: u8, member: u8 },
     CreateDirect { one: u8, other: u8 },
     Append(Vec<(u8, u8, u8, bool)>),
@@ -51,8 +51,8 @@ enum Operation {
     Restart,
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
-    use Operation::*;
+fn operation() -> impl Strategy<Value = StoreOperation> {
+    use StoreOperation::*;
     let few = || 0u8..3;
     prop_oneof![
         2 => (few(), few(), few()).prop_map(|(chat, owner, member)| CreateGroup { chat, owner, member }),
@@ -116,8 +116,8 @@ fn notice(user_: u8, device_: u8, from: u64, due_at: Timestamp) -> Notice {
     }
 }
 
-/// Does one operation and says what came of it.
-async fn perform<S>(store: &S, operation: &Operation, step: u8, now: Timestamp) -> String
+/// Runs one operation and returns its outcome as text.
+async fn perform<S>(store: &S, operation: &StoreOperation, step: u8, now: Timestamp) -> String
 where
     S: ChatWriter
         + MessageWriter
@@ -131,36 +131,38 @@ where
         + BlockStore,
 {
     match operation.clone() {
-        Operation::CreateGroup { chat: chat_id, owner, member } => {
+        StoreOperation::CreateGroup { chat: chat_id, owner, member } => {
             let members = if member == owner { vec![] } else { vec![user(member)] };
             let name = "group".to_owned().try_into().unwrap();
             let group = NewGroup { chat_id: chat(chat_id), name, created_by: user(owner), members, created_at: now };
             format!("{:?}", store.create_group(group).await.unwrap())
         }
-        Operation::CreateDirect { one, other } => match DirectPair::new(user(one), user(other)) {
+        StoreOperation::CreateDirect { one, other } => match DirectPair::new(user(one), user(other)) {
             Some(pair) => {
-                // Each of the three pairs has an id of its own, behind those of the groups.
+                // Each of the three pairs has its own id, after those of the groups.
                 let chat_id = chat(2 + one + other);
                 let direct = NewDirectChat { chat_id, pair, created_by: user(one), created_at: now };
                 format!("{:?}", store.create_direct(direct).await.unwrap())
             }
             None => String::new(),
         },
-        Operation::Append(sends) => {
+        StoreOperation::Append(sends) => {
             let send = |(index, (chat_id, sender, id, other)): (usize, (u8, u8, u8, bool))| NewMessage {
                 chat_id: chat(chat_id),
                 sender_id: user(sender),
                 client_message_id: ClientMessageId::from_bytes([id; 16]),
                 message_id: MessageId::from_bytes([[step; 8], [index as u8; 8]].concat().try_into().unwrap()),
-                content: if other { "other" } else { "content" }.to_owned().try_into().unwrap(),
-                content_type: if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted },
+                body: Body::new(
+                    if other { "other" } else { "content" }.to_owned().try_into().unwrap(),
+                    if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted },
+                ),
                 ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
                 created_at: now,
                 origin_connection_id: None,
             };
             format!("{:?}", store.append(sends.into_iter().enumerate().map(send).collect()).await.unwrap())
         }
-        Operation::Apply { chat: chat_id, actor, command, target } => {
+        StoreOperation::Apply { chat: chat_id, actor, command, target } => {
             let user_id = user(target);
             let command = match command {
                 0 => ChatCommand::AddMember { user_id, role: Role::Member },
@@ -175,11 +177,11 @@ where
             };
             format!("{:?}", store.apply(chat(chat_id), user(actor), command, now).await.unwrap())
         }
-        Operation::Advance { user: user_id, chat: chat_id, read, to } => {
+        StoreOperation::Advance { user: user_id, chat: chat_id, read, to } => {
             let kind = if read { WatermarkKind::Read } else { WatermarkKind::Delivered };
             format!("{:?}", store.advance(user(user_id), chat(chat_id), kind, Sequence(to)).await.unwrap())
         }
-        Operation::SignIn { user: user_id, device: device_id } => {
+        StoreOperation::SignIn { user: user_id, device: device_id } => {
             let session = Session {
                 session_id: session_id(step),
                 user_id: user(user_id),
@@ -192,9 +194,10 @@ where
             };
             format!("{:?}", store.create(session).await.unwrap())
         }
-        Operation::Refresh { session, device: device_id, presented, successor } => {
+        StoreOperation::Refresh { session, device: device_id, presented, successor } => {
             let attempt = RefreshAttempt {
                 presented: [presented; 32],
+                is_authentic: true,
                 device_id: device(device_id),
                 successor: [successor; 32],
                 now,
@@ -202,55 +205,55 @@ where
             };
             format!("{:?}", store.refresh(session_id(session), attempt).await.unwrap())
         }
-        Operation::Revoke { user: user_id, sessions } => {
+        StoreOperation::Revoke { user: user_id, sessions } => {
             let sessions: Vec<_> = sessions.into_iter().map(session_id).collect();
             format!("{:?}", store.revoke(user(user_id), &sessions).await.unwrap())
         }
-        Operation::IssueCode { phone, digest } => {
+        StoreOperation::IssueCode { phone, digest } => {
             let expires_at = now + Duration::from_secs(60);
             let code = PendingCode { digest: [digest; 32], expires_at, tries_left: 5 };
             format!("{:?}", store.issue([phone; 32], code).await.unwrap())
         }
-        Operation::TryCode { phone, digest } => {
-            format!("{:?}", store.attempt([phone; 32], [digest; 32], now).await.unwrap())
+        StoreOperation::TryCode { phone, digest } => {
+            format!("{:?}", store.attempt([phone; 32], [digest; 32], CodeDevice::Unknown, now).await.unwrap())
         }
-        Operation::Begin { user: user_id, key, fingerprint } => {
+        StoreOperation::Begin { user: user_id, key, fingerprint } => {
             let reserve = Ulid::from_parts(0, u128::from(step));
             format!("{:?}", store.begin(request(user_id, key), [fingerprint; 32], reserve, now).await.unwrap())
         }
-        Operation::Finish { user: user_id, key } => {
+        StoreOperation::Finish { user: user_id, key } => {
             let response = StoredResponse { status: 201, body: vec![step] };
             format!("{:?}", store.finish(request(user_id, key), response).await.unwrap())
         }
-        Operation::Register { user: user_id, device: device_id } => {
+        StoreOperation::Register { user: user_id, device: device_id } => {
             let target = PushTarget::Webhook("token".to_owned().try_into().unwrap());
             let (user_id, device_id) = (user(user_id), device(device_id));
             let device = PushDevice { user_id, device_id, target, registered_at: now };
             format!("{:?}", store.put(device).await.unwrap())
         }
-        Operation::Unregister { user: user_id, device: device_id } => {
+        StoreOperation::Unregister { user: user_id, device: device_id } => {
             format!("{:?}", PushDeviceStore::remove(store, user(user_id), device(device_id)).await.unwrap())
         }
-        Operation::List { user: user_id, contact } => {
+        StoreOperation::List { user: user_id, contact } => {
             format!("{:?}", store.add(user(user_id), user(contact)).await.unwrap())
         }
-        Operation::Unlist { user: user_id, contact } => {
+        StoreOperation::Unlist { user: user_id, contact } => {
             format!("{:?}", ContactStore::remove(store, user(user_id), user(contact)).await.unwrap())
         }
-        Operation::Block { user: user_id, other } => {
+        StoreOperation::Block { user: user_id, other } => {
             format!("{:?}", store.block(user(user_id), user(other)).await.unwrap())
         }
-        Operation::Unblock { user: user_id, other } => {
+        StoreOperation::Unblock { user: user_id, other } => {
             format!("{:?}", store.unblock(user(user_id), user(other)).await.unwrap())
         }
-        Operation::Owe { user, device, from, due_in } => {
+        StoreOperation::Owe { user, device, from, due_in } => {
             let notice = notice(user, device, from, now + Duration::from_secs(due_in));
             format!("{:?}", store.owe(vec![notice]).await.unwrap())
         }
-        Operation::TakeDue { count } => {
+        StoreOperation::TakeDue { count } => {
             format!("{:?}", store.take_due(now, now + Duration::from_secs(5), count).await.unwrap())
         }
-        Operation::Settle { user, device, from, how } => {
+        StoreOperation::Settle { user, device, from, how } => {
             let later = now + Duration::from_secs(3);
             let settled = match how {
                 0 => Settled::Told { silent_until: later },
@@ -259,11 +262,11 @@ where
             };
             format!("{:?}", store.settle(&notice(user, device, from, now), settled).await.unwrap())
         }
-        Operation::Restart => String::new(),
+        StoreOperation::Restart => String::new(),
     }
 }
 
-/// Everything that can be read of chats, in words.
+/// All readable data of chats, as text.
 async fn read_chats<S>(store: &S, now: Timestamp) -> Vec<String>
 where
     S: ChatReader + MessageReader + WatermarkStore,
@@ -294,7 +297,7 @@ where
     read
 }
 
-/// Everything that can be read of users, in words.
+/// All readable data of users, as text.
 async fn read_users<S>(store: &S, now: Timestamp) -> Vec<String>
 where
     S: SessionStore + PushDeviceStore + ContactStore + BlockStore,
@@ -312,7 +315,7 @@ where
     read
 }
 
-/// What the log says, where and when.
+/// All events of the log with their positions and times.
 async fn read_log(store: &impl EventLog) -> Vec<(Position, Timestamp, EventBody)> {
     let mut read = vec![];
     let mut consumer = store.consumer("reader").await.unwrap();
@@ -324,7 +327,7 @@ async fn read_log(store: &impl EventLog) -> Vec<(Position, Timestamp, EventBody)
     read
 }
 
-/// Waits until the log tells of purges in so many chats.
+/// Waits until the log contains purge events for this many chats.
 async fn purged(store: &impl EventLog, mut chats: usize) {
     let mut consumer = store.consumer("waiter").await.unwrap();
     while chats > 0 {
@@ -337,14 +340,14 @@ fn is_purge(event: &EventBody) -> bool {
     matches!(event, EventBody::MessagesExpired { .. })
 }
 
-async fn compare(path: &Path, operations: &[Operation]) -> Result<(), TestCaseError> {
+async fn compare(path: &Path, operations: &[StoreOperation]) -> Result<(), TestCaseError> {
     let memory = MemoryStore::new(Arc::new(SequentialIds::default()));
     let start = SystemClock.now();
     let clock = Arc::new(ManualClock::at(start));
     let mut embedded = open_at(path, clock.clone());
     for (step, operation) in operations.iter().enumerate() {
         clock.advance(Duration::from_secs(1));
-        if let Operation::Restart = operation {
+        if let StoreOperation::Restart = operation {
             embedded.close().await;
             embedded = open_at(path, clock.clone());
         }
@@ -359,7 +362,7 @@ async fn compare(path: &Path, operations: &[Operation]) -> Result<(), TestCaseEr
         prop_assert_eq!(read_users(&embedded, at).await, read_users(&memory, at).await);
     }
 
-    // The store purges by itself when its clock says so.
+    // The embedded store purges on its own thread when its clock advances.
     clock.set(later);
     memory.purge_expired(later);
     let expected = read_log(&memory).await;

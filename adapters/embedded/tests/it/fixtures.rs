@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::{ChatId, ClientMessageId, Content, ContentType, UserId};
+use domain::{Body, ChatId, ClientMessageId, Content, ContentType, UserId};
 use ports::{Clock, Ids, NewGroup, NewMessage, RandomIds, SystemClock};
 use tidings_embedded::{Config, EmbeddedStore};
 use uuid::Uuid;
@@ -30,8 +30,7 @@ pub(crate) fn message(chat_id: ChatId, sender_id: UserId, text: &str) -> NewMess
         sender_id,
         client_message_id: ClientMessageId::from(Uuid::new_v4()),
         message_id: RandomIds.ulid().into(),
-        content: Content::try_from(text.to_owned()).unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new(Content::try_from(text.to_owned()).unwrap(), ContentType::Text),
         ttl: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,

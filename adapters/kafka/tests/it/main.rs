@@ -1,4 +1,4 @@
-//! The behaviour of the adapter against a real broker, and against one that fails on demand.
+//! Tests the adapter against a real broker, and against a mock cluster with injected errors.
 #![cfg(test)]
 
 mod access;

@@ -35,7 +35,7 @@ async fn a_group_begins_where_it_was_sent() {
     }
 }
 
-/// Sent to one event, a group begins in the other partitions with what is not older than that.
+/// After a seek to one event, the other partitions start at the first record that is not older.
 #[tokio::test]
 async fn a_group_that_is_sent_to_an_event_begins_everywhere_at_its_time() {
     let world = World::start().await;

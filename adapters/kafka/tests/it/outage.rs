@@ -5,11 +5,13 @@ use domain::{ChatId, Event};
 use ports::{Clock, EventLog, EventProducer, Start, StoreError, SystemClock};
 use rdkafka::mocking::MockCluster;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use tidings_kafka::{Config, Health, KafkaLog, KafkaProducer};
+use tidings_kafka::{Config, EngineHealth, KafkaLog, KafkaProducer};
 
 use crate::fixtures::{World, chat, first_sequences, long_messages, messages, read, sequences, soon};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// Allowance for a busy machine.
+const SLACK: Duration = Duration::from_secs(5);
 
 async fn world() -> World {
     World::with(|config| Config { publish_timeout: TIMEOUT, ..config }).await
@@ -20,7 +22,7 @@ async fn a_publish_fails_in_time_while_the_broker_is_away_and_works_when_it_is_b
     let mut world = world().await;
     let chat_id = chat();
     world.publish(&messages(chat_id, 1..=10)).await;
-    assert_eq!(world.producer.health(), Health::Ok);
+    assert_eq!(world.producer.health(), EngineHealth::Ok);
     world.broker.stop().await;
     let late = messages(chat_id, 11..=20);
     for _ in 0..2 {
@@ -29,11 +31,11 @@ async fn a_publish_fails_in_time_while_the_broker_is_away_and_works_when_it_is_b
     world.broker.start_again().await;
     soon(async { while world.producer.publish(&late).await.is_err() {} }).await;
     world.publish(&messages(chat_id, 21..=30)).await;
-    assert_eq!(world.producer.health(), Health::Ok);
+    assert_eq!(world.producer.health(), EngineHealth::Ok);
     order_holds(&world.log, chat_id, 30).await;
 }
 
-/// What a broker that hangs has got before may appear when it goes on, beside what is published again.
+/// Records that a hanging broker has already received may appear when it resumes, next to their repetitions.
 #[tokio::test]
 async fn a_publish_fails_in_time_while_the_broker_hangs_and_the_order_holds_when_it_goes_on() {
     let world = world().await;
@@ -59,7 +61,7 @@ async fn a_publish_in_the_middle_of_which_the_broker_dies_is_repeated_in_order()
         let events = messages(chat_id, published + 1..=published + 500);
         let publish = world.producer.publish(&events);
         tokio::pin!(publish);
-        // It is polled once, so the records are under way.
+        // Polled once, so the records are in flight.
         let early = futures_util::poll!(&mut publish);
         world.broker.stop().await;
         let outcome = if early.is_ready() { Ok(()) } else { publish.await };
@@ -82,7 +84,7 @@ async fn a_consumer_waits_through_an_outage() {
     consumer.commit().await.unwrap();
     world.broker.stop().await;
     soon(async {
-        while world.log.health() == Health::Ok {
+        while world.log.health() == EngineHealth::Ok {
             tokio::task::yield_now().await
         }
     })
@@ -92,21 +94,21 @@ async fn a_consumer_waits_through_an_outage() {
     let records = read(&mut *consumer, 1).await;
     assert_eq!(first_sequences(&records, chat_id), [4]);
     consumer.commit().await.unwrap();
-    assert_eq!(world.log.health(), Health::Ok);
+    assert_eq!(world.log.health(), EngineHealth::Ok);
 }
 
 async fn fails_in_time(world: &World, events: &[Arc<Event>]) {
     let began = Instant::now();
     let failure = world.producer.publish(events).await.unwrap_err();
     let took = began.elapsed();
-    assert!((TIMEOUT..TIMEOUT + Duration::from_secs(1)).contains(&took), "{took:?}");
+    assert!((TIMEOUT..TIMEOUT + SLACK).contains(&took), "{took:?}");
     let StoreError::Unavailable(reason) = failure else { panic!("{failure}") };
     assert_eq!(reason.to_string(), "kafka did not confirm within 3s");
-    let Health::Failing { since, .. } = world.producer.health() else { panic!("the publish has failed") };
+    let EngineHealth::Failing { since, .. } = world.producer.health() else { panic!("the publish has failed") };
     assert_eq!(since, world.clock.now());
 }
 
-/// Every message is in the log, and comes for the first time behind those before it.
+/// Asserts that every message is in the log, and that each appears for the first time after its predecessors.
 async fn order_holds(log: &KafkaLog, chat_id: ChatId, last: u64) {
     let mut consumer = log.consumer("order").await.unwrap();
     let mut records = vec![];
@@ -149,7 +151,7 @@ mod on_demand {
         assert_eq!(first_sequences(&records, chat_id), (1..=100).collect::<Vec<_>>());
     }
 
-    /// The events fill several requests, so that later ones are under way when the first is refused.
+    /// The events fill several requests, so that later ones are in flight when the first is refused.
     #[tokio::test]
     async fn what_follows_a_refused_record_is_not_written_before_it() {
         let (cluster, producer, log) = cluster();
@@ -163,7 +165,7 @@ mod on_demand {
         order_holds(&log, chat_id, 600).await;
     }
 
-    /// Brokers refuse a commit from outside while a group has members; the one of the other tests does not.
+    /// Real brokers refuse an external commit while a group has members; the broker of the other tests does not.
     #[tokio::test]
     async fn a_group_that_is_consumed_is_not_moved() {
         let (cluster, producer, log) = cluster();
@@ -171,10 +173,10 @@ mod on_demand {
         cluster
             .request_errors(RDKafkaApiKey::OffsetCommit, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID; 100]);
         let Err(StoreError::Unavailable(refusal)) = log.seek("group", Start::Oldest).await else {
-            panic!("somebody consumes")
+            panic!("the group is active")
         };
-        assert_eq!(refusal.to_string(), "somebody consumes as group `tidings.group`; stop its consumers, then move it");
-        assert_eq!(log.health(), Health::Ok);
+        assert_eq!(refusal.to_string(), "group `tidings.group` has active consumers; stop them, then move the group");
+        assert_eq!(log.health(), EngineHealth::Ok);
         cluster.clear_request_errors(RDKafkaApiKey::OffsetCommit);
         log.seek("group", Start::Oldest).await.unwrap();
         assert_eq!(log.lag("group").await.unwrap(), 3);

@@ -12,7 +12,7 @@ async fn every_kind_of_event_is_read_as_it_was_published() {
     events.extend([Arc::new(member_added(chat_id)), Arc::new(renamed(chat_id))]);
     world.publish(&events).await;
     let mut records = read(&mut *world.consumer("group").await, 4).await;
-    // Between kinds there is no order; positions sort chats, members and messages.
+    // There is no order between kinds; positions sort chats before members before messages.
     records.sort_by_key(|record| record.position);
     let read: Vec<_> = records.into_iter().map(|record| record.event).collect();
     assert_eq!(read, [events[3].clone(), events[2].clone(), events[0].clone(), events[1].clone()]);

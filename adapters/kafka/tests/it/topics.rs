@@ -1,6 +1,6 @@
 use engines::Kafka;
 use tidings_kafka::Config;
-use tidings_kafka::topics::{Aspect, Size, TopicError, apply, diff};
+use tidings_kafka::topics::{TopicAspect, TopicError, TopicSize, apply, diff};
 
 use crate::fixtures::SIZE;
 
@@ -23,9 +23,9 @@ async fn topics_are_made_once_and_what_differs_is_named() {
     apply(&config, SIZE).await.unwrap();
     assert_eq!(diff(&config, SIZE).await.unwrap(), []);
 
-    let larger = diff(&config, Size { partitions: 4, ..SIZE }).await.unwrap();
+    let larger = diff(&config, TopicSize { partitions: 4, ..SIZE }).await.unwrap();
     let larger: Vec<_> = larger.iter().map(|drift| (&*drift.topic, drift.aspect.clone())).collect();
-    let three = Aspect::Partitions(3);
+    let three = TopicAspect::Partitions(3);
     assert_eq!(
         larger,
         [("messages.persisted", three.clone()), ("memberships.changed", three.clone()), ("chats.created", three)]
@@ -36,7 +36,7 @@ async fn topics_are_made_once_and_what_differs_is_named() {
 async fn partitions_that_no_position_can_name_are_refused() {
     let config = Config::new(vec!["127.0.0.1:1".to_owned()]);
     for partitions in [0, 16385] {
-        let refused = apply(&config, Size { partitions, ..SIZE }).await;
+        let refused = apply(&config, TopicSize { partitions, ..SIZE }).await;
         assert!(matches!(refused, Err(TopicError::Partitions(count)) if count == partitions));
     }
 }

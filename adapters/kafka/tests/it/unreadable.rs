@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{Event, Timestamp};
 use memory::MemoryStore;
-use ports::{DeadLetter, DeadLetterId, DeadLetterStore, EventLog, StoreError, Undelivered};
+use ports::{DeadLetter, DeadLetterId, DeadLetterStore, EventLog, StoreError, UndeliveredItem};
 use protocol::event::EventEnvelope;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, OwnedMessage};
@@ -16,10 +16,10 @@ use tidings_kafka::KafkaLog;
 
 use crate::fixtures::{World, chat, message, read, renamed, sequences, soon};
 
-/// A key, a value, and what is wrong with them.
+/// A key, a value, and the expected reason.
 type Raw = (Option<String>, Option<Vec<u8>>, &'static str);
 
-/// Records that are no events.
+/// Records that cannot be read as events.
 fn rubbish() -> Vec<Raw> {
     let chat_id = chat();
     let key = Some(chat_id.to_string());
@@ -58,7 +58,7 @@ async fn a_record_that_cannot_be_read_is_buried_and_holds_up_nobody() {
     let reasons: Vec<_> = letters.iter().map(|letter| &*letter.reason).collect();
     assert_eq!(reasons, rubbish().into_iter().map(|(_, _, reason)| reason).collect::<Vec<_>>());
     for letter in letters {
-        let Undelivered::Unreadable { position } = letter.what else { panic!("{:?}", letter.what) };
+        let UndeliveredItem::Unreadable { position } = letter.what else { panic!("{:?}", letter.what) };
         assert!(matches!(world.log.event(position).await, Err(StoreError::Corrupt { .. })));
     }
 
@@ -73,14 +73,14 @@ async fn a_record_that_cannot_be_read_is_buried_and_holds_up_nobody() {
         assert_eq!(header("offset"), offset.to_string());
         assert_eq!(header("reason"), reason);
         assert_eq!(copy.key().is_some(), key.is_some());
-        // One that is too long is left where it is.
+        // The copy omits a value that is too long.
         let expected = value.filter(|value| value.len() <= 1 << 20).map_or(0, |value| value.len());
         assert_eq!(copy.payload().map_or(0, <[u8]>::len), expected);
     }
 }
 
 #[tokio::test]
-async fn whoever_may_not_write_passes_over_it() {
+async fn a_reader_without_write_access_skips_an_unreadable_record() {
     let world = World::start().await;
     let log = KafkaLog::reading(world.config.clone(), world.clock.clone()).unwrap();
     produce(&world, &rubbish()).await;
@@ -111,7 +111,7 @@ async fn a_record_is_not_passed_over_before_it_is_buried() {
     assert_eq!(world.store.dead_letters(None, 100).await.unwrap().len(), 1);
 }
 
-/// A store of dead letters that is full for a while.
+/// A dead-letter store that refuses writes while `refuses` is set.
 struct Grudging {
     store: MemoryStore,
     refuses: AtomicBool,

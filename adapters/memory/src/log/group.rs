@@ -1,54 +1,54 @@
 use std::collections::BTreeSet;
 
-use super::place::{LANES, Lane, PARTS};
+use super::place::{LANES, LogLane, PARTS};
 
-/// A consumer, by the order in which they came.
+/// A consumer, numbered in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Member(pub(super) u64);
+pub(super) struct GroupMember(pub(super) u64);
 
-/// Consumers that share the log among them, and how far they have come.
+/// A consumer group: its members, their partitions and their offsets.
 #[derive(Debug, Default)]
-pub(super) struct Group {
-    members: BTreeSet<Member>,
-    /// Who reads each part; nobody while there are no members.
-    readers: [Option<Member>; PARTS],
-    /// The next event of each lane that is returned to its reader.
+pub(super) struct ConsumerGroup {
+    members: BTreeSet<GroupMember>,
+    /// The assigned member of each partition; `None` without members.
+    readers: [Option<GroupMember>; PARTS],
+    /// The offset of the next event to return, per lane.
     next: [u64; LANES],
-    /// Where whoever has the lane next begins.
+    /// The committed offset of each lane, where its next reader starts.
     committed: [u64; LANES],
 }
 
-impl Group {
-    pub(super) fn join(&mut self, member: Member) {
+impl ConsumerGroup {
+    pub(super) fn join(&mut self, member: GroupMember) {
         self.members.insert(member);
         self.share();
     }
 
-    pub(super) fn leave(&mut self, member: Member) {
+    pub(super) fn leave(&mut self, member: GroupMember) {
         self.members.remove(&member);
         self.share();
     }
 
-    /// The next event of a lane for this member, if the lane is theirs.
-    pub(super) fn next(&self, member: Member, lane: Lane) -> Option<u64> {
+    /// The next offset of a lane, if it is assigned to this member.
+    pub(super) fn next(&self, member: GroupMember, lane: LogLane) -> Option<u64> {
         (self.readers[lane.part()] == Some(member)).then(|| self.next[lane.index()])
     }
 
-    /// Moves the reader of a lane on.
-    pub(super) fn advance(&mut self, lane: Lane, next: u64) {
+    /// Advances the offset of a lane.
+    pub(super) fn advance(&mut self, lane: LogLane, next: u64) {
         self.next[lane.index()] = next;
     }
 
-    /// Commits what was returned to a member, of the parts that are still theirs.
-    pub(super) fn commit(&mut self, member: Member) {
-        for lane in Lane::all() {
+    /// Commits the events returned to a member, for the partitions still assigned to it.
+    pub(super) fn commit(&mut self, member: GroupMember) {
+        for lane in LogLane::all() {
             if let Some(next) = self.next(member, lane) {
                 self.committed[lane.index()] = next;
             }
         }
     }
 
-    /// Has those who come begin elsewhere. `false` if somebody is there.
+    /// Moves the committed offsets. `false` if the group has members.
     pub(super) fn seek(&mut self, starts: [u64; LANES]) -> bool {
         if self.members.is_empty() {
             self.committed = starts;
@@ -60,14 +60,14 @@ impl Group {
         self.committed
     }
 
-    /// Gives each part to one of the members. Whoever gets one begins where it was committed last.
+    /// Rebalances: assigns each partition to a member, which starts at the committed offset.
     fn share(&mut self) {
         let mut turns = self.members.iter().copied().cycle();
         for part in 0..PARTS {
             let reader = turns.next();
             if self.readers[part] != reader {
                 self.readers[part] = reader;
-                for lane in Lane::all().filter(|lane| lane.part() == part) {
+                for lane in LogLane::all().filter(|lane| lane.part() == part) {
                     self.next[lane.index()] = self.committed[lane.index()];
                 }
             }

@@ -1,25 +1,25 @@
 use domain::{ChatId, EventBody, EventKind};
 use ports::Position;
 
-/// Parts that chats are spread over, enough for a few consumers to share.
+/// Number of partitions, enough for a few consumers to share.
 pub(super) const PARTS: usize = 4;
-/// Each part has a lane for every kind of event.
+/// Each partition has a lane for every kind of event.
 pub(super) const LANES: usize = 3 * PARTS;
 
 const OFFSET_BITS: u32 = 48;
 
-/// One kind of event of one part of the chats: what is in order.
+/// One kind of event in one partition: the unit of ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lane(usize);
+pub(super) struct LogLane(usize);
 
-/// Where a record is: the lane of a [`Position`] is in its upper bits.
+/// Location of a record: the upper bits of a [`Position`] are the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) lane: Lane,
+pub(super) struct LaneOffset {
+    pub(super) lane: LogLane,
     pub(super) offset: u64,
 }
 
-impl Lane {
+impl LogLane {
     pub(super) fn of(body: &EventBody) -> Self {
         let kind = match body.kind() {
             EventKind::Chat => 0,
@@ -33,7 +33,7 @@ impl Lane {
         Self::all_from(0)
     }
 
-    /// All of them, beginning with this one and going round.
+    /// All lanes in cyclic order, starting with `first`.
     pub(super) fn all_from(first: usize) -> impl Iterator<Item = Self> {
         (0..LANES).map(move |n| Self((first + n) % LANES))
     }
@@ -42,17 +42,17 @@ impl Lane {
         self.0
     }
 
-    /// The part that the lane is of.
+    /// The partition of the lane.
     pub(super) fn part(self) -> usize {
         self.0 % PARTS
     }
 }
 
-impl Place {
-    /// The place that a position names, if there is such a lane.
+impl LaneOffset {
+    /// The location that a position encodes, if the lane exists.
     pub(super) fn of(Position(bits): Position) -> Option<Self> {
         let lane = (bits >> OFFSET_BITS) as usize;
-        (lane < LANES).then_some(Self { lane: Lane(lane), offset: bits & ((1 << OFFSET_BITS) - 1) })
+        (lane < LANES).then_some(Self { lane: LogLane(lane), offset: bits & ((1 << OFFSET_BITS) - 1) })
     }
 
     pub(super) fn position(self) -> Position {
@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// The part of a chat: its bits stirred (Fibonacci hashing), because ids differ in few of theirs.
+/// The partition of a chat. Ids differ in few bits, so Fibonacci hashing mixes them.
 fn part(chat_id: ChatId) -> usize {
     let bits = u128::from_be_bytes(chat_id.to_bytes());
     let folded = ((bits >> 64) as u64).wrapping_mul(3).wrapping_add(bits as u64);
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn a_position_names_the_place_it_is_of() {
-        for lane in Lane::all() {
-            let place = Place { lane, offset: 7 };
-            assert_eq!(Place::of(place.position()), Some(place));
+        for lane in LogLane::all() {
+            let place = LaneOffset { lane, offset: 7 };
+            assert_eq!(LaneOffset::of(place.position()), Some(place));
         }
-        assert_eq!(Place::of(Position(u64::MAX)), None);
+        assert_eq!(LaneOffset::of(Position(u64::MAX)), None);
     }
 }

@@ -1,33 +1,33 @@
 use async_trait::async_trait;
 use domain::UserId;
-use ports::{AccountStore, Deletion, OwnMessages, StoreError, UserKey};
+use ports::{AccountStore, MessageDisposition, PendingDeletion, StoreError, UserKey};
 
 use super::MemoryStore;
 
 #[async_trait]
 impl AccountStore for MemoryStore {
-    async fn begin_deletion(&self, deletion: Deletion) -> Result<bool, StoreError> {
+    async fn begin_deletion(&self, deletion: PendingDeletion) -> Result<bool, StoreError> {
         Ok(self.transaction(|state| {
             let Some(user) = state.users.get_mut(&deletion.user_id) else { return false };
             let tombstone = user.tombstone(deletion.begun_at);
             let before = std::mem::replace(user, tombstone);
-            // Another system's subject still leads here, and is taken over by whoever signs in with it next.
+            // An external subject still resolves to this user; the next sign-in with it takes the key over.
             if let Some(phone_number) = before.phone_number {
                 state.user_keys.remove(&UserKey::Phone(phone_number));
             }
             let begun = state.deletions.entry(deletion.user_id).or_insert(deletion);
-            if deletion.messages == OwnMessages::Erase {
-                begun.messages = OwnMessages::Erase;
+            if deletion.messages == MessageDisposition::Erase {
+                begun.messages = MessageDisposition::Erase;
             }
             true
         }))
     }
 
-    async fn deletion(&self, user_id: UserId) -> Result<Option<Deletion>, StoreError> {
+    async fn deletion(&self, user_id: UserId) -> Result<Option<PendingDeletion>, StoreError> {
         Ok(self.transaction(|state| state.deletions.get(&user_id).copied()))
     }
 
-    async fn deletions(&self, count: usize) -> Result<Vec<Deletion>, StoreError> {
+    async fn deletions(&self, count: usize) -> Result<Vec<PendingDeletion>, StoreError> {
         Ok(self.transaction(|state| state.deletions.values().take(count).copied().collect()))
     }
 

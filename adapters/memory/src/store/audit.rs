@@ -5,24 +5,24 @@ use std::str::FromStr;
 use async_trait::async_trait;
 use domain::{ChatId, ChatType, ClientMessageId, DirectPair, Event, EventBody, Message, Sequence, SessionId, UserId};
 use ports::{
-    AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, Audited, Bookmark, ChatRows, ChatStanding, ConsumerPlace, End,
-    Lead, Listing, ListingRows, LogRow, MemberRows, MessageRows, PairRows, Position, SendKeyRows, StoreError,
-    StoredMessage,
+    AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord, AuditedRow,
+    ConsumerOffset, End, IndexedLocation, ListingRows, ListingState, MemberRows, MessageRows, PageBookmark, PairRows,
+    Position, SendKeyRows, StoreError, StoredMessage,
 };
 
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
-/// Nothing here has a bound but what the domain allows.
+/// Nominal limit: the rows of this store have no size limit except those of the domain.
 const ROW_BYTES_MAX: usize = 400 * 1024;
 
-/// A row that is what it is: nothing here is ever encoded.
-fn sound<T>(table: &'static str, key: impl Display, row: T) -> Audited<T> {
-    Audited { table, key: key.to_string(), bytes: size_of::<T>(), end: End::Lasting, row: Ok(row) }
+/// A valid row: rows of this store are never encoded.
+fn sound<T>(table: &'static str, key: impl Display, row: T) -> AuditedRow<T> {
+    AuditedRow { table, key: key.to_string(), bytes: size_of::<T>(), end: End::Lasting, row: Ok(row) }
 }
 
-/// Where a bookmark of ours says to go on: behind the key that its words are.
-fn behind<const N: usize>(after: Option<&Bookmark>) -> Result<Option<[&str; N]>, StoreError> {
-    let Some(Bookmark(text)) = after else { return Ok(None) };
+/// Splits a bookmark into the words of its key; the next page starts after that key.
+fn behind<const N: usize>(after: Option<&PageBookmark>) -> Result<Option<[&str; N]>, StoreError> {
+    let Some(PageBookmark(text)) = after else { return Ok(None) };
     let words: Vec<&str> = text.split(' ').collect();
     words.try_into().map(Some).map_err(|_| strange(text))
 }
@@ -39,9 +39,9 @@ fn from<T>(after: Option<T>) -> (Bound<T>, Bound<T>) {
     (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)
 }
 
-/// A page of the rows that were found, which has another behind it if it is full.
-fn page<T>(rows: Vec<(String, Audited<T>)>, count: usize) -> AuditPage<T> {
-    let next = (rows.len() == count).then(|| rows.last().map(|(key, _)| Bookmark(key.clone()))).flatten();
+/// A page of rows. A full page has a bookmark for the next one.
+fn page<T>(rows: Vec<(String, AuditedRow<T>)>, count: usize) -> AuditPage<T> {
+    let next = (rows.len() == count).then(|| rows.last().map(|(key, _)| PageBookmark(key.clone()))).flatten();
     AuditPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
 }
 
@@ -59,7 +59,7 @@ impl AuditSource for MemoryStore {
         ROW_BYTES_MAX
     }
 
-    async fn chats(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError> {
+    async fn chats(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ChatId>, StoreError> {
         let after: Option<ChatId> = behind::<1>(after)?.map(|[chat_id]| parse(chat_id)).transpose()?;
         Ok(self.transaction(|state| {
             let chats = state.chats.range(from(after)).take(count);
@@ -67,7 +67,7 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn chat(&self, chat_id: ChatId) -> Result<Option<ChatRows>, StoreError> {
+    async fn chat(&self, chat_id: ChatId) -> Result<Option<AuditedChatRows>, StoreError> {
         Ok(self.transaction(|state| Some(state.chat_rows(chat_id, state.chats.get(&chat_id)?))))
     }
 
@@ -78,7 +78,7 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn listings(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError> {
+    async fn listings(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<ListingRows>, StoreError> {
         let after: Option<(UserId, ChatId)> = behind::<2>(after)?
             .map(|[user_id, chat_id]| Ok::<_, StoreError>((parse(user_id)?, parse(chat_id)?)))
             .transpose()?;
@@ -96,7 +96,7 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn pairs(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError> {
+    async fn pairs(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<PairRows>, StoreError> {
         let after = match behind::<2>(after)? {
             Some([one, other]) => Some(DirectPair::new(parse(one)?, parse(other)?).ok_or_else(|| strange(one))?),
             None => None,
@@ -118,9 +118,13 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn send_keys(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<SendKeyRows>, StoreError> {
-        type Key = (ChatId, UserId, ClientMessageId);
-        let after: Option<Key> = behind::<3>(after)?
+    async fn send_keys(
+        &self,
+        after: Option<&PageBookmark>,
+        count: usize,
+    ) -> Result<AuditPage<SendKeyRows>, StoreError> {
+        type AuditedSendKey = (ChatId, UserId, ClientMessageId);
+        let after: Option<AuditedSendKey> = behind::<3>(after)?
             .map(|[chat, user, send]| Ok::<_, StoreError>((parse(chat)?, parse(user)?, parse(send)?)))
             .transpose()?;
         Ok(self.transaction(|state| {
@@ -146,18 +150,18 @@ impl AuditSource for MemoryStore {
         }))
     }
 
-    async fn others(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<()>, StoreError> {
+    async fn others(&self, after: Option<&PageBookmark>, count: usize) -> Result<AuditPage<()>, StoreError> {
         let after: Option<SessionId> = behind::<1>(after)?.map(|[session_id]| parse(session_id)).transpose()?;
         Ok(self.transaction(|state| {
             let rows = state.sessions.range(from(after)).take(count).map(|(session_id, _)| {
-                (session_id.to_string(), Audited { end: End::Timed, ..sound("sessions", session_id, ()) })
+                (session_id.to_string(), AuditedRow { end: End::Timed, ..sound("sessions", session_id, ()) })
             });
             page(rows.collect(), count)
         }))
     }
 
     async fn stored(&self, places: &[(ChatId, Sequence)]) -> Result<Vec<Option<StoredMessage>>, StoreError> {
-        let stored = |state: &State, chat_id, sequence| {
+        let stored = |state: &MemoryStoreState, chat_id, sequence| {
             let message = state.chats.get(chat_id)?.messages.get(sequence)?;
             Some(StoredMessage { message_id: Some(message.message_id), expires_at: message.expires_at })
         };
@@ -165,11 +169,11 @@ impl AuditSource for MemoryStore {
             .transaction(|state| places.iter().map(|(chat_id, sequence)| stored(state, chat_id, sequence)).collect()))
     }
 
-    async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<ChatStanding>, StoreError> {
-        let standing = |state: &State, chat_id| {
+    async fn standing(&self, chat_ids: &[ChatId]) -> Result<Vec<AuditedChatState>, StoreError> {
+        let standing = |state: &MemoryStoreState, chat_id| {
             let chat = state.chats.get(chat_id);
             let head = chat.and_then(|chat| chat.head.as_ref()).map(|head| head.sequence);
-            ChatStanding { exists: chat.is_some(), head }
+            AuditedChatState { exists: chat.is_some(), head }
         };
         Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| standing(state, chat_id)).collect()))
     }
@@ -190,14 +194,14 @@ fn expired(event: &Event) -> Vec<Sequence> {
     }
 }
 
-impl State {
-    fn chat_rows(&self, chat_id: ChatId, state: &ChatState) -> ChatRows {
+impl MemoryStoreState {
+    fn chat_rows(&self, chat_id: ChatId, state: &ChatState) -> AuditedChatRows {
         let members = state.members.iter().take(AUDIT_MEMBERS_MAX).map(|(user_id, member)| {
             let is_listed = self.memberships.get(user_id).is_some_and(|chats| chats.contains(&chat_id));
             let key = format!("{chat_id} {user_id}");
             MemberRows {
                 user_id: *user_id,
-                listing: if is_listed { Listing::Same } else { Listing::Missing },
+                listing: if is_listed { ListingState::Same } else { ListingState::Missing },
                 watermarks: state.watermarks.get(user_id).map(|marks| sound("watermarks", &key, *marks)),
                 member: sound("members", key, member.clone()),
             }
@@ -210,7 +214,7 @@ impl State {
         let waiting = waiting
             .into_iter()
             .flat_map(|of_chat| of_chat.changes.values().map(|event| event.event_time).chain(of_chat.dirty_since));
-        ChatRows {
+        AuditedChatRows {
             members: members.collect(),
             pair_leads_to: pair.and_then(|pair| self.direct_chats.get(&pair).copied()),
             head: state.head.clone().map(|head| sound("heads", chat_id, head)),
@@ -227,21 +231,26 @@ impl State {
         let end = if message.expires_at.is_some() { End::Timed } else { End::Lasting };
         MessageRows {
             sequence,
-            id_leads_to: place.map_or(Lead::Nowhere, |(chat_id, sequence)| Lead::To(*chat_id, *sequence)),
+            id_leads_to: place
+                .map_or(IndexedLocation::Nowhere, |(chat_id, sequence)| IndexedLocation::To(*chat_id, *sequence)),
             send_key: send.map(|send| send.receipt),
-            message: Audited { end, ..sound("messages", key, message.clone()) },
+            message: AuditedRow { end, ..sound("messages", key, message.clone()) },
         }
     }
 }
 
 #[async_trait]
 impl AuditLog for MemoryStore {
-    async fn records(&self, after: Option<&Bookmark>, count: usize) -> Result<AuditPage<LogRow>, StoreError> {
+    async fn records(
+        &self,
+        after: Option<&PageBookmark>,
+        count: usize,
+    ) -> Result<AuditPage<AuditedRecord>, StoreError> {
         let after = behind::<1>(after)?.map(|[position]| parse(position).map(Position)).transpose()?;
         Ok(self.transaction(|state| {
             let records = state.log.range(from(after)).take(count);
             let rows = records.map(|(position, event)| {
-                (position.0.to_string(), sound("log", position.0, LogRow::of(*position, event)))
+                (position.0.to_string(), sound("log", position.0, AuditedRecord::of(*position, event)))
             });
             page(rows.collect(), count)
         }))
@@ -251,9 +260,9 @@ impl AuditLog for MemoryStore {
         true
     }
 
-    async fn consumers(&self) -> Result<Vec<ConsumerPlace>, StoreError> {
+    async fn consumers(&self) -> Result<Vec<ConsumerOffset>, StoreError> {
         Ok(self.transaction(|state| {
-            let place = |(group, next): (&String, &Position)| ConsumerPlace {
+            let place = |(group, next): (&String, &Position)| ConsumerOffset {
                 group: group.clone(),
                 part: String::new(),
                 next: next.0,

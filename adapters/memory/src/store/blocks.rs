@@ -5,7 +5,7 @@ use domain::limits::BLOCKS_MAX;
 use domain::{ChatType, UserId};
 use ports::{BlockStore, SendRefusal, StoreError};
 
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
 #[async_trait]
 impl BlockStore for MemoryStore {
@@ -40,18 +40,18 @@ impl BlockStore for MemoryStore {
     }
 }
 
-impl State {
+impl MemoryStoreState {
     pub(super) fn has_blocked(&self, user_id: UserId, blocked_id: UserId) -> bool {
         self.blocks.get(&user_id).is_some_and(|blocks| blocks.contains(&blocked_id))
     }
 
-    /// What keeps a member of a direct chat from writing there.
+    /// The block that keeps a member of a direct chat from sending, if any.
     pub(super) fn block_between(&self, chat: &ChatState, sender_id: UserId) -> Option<SendRefusal> {
         if chat.chat.chat_type != ChatType::Direct {
             return None;
         }
         let others = || chat.members.keys().copied().filter(|user_id| *user_id != sender_id);
-        // Who has blocked each other is each told of what they can undo themselves.
+        // If both have blocked each other, each gets the refusal that they can lift themselves.
         if others().any(|other| self.has_blocked(sender_id, other)) {
             Some(SendRefusal::Blocking)
         } else {

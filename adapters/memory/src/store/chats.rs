@@ -2,11 +2,15 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, Member, MemberChange, Timestamp, UserId, Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Member, MemberChange, Timestamp, UserId,
+    Watermarks, decide,
 };
-use ports::{ChatReader, ChatWriter, CreatedChat, Head, NewDirectChat, NewGroup, StoreError};
+use ports::{
+    ChatReader, ChatWriter, CreatedChat, Head, InboxSelection, InboxSelector, InboxStart, NewDirectChat, NewGroup,
+    StoreError,
+};
 
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
 #[async_trait]
 impl ChatReader for MemoryStore {
@@ -29,7 +33,7 @@ impl ChatReader for MemoryStore {
     }
 
     async fn first_members(&self, chat_ids: &[ChatId], count: usize) -> Result<Vec<Vec<Member>>, StoreError> {
-        let first = |state: &State, chat_id| {
+        let first = |state: &MemoryStoreState, chat_id| {
             let members = state.chats.get(chat_id).into_iter().flat_map(|chat| chat.members.values());
             members.take(count).cloned().collect()
         };
@@ -40,6 +44,40 @@ impl ChatReader for MemoryStore {
         Ok(self.transaction(|state| {
             let chat_ids = state.memberships.get(&user_id).into_iter().flatten();
             chat_ids.map(|chat_id| (*chat_id, state.chats[chat_id].members[&user_id].clone())).collect()
+        }))
+    }
+
+    async fn memberships_in(&self, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<Option<Member>>, StoreError> {
+        let member = |state: &MemoryStoreState, chat_id| state.chats.get(chat_id)?.members.get(&user_id).cloned();
+        Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| member(state, chat_id)).collect()))
+    }
+
+    async fn chat_count(&self, user_id: UserId, max: usize) -> Result<usize, StoreError> {
+        Ok(self.transaction(|state| state.memberships.get(&user_id).map_or(0, |chats| chats.len().min(max))))
+    }
+
+    async fn direct_chat(&self, pair: DirectPair) -> Result<Option<ChatId>, StoreError> {
+        Ok(self.transaction(|state| state.direct_chats.get(&pair).copied()))
+    }
+
+    async fn inbox(&self, user_id: UserId, start: InboxStart, count: usize) -> Result<InboxSelection, StoreError> {
+        Ok(self.transaction(|state| {
+            let mut selector = InboxSelector::new(start, count);
+            for chat_id in state.memberships.get(&user_id).into_iter().flatten() {
+                let ChatState { chat, head, .. } = &state.chats[chat_id];
+                let activity = head.as_ref().map_or(chat.created_at, |head| head.activity(chat.created_at));
+                selector.add(activity, *chat_id);
+            }
+            selector.finish()
+        }))
+    }
+
+    async fn blocked_chats(&self, chats: &[(ChatId, UserId)]) -> Result<Vec<bool>, StoreError> {
+        Ok(self.transaction(|state| {
+            let is_blocked = |(chat_id, user_id): &(ChatId, UserId)| {
+                state.chats.get(chat_id).is_some_and(|chat| state.block_between(chat, *user_id).is_some())
+            };
+            chats.iter().map(is_blocked).collect()
         }))
     }
 }
@@ -82,13 +120,18 @@ impl ChatWriter for MemoryStore {
             let chat = state.chats.get(&chat_id).ok_or(ChatRefusal::ChatNotFound)?;
             let target = command.target().and_then(|user_id| chat.members.get(&user_id));
             let change = decide(&chat.chat, chat.members.get(&actor), target, &command, now)?;
+            if matches!(command, ChatCommand::Update(_))
+                && let Some(block) = state.block_between(chat, actor)
+            {
+                return Err(block.of_settings());
+            }
             state.write(change.clone(), now);
             Ok(change)
         }))
     }
 }
 
-impl State {
+impl MemoryStoreState {
     fn chat(&self, chat_id: ChatId) -> Option<Chat> {
         self.chats.get(&chat_id).map(|state| state.chat.clone())
     }
@@ -99,7 +142,7 @@ impl State {
         CreatedChat::New(chat)
     }
 
-    /// Writes what was decided, and opens the chat if it is not there.
+    /// Applies a chat change, and creates the chat if it does not exist.
     fn write(&mut self, change: ChatChange, now: Timestamp) {
         let chat_id = change.chat.chat_id;
         let state = self.chats.entry(chat_id).or_insert_with(|| ChatState {

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use domain::{CodeAttempt, CodeDigest, PendingCode, Timestamp};
+use domain::{CodeAttempt, CodeDevice, CodeDigest, PendingCode, Timestamp};
 use ports::{CodeStore, PhoneKey, StoreError};
 
 use super::MemoryStore;
@@ -12,10 +12,16 @@ impl CodeStore for MemoryStore {
         Ok(())
     }
 
-    async fn attempt(&self, phone: PhoneKey, digest: CodeDigest, now: Timestamp) -> Result<CodeAttempt, StoreError> {
+    async fn attempt(
+        &self,
+        phone: PhoneKey,
+        digest: CodeDigest,
+        device: CodeDevice,
+        now: Timestamp,
+    ) -> Result<CodeAttempt, StoreError> {
         let matches = |pending: &CodeDigest| verify_slices_are_equal(pending, &digest).is_ok();
         Ok(self.transaction(|state| match state.codes.get_mut(&phone) {
-            Some(code) => code.attempt(matches, now),
+            Some(code) => code.attempt(matches, device, now),
             None => CodeAttempt::Wrong,
         }))
     }

@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 use domain::{ChatId, Sequence, Timestamp};
-use ports::{Expiry, MessageExpirer, Shortened, StoreError};
+use ports::{Expiry, ExpiryProgress, MessageExpirer, StoreError};
 
 use super::{ChatState, MemoryStore};
 
-/// Messages that one step looks at, at the most.
+/// Maximum number of messages that one step examines.
 const STEP_LEN_MAX: usize = 500;
 
 #[async_trait]
@@ -15,17 +15,17 @@ impl MessageExpirer for MemoryStore {
         from: Sequence,
         which: Expiry,
         now: Timestamp,
-    ) -> Result<Shortened, StoreError> {
+    ) -> Result<ExpiryProgress, StoreError> {
         Ok(self.transaction(|state| match state.chats.get_mut(&chat_id) {
             Some(chat) => chat.shorten(from, which, now),
-            None => Shortened { messages: 0, next: None },
+            None => ExpiryProgress { messages: 0, next: None },
         }))
     }
 }
 
 impl ChatState {
-    fn shorten(&mut self, from: Sequence, which: Expiry, now: Timestamp) -> Shortened {
-        let mut shortened = Shortened { messages: 0, next: None };
+    fn shorten(&mut self, from: Sequence, which: Expiry, now: Timestamp) -> ExpiryProgress {
+        let mut shortened = ExpiryProgress { messages: 0, next: None };
         for (looked_at, (sequence, message)) in self.messages.range_mut(from..).enumerate() {
             if looked_at == STEP_LEN_MAX {
                 shortened.next = Some(*sequence);

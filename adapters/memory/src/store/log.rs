@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use domain::Event;
 use ports::{EventConsumer, EventLog, Position, Record, Start, StoreError};
 
-use super::{MemoryStore, State};
+use super::{MemoryStore, MemoryStoreState};
 
-/// Events that one call of `next` returns, at the most.
+/// Maximum number of events that one call of `next` returns.
 const BATCH_LEN_MAX: usize = 256;
 
 #[async_trait]
 impl EventLog for MemoryStore {
     async fn consumer(&self, group: &str) -> Result<Box<dyn EventConsumer>, StoreError> {
         let next = self.transaction(|state| state.consumed(group));
-        Ok(Box::new(MemoryConsumer { store: self.clone(), group: group.to_owned(), next }))
+        Ok(Box::new(StoreConsumer { store: self.clone(), group: group.to_owned(), next }))
     }
 
     async fn seek(&self, group: &str, to: Start) -> Result<(), StoreError> {
@@ -24,7 +24,7 @@ impl EventLog for MemoryStore {
                     let first = state.log.iter().find(|(_, event)| event.event_time >= time);
                     first.map_or(state.log_end, |(position, _)| *position)
                 }
-                // A place that is not written yet is not skipped to.
+                // A position past the end is clamped to the end.
                 Start::At(position) => position.min(state.log_end),
             };
             state.consumed.insert(group.to_owned(), next);
@@ -41,23 +41,23 @@ impl EventLog for MemoryStore {
     }
 }
 
-struct MemoryConsumer {
+struct StoreConsumer {
     store: MemoryStore,
     group: String,
-    /// The place of the next event to return.
+    /// The position of the next event to return.
     next: Position,
 }
 
 #[async_trait]
-impl EventConsumer for MemoryConsumer {
+impl EventConsumer for StoreConsumer {
     async fn next(&mut self) -> Result<Vec<Record>, StoreError> {
         loop {
-            // It hears of what is logged from here on, so nothing comes between looking and waiting.
+            // Register for notifications before reading, so that no event is missed in between.
             let grew = self.store.shared.log_grew.notified();
-            // Where everything was purged, it goes on behind it.
+            // If everything in the range was purged, continue after it.
             let (records, end) = self.store.transaction(|state| (state.records(self.next), state.log_end));
             self.next = records.last().map_or(end, |last| Position(last.position.0 + 1));
-            // Nothing awaits between moving on and returning, so a dropped future has lost nothing.
+            // There is no await between advancing and returning, so a dropped future has lost nothing.
             if !records.is_empty() {
                 return Ok(records);
             }
@@ -72,7 +72,7 @@ impl EventConsumer for MemoryConsumer {
     }
 }
 
-impl State {
+impl MemoryStoreState {
     fn consumed(&self, group: &str) -> Position {
         self.consumed.get(group).copied().unwrap_or(Position(0))
     }

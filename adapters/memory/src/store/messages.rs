@@ -1,16 +1,15 @@
 use std::ops::Bound;
 
 use async_trait::async_trait;
-use domain::limits::UNREAD_EXACT_MAX;
 use domain::{ChatId, Event, Message, MessageId, Sequence, Timestamp};
 use ports::{
-    Appended, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
-    UnreadQuery,
+    AppendOutcome, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
+    UnreadCount, UnreadQuery, UnreadTally,
 };
 
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
-/// What is remembered of a send: what its sender was told, and what a retry has in common with it.
+/// The record of a send: its receipt, and the fingerprint to recognize a retry.
 #[derive(Clone)]
 pub(super) struct CommittedSend {
     pub(super) receipt: Receipt,
@@ -19,37 +18,40 @@ pub(super) struct CommittedSend {
 
 #[async_trait]
 impl MessageWriter for MemoryStore {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
         Ok(self.transaction(|state| batch.into_iter().map(|send| state.append(send)).collect()))
     }
 }
 
-impl State {
-    fn append(&mut self, send: NewMessage) -> Appended {
+impl MemoryStoreState {
+    fn append(&mut self, send: NewMessage) -> AppendOutcome {
+        if self.restrictions.get(&send.sender_id).is_some_and(|restrictions| restrictions.suspension.is_some()) {
+            return AppendOutcome::Refused(SendRefusal::Suspended);
+        }
         let Some(chat) = self.chats.get(&send.chat_id) else {
-            return Appended::Refused(SendRefusal::ChatNotFound);
+            return AppendOutcome::Refused(SendRefusal::ChatNotFound);
         };
         if !chat.members.contains_key(&send.sender_id) {
-            return Appended::Refused(SendRefusal::NotAMember);
+            return AppendOutcome::Refused(SendRefusal::NotAMember);
         }
         let key = (send.sender_id, send.client_message_id);
         if let Some(committed) = chat.sends.get(&key) {
             return committed.outcome_of_retry(&send);
         }
         if let Some(refusal) = self.block_between(chat, send.sender_id) {
-            return Appended::Refused(refusal);
+            return AppendOutcome::Refused(refusal);
         }
         let Some(head) = &chat.head else {
-            return Appended::Refused(SendRefusal::CounterMissing);
+            return AppendOutcome::Refused(SendRefusal::CounterMissing);
         };
 
         let sequence = head.sequence.next();
-        Appended::New(self.write_message(send, sequence))
+        AppendOutcome::New(self.write_message(send, sequence))
     }
 
-    /// Writes a message at a place, with all that belongs to it. The head only grows.
+    /// Writes a message at a sequence, with its dependent rows. The head only grows.
     pub(super) fn write_message(&mut self, send: NewMessage, sequence: Sequence) -> Receipt {
-        let chat = self.chats.get_mut(&send.chat_id).expect("whoever writes has looked");
+        let chat = self.chats.get_mut(&send.chat_id).expect("the caller has checked that the chat exists");
         let head = chat.head.clone().unwrap_or_default();
         let key = (send.sender_id, send.client_message_id);
         let message = send.clone().at(sequence, head.message_ttl);
@@ -67,9 +69,9 @@ impl State {
 }
 
 impl CommittedSend {
-    fn outcome_of_retry(&self, retry: &NewMessage) -> Appended {
+    fn outcome_of_retry(&self, retry: &NewMessage) -> AppendOutcome {
         let same = self.fingerprint == retry.fingerprint();
-        if same { Appended::Duplicate(self.receipt) } else { Appended::Refused(SendRefusal::KeyReused) }
+        if same { AppendOutcome::Duplicate(self.receipt) } else { AppendOutcome::Refused(SendRefusal::KeyReused) }
     }
 }
 
@@ -80,7 +82,7 @@ impl MessageReader for MemoryStore {
     }
 
     async fn heads(&self, chat_ids: &[ChatId]) -> Result<Vec<Option<Head>>, StoreError> {
-        let head = |state: &State, chat_id| state.chats.get(chat_id)?.head.clone();
+        let head = |state: &MemoryStoreState, chat_id| state.chats.get(chat_id)?.head.clone();
         Ok(self.transaction(|state| chat_ids.iter().map(|chat_id| head(state, chat_id)).collect()))
     }
 
@@ -111,9 +113,10 @@ impl MessageReader for MemoryStore {
         }))
     }
 
-    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<u64>, StoreError> {
-        let unread = |state: &State, query: &UnreadQuery| Some(state.chats.get(&query.chat_id)?.unread(query, now));
-        Ok(self.transaction(|state| of.iter().map(|query| unread(state, query).unwrap_or_default()).collect()))
+    async fn unread(&self, of: &[UnreadQuery], now: Timestamp) -> Result<Vec<UnreadCount>, StoreError> {
+        let unread =
+            |state: &MemoryStoreState, query: &UnreadQuery| Some(state.chats.get(&query.chat_id)?.unread(query, now));
+        Ok(self.transaction(|state| of.iter().map(|query| unread(state, query).unwrap_or(UnreadCount::NONE)).collect()))
     }
 
     async fn by_id(&self, message_id: MessageId, now: Timestamp) -> Result<Option<Message>, StoreError> {
@@ -132,7 +135,7 @@ impl ChatState {
         let rows = self.messages.range((Bound::Excluded(after), Bound::Unbounded));
         for (count, (sequence, message)) in rows.enumerate() {
             let expired = message.is_expired(now);
-            let len = if expired { 0 } else { message.content.as_str().len() };
+            let len = if expired { 0 } else { message.body.size() };
             if count == bounds.count || (count > 0 && bytes + len > bounds.bytes) {
                 return Page { messages, examined, head };
             }
@@ -145,15 +148,14 @@ impl ChatState {
         Page { messages, examined: head, head }
     }
 
-    fn unread(&self, query: &UnreadQuery, now: Timestamp) -> u64 {
-        let (mut looked_at, mut unread) = (0, 0);
-        for (sequence, message) in self.messages.range((Bound::Excluded(query.read), Bound::Unbounded)) {
-            looked_at += 1;
-            unread += u64::from(message.sender_id != query.reader && !message.is_expired(now));
-            if looked_at == UNREAD_EXACT_MAX {
-                return unread + (self.head_sequence().0 - sequence.0);
-            }
-        }
-        unread
+    fn unread(&self, query: &UnreadQuery, now: Timestamp) -> UnreadCount {
+        let mut tally = UnreadTally::default();
+        let above = self.messages.range((Bound::Excluded(query.read), Bound::Unbounded));
+        let mut newest_first = above.rev().map(|(_, message)| message);
+        let early = newest_first.find_map(|message| {
+            let is_unread = message.sender_id != query.reader && !message.is_expired(now);
+            tally.row(is_unread)
+        });
+        early.unwrap_or_else(|| tally.finish())
     }
 }

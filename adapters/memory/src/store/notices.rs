@@ -4,12 +4,12 @@ use ports::{Notice, NoticeStore, Settled, StoreError};
 
 use super::MemoryStore;
 
-/// Whom a notice is for, and about which chat.
-pub(super) type Key = (UserId, ChatId, DeviceId);
+/// The recipient and the chat of a notice.
+pub(super) type NoticeTarget = (UserId, ChatId, DeviceId);
 
-/// What a device is owed about a chat.
+/// State of the notice of a chat for a device.
 #[derive(Clone)]
-pub(super) enum NoticeState {
+pub(super) enum MemoryNotice {
     Owed(Notice),
     Told { silent_until: Timestamp },
 }
@@ -20,13 +20,14 @@ impl NoticeStore for MemoryStore {
         self.transaction(|state| {
             for notice in notices {
                 let stays = match state.notices.get(&key(&notice)) {
-                    Some(NoticeState::Owed(_)) => true,
-                    // A silence that is over when the notice is due hides nothing, even if nobody has ended it yet.
-                    Some(NoticeState::Told { silent_until }) => notice.due_at < *silent_until,
+                    Some(MemoryNotice::Owed(_)) => true,
+                    // A quiet period that ends before the notice is due does not suppress it, even if no scan has
+                    // removed it yet.
+                    Some(MemoryNotice::Told { silent_until }) => notice.due_at < *silent_until,
                     None => false,
                 };
                 if !stays {
-                    state.notices.insert(key(&notice), NoticeState::Owed(notice));
+                    state.notices.insert(key(&notice), MemoryNotice::Owed(notice));
                 }
             }
         });
@@ -36,8 +37,8 @@ impl NoticeStore for MemoryStore {
     async fn take_due(&self, now: Timestamp, again_at: Timestamp, count: usize) -> Result<Vec<Notice>, StoreError> {
         Ok(self.transaction(|state| {
             state.notices.retain(|_, notice| match notice {
-                NoticeState::Owed(_) => true,
-                NoticeState::Told { silent_until } => *silent_until > now,
+                MemoryNotice::Owed(_) => true,
+                MemoryNotice::Told { silent_until } => *silent_until > now,
             });
             let mut due: Vec<_> = state.notices.values_mut().filter_map(|notice| notice.due(now)).collect();
             due.sort_by_key(|notice| notice.due_at);
@@ -52,14 +53,14 @@ impl NoticeStore for MemoryStore {
 
     async fn settle(&self, notice: &Notice, settled: Settled) -> Result<(), StoreError> {
         self.transaction(|state| {
-            let Some(NoticeState::Owed(owed)) = state.notices.get_mut(&key(notice)) else { return };
-            // One that is for other messages was owed after this one had been settled by somebody else.
+            let Some(MemoryNotice::Owed(owed)) = state.notices.get_mut(&key(notice)) else { return };
+            // A notice that starts at another message was added after this one had been settled elsewhere.
             if owed.from != notice.from {
                 return;
             }
             match settled {
                 Settled::Told { silent_until } => {
-                    state.notices.insert(key(notice), NoticeState::Told { silent_until });
+                    state.notices.insert(key(notice), MemoryNotice::Told { silent_until });
                 }
                 Settled::Again { at } => {
                     owed.due_at = at;
@@ -74,7 +75,7 @@ impl NoticeStore for MemoryStore {
     }
 }
 
-impl NoticeState {
+impl MemoryNotice {
     fn due(&mut self, now: Timestamp) -> Option<&mut Notice> {
         match self {
             Self::Owed(notice) => (notice.due_at <= now).then_some(notice),
@@ -83,6 +84,6 @@ impl NoticeState {
     }
 }
 
-fn key(notice: &Notice) -> Key {
+fn key(notice: &Notice) -> NoticeTarget {
     (notice.user_id, notice.chat_id, notice.device_id)
 }

@@ -6,20 +6,20 @@ use async_trait::async_trait;
 use domain::{ChatId, ConnectionId, Event, EventBody, Sequence, Timestamp};
 use ports::{Clock, Committed, Outbox, StoreError};
 
-use super::{MemoryStore, State};
+use super::{MemoryStore, MemoryStoreState};
 
-/// Messages, or changes, of a chat that are returned at once, at the most.
+/// Maximum number of messages or changes of a chat returned at once.
 const BATCH_LEN_MAX: usize = 100;
 
-/// The outbox of one process, over a store that has its log [beside](MemoryStore::beside_a_log) it. Where the log is
-/// part of the store, nothing ever waits.
+/// The outbox of one process, for a store with a [separate](MemoryStore::beside_a_log) log. If the log is part of the
+/// store, the outbox stays empty.
 pub struct MemoryOutbox {
     store: MemoryStore,
     clock: Arc<dyn Clock>,
 }
 
 impl MemoryOutbox {
-    /// The outbox of the process that this handle is of, and that has this clock.
+    /// The outbox of the process of this store handle.
     pub fn new(store: MemoryStore, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
@@ -61,30 +61,30 @@ impl Outbox for MemoryOutbox {
     }
 }
 
-/// What was committed and is not known to be in the log.
+/// Committed events without confirmation that they are in the log.
 #[derive(Clone, Default)]
-pub(super) struct Waiting {
-    pub(super) chats: BTreeMap<ChatId, OfChat>,
-    /// Changes and purges there have been: each has a place of its own.
+pub(super) struct PendingEvents {
+    pub(super) chats: BTreeMap<ChatId, PendingChat>,
+    /// Number of changes and purges so far; each gets its own key.
     places: u64,
-    /// What the transaction under way has committed.
+    /// Commits of the running transaction.
     commits: Vec<Committed>,
 }
 
-/// What waits of one chat. Messages wait as themselves, above the published place.
+/// Pending events of one chat. Pending messages are the stored messages above the published sequence.
 #[derive(Clone, Default)]
-pub(super) struct OfChat {
+pub(super) struct PendingChat {
     pub(super) published: Sequence,
-    /// Since when there have been messages above it.
+    /// Time of the oldest message above it.
     pub(super) dirty_since: Option<Timestamp>,
-    /// The connections that these came in on, which are no part of a message.
+    /// Origin connections of these messages, which are not part of a message.
     origins: BTreeMap<Sequence, ConnectionId>,
-    /// Changes and purges by their places: changes in the order of their commits, purges behind them.
+    /// Changes and purges by key: first changes in commit order, then purges.
     pub(super) changes: BTreeMap<String, Arc<Event>>,
 }
 
-impl Waiting {
-    /// Marks an event of the transaction under way.
+impl PendingEvents {
+    /// Adds an event of the running transaction.
     pub(super) fn add(&mut self, event: Arc<Event>) {
         let chat_id = event.body.chat_id();
         let of_chat = self.chats.entry(chat_id).or_default();
@@ -106,28 +106,29 @@ impl Waiting {
         of_chat.changes.insert(format!("{sort}#{:020}", self.places), event);
     }
 
-    /// What the transaction that ends here has committed.
+    /// Takes the commits of the transaction that ends here.
     pub(super) fn take_commits(&mut self) -> Vec<Committed> {
         std::mem::take(&mut self.commits)
     }
 }
 
-impl OfChat {
-    /// Moves the published place up to the head or towards it.
+impl PendingChat {
+    /// Advances the published sequence, at most to the head.
     fn publish(&mut self, through: Sequence, head: Sequence, now: Timestamp) {
         if (self.published.next()..=head).contains(&through) {
             self.published = through;
             self.origins = self.origins.split_off(&through.next());
-            // How long the next one waits is not known here; it has been a moment, or it would be overdue.
+            // The waiting time of the next message is unknown here. It is short, because otherwise the chat would be
+            // overdue.
             self.dirty_since = (through < head).then_some(now);
         }
     }
 }
 
-impl State {
+impl MemoryStoreState {
     fn overdue(&self, before: Timestamp) -> Vec<ChatId> {
-        let oldest = |(chat_id, of_chat): (&ChatId, &OfChat)| {
-            // The mark is on the head row, and lost with it.
+        let oldest = |(chat_id, of_chat): (&ChatId, &PendingChat)| {
+            // The dirty mark is on the head row, and lost with it.
             let dirty_since = self.head_of(*chat_id).and(of_chat.dirty_since);
             let changed = of_chat.changes.values().map(|event| event.event_time);
             changed.chain(dirty_since).min().filter(|since| *since <= before).map(|since| (since, *chat_id))
@@ -138,7 +139,7 @@ impl State {
     }
 
     fn unpublished(&mut self, chat_id: ChatId, now: Timestamp) -> Vec<Arc<Event>> {
-        // A chat that has lost its head row takes no messages, and its marks are lost with it.
+        // A chat without a head row accepts no messages, and its marks are lost.
         let Some(head) = self.head_of(chat_id) else { return vec![] };
         let of_chat = self.outbox.as_mut().and_then(|outbox| outbox.chats.get_mut(&chat_id));
         let Some(of_chat) = of_chat.filter(|of_chat| of_chat.published < head) else { return vec![] };
@@ -150,7 +151,7 @@ impl State {
         };
         let events: Vec<_> = live.take(BATCH_LEN_MAX).map(event).collect();
         if events.is_empty() {
-            // Nobody is told of any of these, so nobody would ever say that they are published.
+            // All pending messages have expired. The relay publishes none of them, so mark them as published here.
             of_chat.publish(head, head, now);
         }
         events
@@ -171,7 +172,7 @@ impl State {
         changes.into_iter().flatten().take(BATCH_LEN_MAX).map(waiting).collect()
     }
 
-    /// The sequence on the head row of a chat, unless that is lost.
+    /// The sequence in the head row of a chat, unless that is lost.
     fn head_of(&self, chat_id: ChatId) -> Option<Sequence> {
         Some(self.chats.get(&chat_id)?.head.as_ref()?.sequence)
     }
@@ -179,7 +180,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ContentType, UserId};
+    use domain::{Body, ContentType, UserId};
     use futures_util::FutureExt;
     use ports::{ChatWriter, EventLog, MessageWriter, NewGroup, NewMessage};
 
@@ -215,8 +216,7 @@ mod tests {
             sender_id: owner(),
             client_message_id: uuid::Uuid::from_bytes([n; 16]).into(),
             message_id: domain::MessageId::from_bytes([n; 16]),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: Timestamp::default(),
             origin_connection_id: None,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_is_told_of_its_own_commits_alone() {
+    async fn an_outbox_receives_only_the_commits_of_its_process() {
         let one = fleet();
         let other = one.process();
         let (of_one, of_other) = (outbox(&one), outbox(&other));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_committed_is_in_one_log() {
+    async fn commits_are_in_one_log_only() {
         let [beside, within] = [fleet(), MemoryStore::new(Arc::new(SequentialIds::default()))];
         for store in [&beside, &within] {
             open(store).await;

@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use domain::limits::RETENTION;
 use domain::{ChatId, EventBody, Message, Sequence, Timestamp};
 
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
 impl MemoryStore {
-    /// Deletes what has expired by `now`, as a store on a disk does by itself sooner or later: messages with their words
-    /// in the inbox and in the log, sessions, dead letters and resolved reports.
+    /// Deletes all rows that have expired by `now`, as the background purge of a disk store does: messages with their
+    /// content in the inbox and in the log, sessions, dead letters and resolved reports.
     pub fn purge_expired(&self, now: Timestamp) {
         self.transaction(|state| {
             state.purge_messages(now);
@@ -21,7 +21,7 @@ impl MemoryStore {
     }
 }
 
-impl State {
+impl MemoryStoreState {
     fn purge_messages(&mut self, now: Timestamp) {
         let mut purged: BTreeSet<(ChatId, Sequence)> = BTreeSet::new();
         let mut events = vec![];
@@ -48,7 +48,7 @@ impl State {
 }
 
 impl ChatState {
-    /// Takes the expired messages out and, where an inbox would still show the words of one, those. The head itself stays.
+    /// Removes the expired messages, and the copy of their content in the head row. The head row itself stays.
     fn take_expired(&mut self, now: Timestamp) -> Vec<Message> {
         let expired = self.messages.extract_if(.., |_, message| message.is_expired(now));
         let expired: Vec<_> = expired.map(|(_, message)| message).collect();

@@ -3,26 +3,28 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use domain::limits::{REPORTS_OPEN_MAX, REPORTS_PERIOD};
 use domain::{Report, ReportId, Resolution, Timestamp, UserId};
-use ports::{Filed, ReportState, ReportStore, Resolved, StoreError};
+use ports::{FilingOutcome, ReportState, ReportStore, Resolved, StoreError};
 
 use super::MemoryStore;
 
 #[async_trait]
 impl ReportStore for MemoryStore {
-    async fn file(&self, report: Report) -> Result<Filed, StoreError> {
+    async fn file(&self, report: Report) -> Result<FilingOutcome, StoreError> {
         Ok(self.transaction(|state| {
             if let Some(first) = state.reports.get(&report.report_id) {
-                return Filed::Kept { created_at: first.created_at };
+                return FilingOutcome::Kept { created_at: first.created_at };
             }
             let own = state.reports.values().filter(|other| other.reporter_id == report.reporter_id);
             let open = own.filter(|other| other.resolution.is_none()).map(|other| other.created_at);
             let recent: Vec<Timestamp> = open.filter(|at| report.created_at.since(*at) < REPORTS_PERIOD).collect();
             match recent.iter().min() {
-                Some(oldest) if recent.len() >= REPORTS_OPEN_MAX => Filed::TooMany { until: *oldest + REPORTS_PERIOD },
+                Some(oldest) if recent.len() >= REPORTS_OPEN_MAX => {
+                    FilingOutcome::TooMany { until: *oldest + REPORTS_PERIOD }
+                }
                 _ => {
                     let created_at = report.created_at;
                     state.reports.insert(report.report_id, report);
-                    Filed::Kept { created_at }
+                    FilingOutcome::Kept { created_at }
                 }
             }
         }))

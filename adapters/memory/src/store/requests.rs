@@ -6,9 +6,9 @@ use ulid::Ulid;
 
 use super::MemoryStore;
 
-/// What is remembered of a request with an idempotency key.
+/// The record of a request with an idempotency key.
 #[derive(Clone)]
-pub(super) struct Request {
+pub(super) struct IdempotencyEntry {
     fingerprint: [u8; 32],
     reserved: Ulid,
     begun_at: Timestamp,
@@ -28,10 +28,10 @@ impl RequestStore for MemoryStore {
             let remembered = state.requests.get(&key).filter(|request| now < request.begun_at + REQUEST_KEY_RETENTION);
             match remembered {
                 Some(request) if request.fingerprint != fingerprint => Begun::Mismatch,
-                Some(Request { response: Some(response), .. }) => Begun::Replay(response.clone()),
+                Some(IdempotencyEntry { response: Some(response), .. }) => Begun::Replay(response.clone()),
                 Some(request) => Begun::Run { reserved: request.reserved, resumed: true },
                 None => {
-                    let request = Request { fingerprint, reserved: reserve, begun_at: now, response: None };
+                    let request = IdempotencyEntry { fingerprint, reserved: reserve, begun_at: now, response: None };
                     state.requests.insert(key, request);
                     Begun::Run { reserved: reserve, resumed: false }
                 }

@@ -1,24 +1,24 @@
 use domain::{ChatId, ClientMessageId, Sequence, UserId};
 use ports::{NewMessage, Receipt};
 
-use super::{MemoryStore, State};
+use super::{MemoryStore, MemoryStoreState};
 
-/// Everything that a store held at one moment.
-pub struct Snapshot(State);
+/// The whole state of a store at one moment.
+pub struct Snapshot(MemoryStoreState);
 
-/// For those who show what a broken store does: one that forgets, and one whose writers do not wait for each other.
+/// Fault injection for tests of broken stores: lost writes and conflicting writers.
 impl MemoryStore {
-    /// What the store holds now.
+    /// A copy of the current state.
     pub fn snapshot(&self) -> Snapshot {
         self.transaction(|state| Snapshot(state.clone()))
     }
 
-    /// Forgets everything that was written since.
+    /// Restores a snapshot, so all later writes are lost.
     pub fn restore(&self, snapshot: Snapshot) {
         self.transaction(|state| *state = snapshot.0);
     }
 
-    /// What the sender of a send was told, if it was committed.
+    /// The receipt of a send, if it was committed.
     pub fn committed_send(
         &self,
         chat_id: ChatId,
@@ -29,7 +29,7 @@ impl MemoryStore {
         self.transaction(|state| Some(state.chats.get(&chat_id)?.sends.get(&key)?.receipt))
     }
 
-    /// Writes a message at a place, whatever the rules; `None` if there is no such chat.
+    /// Writes a message at a sequence without any checks; `None` if the chat does not exist.
     pub fn force(&self, send: NewMessage, sequence: Sequence) -> Option<Receipt> {
         self.transaction(|state| state.chats.contains_key(&send.chat_id).then(|| state.write_message(send, sequence)))
     }

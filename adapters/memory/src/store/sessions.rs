@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use domain::{RefreshAttempt, RefreshOutcome, Session, SessionId, Timestamp, UserId};
 use ports::{SessionStore, StoreError};
 
-use super::{MemoryStore, State};
+use super::{MemoryStore, MemoryStoreState};
 
 #[async_trait]
 impl SessionStore for MemoryStore {
@@ -61,8 +61,8 @@ impl SessionStore for MemoryStore {
     }
 }
 
-impl State {
-    /// Ends a session that no other of its device follows, and with it the registration of the device.
+impl MemoryStoreState {
+    /// Ends the current session of a device, and removes the registration of the device.
     pub(super) fn end_session(&mut self, session_id: SessionId) {
         if let Some(session) = self.sessions.remove(&session_id) {
             self.push_devices.remove(&(session.user_id, session.device_id));

@@ -3,43 +3,43 @@ use ports::{Position, Receipt};
 
 use super::MemoryStore;
 
-/// A way in which a store can be broken: by a disk, an operator, or a defect.
+/// Damage to a store, as by a disk, an operator or a defect.
 #[derive(Clone, Debug)]
 pub enum Damage {
-    /// The head row of a chat says another sequence.
+    /// The head row of a chat has another sequence.
     Head(ChatId, Sequence),
     /// A message is lost.
     NoMessage(ChatId, Sequence),
-    /// A message is stored where it says, past every rule.
+    /// A message is written without any checks.
     Message(Box<Message>),
-    /// The id of a message leads nowhere.
+    /// The location row of a message is lost.
     NoPlace(ChatId, Sequence),
-    /// A send is forgotten.
+    /// A send key is lost.
     NoSendKey(ChatId, UserId, ClientMessageId),
-    /// A send key says something else.
+    /// A send key has another receipt.
     SendKey(ChatId, UserId, ClientMessageId, Receipt),
-    /// The watermarks of a member are others.
+    /// A member has other watermarks.
     Watermarks(ChatId, UserId, Watermarks),
     /// The watermarks of a member are lost.
     NoWatermarks(ChatId, UserId),
-    /// The chat has lost a member, whom nobody has removed.
+    /// The chat has lost the row of a member who was not removed.
     NoMember(ChatId, UserId),
     /// A member has another role.
     Role(ChatId, UserId, Role),
-    /// A member does not find the chat any more.
+    /// The chat is missing from the member's list.
     NoListing(ChatId, UserId),
-    /// The direct chat of a pair is another.
+    /// The pair row of a direct chat refers to another chat.
     Pair(DirectPair, ChatId),
     /// An event of the log is lost.
     NoEvent(Position),
-    /// Two events of the log have changed places.
+    /// Two events of the log are swapped.
     Swapped(Position, Position),
-    /// A group of consumers is somewhere else.
+    /// A consumer group has another position.
     Consumer(String, Position),
 }
 
 impl MemoryStore {
-    /// Breaks the store, to show that it is noticed. What is not there cannot be broken, and is left alone.
+    /// Damages the store, to test that an audit detects it. Damage to a missing row has no effect.
     pub fn spoil(&self, damage: Damage) {
         self.transaction(|state| match damage {
             Damage::Head(chat_id, sequence) => {

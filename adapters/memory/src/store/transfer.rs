@@ -1,44 +1,44 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use domain::{ChatId, PushDevice, Session, Timestamp, UserId};
+use domain::{ChatId, PushDevice, Restrictions, Session, Timestamp, UserId};
 use ports::{
-    Bookmark, ExportSource, ImportBegun, ImportId, ImportTarget, Moved, MovedKind, MovedPage, MovedSend, Position,
-    StoreError, UserKey,
+    ExportKind, ExportPage, ExportSource, ExportedSend, ImportAdmission, ImportId, ImportTarget, Moved, PageBookmark,
+    Position, StoreError, UserKey,
 };
 
 use super::messages::CommittedSend;
-use super::{ChatState, MemoryStore, State};
+use super::{ChatState, MemoryStore, MemoryStoreState};
 
 #[async_trait]
 impl ExportSource for MemoryStore {
     async fn rows(
         &self,
-        kind: MovedKind,
-        after: Option<&Bookmark>,
+        kind: ExportKind,
+        after: Option<&PageBookmark>,
         count: usize,
         at: Timestamp,
-    ) -> Result<MovedPage, StoreError> {
-        // A bookmark is how many rows were shown before it.
+    ) -> Result<ExportPage, StoreError> {
+        // A bookmark is the number of rows already returned.
         let strange = |text: &String| StoreError::unavailable(format!("`{text}` is no bookmark of this store"));
-        let passed = after.map_or(Ok(0), |Bookmark(text)| text.parse::<usize>().map_err(|_| strange(text)))?;
+        let passed = after.map_or(Ok(0), |PageBookmark(text)| text.parse::<usize>().map_err(|_| strange(text)))?;
         let rows: Vec<Moved> = self.transaction(|state| state.moved(kind, at))?;
         let page: Vec<Moved> = rows.iter().skip(passed).take(count).cloned().collect();
-        let next = (passed + page.len() < rows.len()).then(|| Bookmark((passed + page.len()).to_string()));
-        Ok(MovedPage { rows: page, next })
+        let next = (passed + page.len() < rows.len()).then(|| PageBookmark((passed + page.len()).to_string()));
+        Ok(ExportPage { rows: page, next })
     }
 }
 
 #[async_trait]
 impl ImportTarget for MemoryStore {
-    async fn begin(&self, id: ImportId) -> Result<ImportBegun, StoreError> {
+    async fn begin(&self, id: ImportId) -> Result<ImportAdmission, StoreError> {
         Ok(self.transaction(|state| match (state.import, state.occupied()) {
-            (Some(begun), _) if begun == id => ImportBegun::Again,
-            (Some(_), _) => ImportBegun::Other,
-            (None, Some(table)) => ImportBegun::NotEmpty { table },
+            (Some(begun), _) if begun == id => ImportAdmission::Again,
+            (Some(_), _) => ImportAdmission::Other,
+            (None, Some(table)) => ImportAdmission::NotEmpty { table },
             (None, None) => {
                 state.import = Some(id);
-                ImportBegun::Begun
+                ImportAdmission::Begun
             }
         }))
     }
@@ -57,31 +57,39 @@ impl ImportTarget for MemoryStore {
     }
 }
 
-impl State {
-    /// Everything of a kind.
-    fn moved(&self, kind: MovedKind, at: Timestamp) -> Result<Vec<Moved>, StoreError> {
+impl MemoryStoreState {
+    /// All records of a kind.
+    fn moved(&self, kind: ExportKind, at: Timestamp) -> Result<Vec<Moved>, StoreError> {
         let rows: Vec<Moved> = match kind {
-            MovedKind::User => self.users.values().cloned().map(Moved::User).collect(),
-            MovedKind::UserKey => {
-                // A hash has no order of its own, and a page must go on where the last one ended.
+            ExportKind::User => self.users.values().cloned().map(Moved::User).collect(),
+            ExportKind::UserKey => {
+                // A hash map has no order, and each page must continue after the last one.
                 let mut keys: Vec<_> = self.user_keys.iter().collect();
                 keys.sort_by_key(|(_, user_id)| **user_id);
                 let moved =
                     |(key, user_id): (&UserKey, &UserId)| Moved::UserKey { key: key.clone(), user_id: *user_id };
                 keys.into_iter().map(moved).collect()
             }
-            MovedKind::Block => {
+            ExportKind::Block => {
                 let lists = self.blocks.iter();
                 let all = lists.flat_map(|(user_id, blocks)| blocks.iter().map(|blocked_id| (*user_id, *blocked_id)));
                 all.map(|(user_id, blocked_id)| Moved::Block { user_id, blocked_id }).collect()
             }
-            MovedKind::Contact => {
+            ExportKind::Restriction => {
+                let restrictions = self.restrictions.iter();
+                let moved = |(user_id, restrictions): (&UserId, &Restrictions)| Moved::Restriction {
+                    user_id: *user_id,
+                    restrictions: restrictions.clone(),
+                };
+                restrictions.map(moved).collect()
+            }
+            ExportKind::Contact => {
                 let lists = self.contacts.iter();
                 let all = lists.flat_map(|(user_id, listed)| listed.iter().map(|contact_id| (*user_id, *contact_id)));
                 all.map(|(user_id, contact_id)| Moved::Contact { user_id, contact_id }).collect()
             }
-            MovedKind::Session => self.sessions.values().cloned().map(Moved::Session).collect(),
-            MovedKind::PushDevice => {
+            ExportKind::Session => self.sessions.values().cloned().map(Moved::Session).collect(),
+            ExportKind::PushDevice => {
                 let is_over = |device: &&PushDevice| {
                     let of_device =
                         |session: &&Session| (session.user_id, session.device_id) == (device.user_id, device.device_id);
@@ -90,33 +98,34 @@ impl State {
                 let devices = self.push_devices.values().filter(|device| !is_over(device));
                 devices.cloned().map(Moved::PushDevice).collect()
             }
-            MovedKind::Chat => {
+            ExportKind::Chat => {
                 let headed = |state: &ChatState| {
                     let head = state.head.clone().ok_or_else(|| headless(state.chat.chat_id))?;
                     Ok(Moved::Chat { chat: state.chat.clone(), head })
                 };
                 self.chats.values().map(headed).collect::<Result<_, StoreError>>()?
             }
-            MovedKind::Pair => {
+            ExportKind::Pair => {
                 let pairs = self.direct_chats.iter();
                 pairs.map(|(pair, chat_id)| Moved::Pair { pair: *pair, chat_id: *chat_id }).collect()
             }
-            MovedKind::Member => self.chats.iter().flat_map(|(chat_id, state)| members(*chat_id, state)).collect(),
-            MovedKind::Message => {
+            ExportKind::Member => self.chats.iter().flat_map(|(chat_id, state)| members(*chat_id, state)).collect(),
+            ExportKind::Message => {
                 self.chats.values().flat_map(|state| state.messages.values()).cloned().map(Moved::Message).collect()
             }
-            MovedKind::Send => self.chats.iter().flat_map(|(chat_id, state)| sends(*chat_id, state)).collect(),
+            ExportKind::Send => self.chats.iter().flat_map(|(chat_id, state)| sends(*chat_id, state)).collect(),
         };
         Ok(rows.into_iter().filter_map(|row| row.at(at)).collect())
     }
 
-    /// A table that holds something.
+    /// The name of a non-empty table, if any.
     fn occupied(&self) -> Option<&'static str> {
         let tables = [
             ("users", self.users.is_empty()),
             ("user_keys", self.user_keys.is_empty()),
             ("contacts", self.contacts.values().all(|listed| listed.is_empty())),
             ("blocks", self.blocks.values().all(|blocks| blocks.is_empty())),
+            ("restrictions", self.restrictions.is_empty()),
             ("sessions", self.sessions.is_empty()),
             ("push_devices", self.push_devices.is_empty()),
             ("chats", self.chats.is_empty()),
@@ -132,6 +141,7 @@ impl State {
             Moved::Block { user_id, blocked_id } => {
                 self.blocks.entry(user_id).or_default().insert(blocked_id);
             }
+            Moved::Restriction { user_id, restrictions } => drop(self.restrictions.insert(user_id, restrictions)),
             Moved::Contact { user_id, contact_id } => {
                 self.contacts.entry(user_id).or_default().insert(contact_id);
             }
@@ -168,7 +178,7 @@ impl State {
                 self.chat_to_fill(chat_id)?.messages.insert(sequence, message);
             }
             Moved::Send(send) => {
-                let MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;
+                let ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint } = send;
                 let send = CommittedSend { receipt, fingerprint };
                 self.chat_to_fill(chat_id)?.sends.insert((sender_id, client_message_id), send);
             }
@@ -177,14 +187,14 @@ impl State {
     }
 
     fn chat_to_fill(&mut self, chat_id: ChatId) -> Result<&mut ChatState, StoreError> {
-        let missing = || StoreError::unavailable(format!("`{chat_id}` comes before what is in it"));
+        let missing = || StoreError::unavailable(format!("`{chat_id}` must be imported before its contents"));
         self.chats.get_mut(&chat_id).ok_or_else(missing)
     }
 }
 
 fn members(chat_id: ChatId, state: &ChatState) -> impl Iterator<Item = Moved> {
     state.members.values().map(move |member| {
-        // Lost ones count as 0 in every read.
+        // Missing watermarks read as 0 everywhere.
         let watermarks = state.watermarks.get(&member.user_id).copied().unwrap_or_default();
         Moved::Member { chat_id, member: member.clone(), watermarks }
     })
@@ -194,7 +204,7 @@ fn sends(chat_id: ChatId, state: &ChatState) -> impl Iterator<Item = Moved> {
     state.sends.iter().map(move |((sender_id, client_message_id), send)| {
         let (sender_id, client_message_id) = (*sender_id, *client_message_id);
         let CommittedSend { receipt, fingerprint } = send.clone();
-        Moved::Send(MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint })
+        Moved::Send(ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint })
     })
 }
 

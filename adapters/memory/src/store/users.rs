@@ -26,7 +26,7 @@ impl UserWriter for MemoryStore {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError> {
         Ok(self.transaction(|state| {
             let known = state.user_keys.get(&key).and_then(|user_id| state.users.get(user_id));
-            if let Some(user) = known.filter(|user| user.deleted_at.is_none()) {
+            if let Some(user) = known.filter(|user| user.is_of_proof(new.proven_at)) {
                 return (user.clone(), false);
             }
             let phone_number = match &key {

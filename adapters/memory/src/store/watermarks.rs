@@ -2,7 +2,7 @@ use async_trait::async_trait;
 use domain::{Advance, ChatId, Sequence, UserId, WatermarkKind, Watermarks};
 use ports::{StoreError, WatermarkStore};
 
-use super::{MemoryStore, State};
+use super::{MemoryStore, MemoryStoreState};
 
 #[async_trait]
 impl WatermarkStore for MemoryStore {
@@ -31,7 +31,8 @@ impl WatermarkStore for MemoryStore {
     }
 
     async fn watermarks(&self, of: &[(UserId, ChatId)]) -> Result<Vec<Watermarks>, StoreError> {
-        let watermarks = |state: &State, user_id, chat_id| state.chats.get(chat_id)?.watermarks.get(user_id).copied();
+        let watermarks =
+            |state: &MemoryStoreState, user_id, chat_id| state.chats.get(chat_id)?.watermarks.get(user_id).copied();
         Ok(self.transaction(|state| {
             of.iter().map(|(user_id, chat_id)| watermarks(state, user_id, chat_id).unwrap_or_default()).collect()
         }))

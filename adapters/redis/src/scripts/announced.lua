@@ -1,5 +1,5 @@
--- Notes what was announced of a user. Says 1 if it is not so any more. A record that was lost is not begun again: one that
--- held nothing but this would have no expiry.
+-- Records the announced status of a user. Returns 1 if the status has changed meanwhile. A lost record is not
+-- recreated, since a record with only this field would have no expiry.
 -- KEYS: user_presence. ARGV: the status.
 local status = redis.call('HGET', KEYS[1], 'status')
 if not status then

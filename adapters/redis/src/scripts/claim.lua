@@ -1,6 +1,6 @@
--- Takes users out of the queue, those who have waited longest first. Each stays in it at the moment at which the claim
--- ends, so one that nobody settles comes again by itself.
--- KEYS: presence_due, presence_claims. ARGV: now and end of the claim in ms, its mark, how many, life in ms.
+-- Claims users from the queue, the longest due first. Each stays queued with the end of the claim as its due time, so
+-- an unsettled claim expires automatically.
+-- KEYS: presence_due, presence_claims. ARGV: now and end of the claim in ms, its token, limit, time to live in ms.
 local users = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[4])
 for _, user in ipairs(users) do
   redis.call('ZADD', KEYS[1], ARGV[2], user)

@@ -1,6 +1,6 @@
--- Puts users into the queue of those who are to be announced. Who is claimed keeps their place, and the claim notes
--- when they are due behind it. Of several comings the first counts (LT), of several goings the last.
--- KEYS: presence_due, presence_claims. ARGV: life in ms, when they are due, `LT` or `CH`, then the users.
+-- Queues users with a presence change to announce. A claimed user keeps the claim, which records the next due time. For
+-- users who came online the earliest time counts (LT), for users who went offline the latest.
+-- KEYS: presence_due, presence_claims. ARGV: time to live in ms, due time, `LT` or `CH`, then the users.
 for i = 4, #ARGV do
   local claim = redis.call('HGET', KEYS[2], ARGV[i])
   if claim and redis.call('ZSCORE', KEYS[1], ARGV[i]) then

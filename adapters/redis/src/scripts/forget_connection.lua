@@ -1,5 +1,5 @@
--- Forgets what is known of a connection, unless it was written since.
--- KEYS: connection. ARGV: the first moment that is since, as a text.
+-- Deletes the details of a connection, unless they were written at or after a given time.
+-- KEYS: connection. ARGV: that time, as a text.
 local written_at = redis.call('HGET', KEYS[1], 'last_heartbeat')
 if written_at and written_at < ARGV[1] then
   redis.call('DEL', KEYS[1])

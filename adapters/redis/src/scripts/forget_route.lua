@@ -1,10 +1,10 @@
--- Forgets one connection of a user, and its gateway unless another connection is there, and says whether it did. The
--- user is offline when none is left; says 1 if that was not announced. In one step: a connection that registers
--- meanwhile is either seen here or brings the gateway back. A gateway that is not there is not added (XX): it would
--- have no expiry.
+-- Removes one connection of a user, and its gateway unless another connection is on it. The user goes offline with the
+-- last connection. Returns whether it removed the connection, and 1 if the user is offline and that was not announced.
+-- This is atomic: a connection that registers meanwhile is either seen here or adds the gateway again. A missing
+-- gateway is not added (XX), since its key would have no expiry.
 -- KEYS: user_connections, user_servers, user_presence.
--- ARGV: now and life in ms, connection@gateway, gateway, until when the user was seen as a text, and if a connection
--- that was written since is to stay, the least expiry of those.
+-- ARGV: now and time to live in ms, connection@gateway, gateway, last-seen time as a text. Optional: an expiry in ms; a
+-- connection with this or a later expiry is kept, since it was written since.
 local score = redis.call('ZSCORE', KEYS[1], ARGV[3])
 if score and ARGV[6] and tonumber(score) >= tonumber(ARGV[6]) then
   return {0, 0}
@@ -27,7 +27,7 @@ end
 
 local record = redis.call('HMGET', KEYS[3], 'status', 'announced', 'updated_at')
 local status, announced, updated_at = record[1], record[2], record[3]
--- What was seen of them elsewhere may be later than what this connection shows.
+-- Another connection may have updated the record later.
 local seen = ARGV[5]
 if updated_at and updated_at > seen then
   seen = updated_at
@@ -43,7 +43,7 @@ end
 if status ~= 'offline' then
   redis.call('HSET', KEYS[3], 'status', 'offline', 'last_seen', seen)
 end
--- The record of somebody who is announced to be gone has its end already.
+-- The record of a user who was announced as offline already has its final expiry.
 if announced == 'offline' then
   return {1, 0}
 end

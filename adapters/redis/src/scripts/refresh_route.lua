@@ -1,7 +1,7 @@
--- Writes one connection of a user once more. Says whether it was there, how many the user has, and whether the user is
--- announced to be gone. This is what every connection costs again and again, so it asks as little as it can.
+-- Refreshes one connection of a user. Returns whether it was known, the user's number of connections, and whether the
+-- user is announced as offline. It runs regularly for every connection, so it uses as few commands as possible.
 -- KEYS: user_connections, user_servers, user_presence.
--- ARGV: now, expiry and life in ms, connection@gateway, gateway, now as a text.
+-- ARGV: now, expiry and time to live in ms, connection@gateway, gateway, now as a text.
 local known, others, past = 0, 0, false
 local members = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #members, 2 do
@@ -29,7 +29,7 @@ if known == 0 or not is_recorded then
   if is_recorded then
     gone = redis.call('HGET', KEYS[3], 'announced') == 'offline' and 1 or 0
   else
-    -- Everything was lost. Whoever has connections all the while is not announced for that.
+    -- The record was lost. A user who was connected all the time needs no announcement.
     redis.call('HSET', KEYS[3], 'announced', 'online')
     redis.call('PEXPIRE', KEYS[3], ARGV[3])
   end

@@ -1,6 +1,6 @@
--- Makes one connection of a user known, its gateway with it, and the user online. Says 1 if that was not announced.
+-- Registers one connection of a user with its gateway, and sets the user online. Returns 1 if that was not announced.
 -- KEYS: user_connections, user_servers, user_presence.
--- ARGV: now, expiry and life in ms, connection@gateway, gateway, now as a text.
+-- ARGV: now, expiry and time to live in ms, connection@gateway, gateway, now as a text.
 for i = 1, 2 do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', ARGV[1])
   redis.call('ZADD', KEYS[i], ARGV[2], ARGV[3 + i])

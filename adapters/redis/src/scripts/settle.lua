@@ -1,8 +1,8 @@
--- Ends claims. Who has changed meanwhile is due again. A claim that is another's by now is not ended; but what was
--- announced for the lost one may have overtaken what the other announced, so if it is not so any more the user is
--- looked at once more.
--- KEYS: presence_due, presence_claims. ARGV: now and life in ms, then for each user: who, the mark, 1 if it is
--- not so any more.
+-- Ends claims. Users who changed meanwhile are due again. If another worker holds the claim by now, it is not ended.
+-- But the late announcement may have been received after that worker's, so if it is outdated, the user is checked
+-- again.
+-- KEYS: presence_due, presence_claims. ARGV: now and time to live in ms, then for each user: id, token of the claim, 1
+-- if the announced status is outdated.
 for i = 3, #ARGV, 3 do
   local user, mark, has_changed = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1'
   local held, due = string.match(redis.call('HGET', KEYS[2], user) or '', '^(%d+) ?(%d*)$')

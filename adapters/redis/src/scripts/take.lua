@@ -1,9 +1,16 @@
--- Takes from a bucket if it may, and says how far the bucket was from full before: `domain::Quota::decide`.
--- A full bucket is no key at all, and what costs nothing is a look.
--- KEYS: bucket. ARGV: now, cost and capacity in ms.
-local now, cost, capacity = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local debt = math.max((tonumber(redis.call('GET', KEYS[1]) or now) or now) - now, 0)
-if cost > 0 and debt + cost <= capacity then
-  redis.call('SET', KEYS[1], string.format('%.0f', now + debt + cost), 'PX', string.format('%.0f', debt + cost))
+-- Takes from all buckets if each allows it, and from none otherwise: `domain::Quota::decide_all`. Returns how far each
+-- bucket was from full before. A full bucket has no key, and a cost of 0 only reads.
+-- KEYS: buckets of one user. ARGV: now, then cost and capacity of each bucket, in ms.
+local now, debts, allowed = tonumber(ARGV[1]), {}, true
+for i, bucket in ipairs(KEYS) do
+  debts[i] = math.max((tonumber(redis.call('GET', bucket) or now) or now) - now, 0)
+  allowed = allowed and debts[i] + tonumber(ARGV[2 * i]) <= tonumber(ARGV[2 * i + 1])
 end
-return debt
+for i, bucket in ipairs(KEYS) do
+  local cost = tonumber(ARGV[2 * i])
+  if allowed and cost > 0 then
+    local debt = debts[i] + cost
+    redis.call('SET', bucket, string.format('%.0f', now + debt), 'PX', string.format('%.0f', debt))
+  end
+end
+return debts

@@ -1,5 +1,5 @@
--- Keeps members of a sorted set alive. There are few enough of them for the stack of one call.
--- KEYS: the set. ARGV: now, expiry and life in ms, then the members.
+-- Refreshes members of a sorted set. Callers pass few enough members for Lua's stack limit.
+-- KEYS: the set. ARGV: now, expiry and time to live in ms, then the members.
 local scored = {}
 for i = 4, #ARGV do
   table.insert(scored, ARGV[2])

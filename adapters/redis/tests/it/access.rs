@@ -5,18 +5,19 @@ use std::time::Duration;
 
 use domain::Quota;
 use ports::{
-    Clock, Delivery, Ids, LimitKey, MemberCache, Peers, ProcessRole, RandomIds, RateLimiter, RouteWriter, Routes,
-    SystemClock, TicketStore, Transitions,
+    Clock, Delivery, Ids, LimitKey, MemberCache, PeerRegistry, PresenceTransitions, ProcessRole, RandomIds,
+    RateLimiter, Revocation, RouteWriter, Routes, SystemClock, TicketStore,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tidings_redis::{
-    Config, Health, Nodes, OpenError, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisPeers, RedisTickets,
+    Config, EngineHealth, Nodes, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisOpenError, RedisPeers,
+    RedisTickets,
 };
 
 use crate::engine::{command, start_cluster};
-use crate::fixtures::{Delivered, EXPIRY, Listener, World, chat, gateway, peer, push, register, route, user};
+use crate::fixtures::{Delivered, EXPIRY, InboxListener, World, chat, gateway, peer, push, register, route, user};
 
-/// What the documentation of the crate says that a user needs.
+/// The ACL that the crate documentation requires.
 const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~user_presence:* ~servers \
                    ~server_connections:* ~presence_due:* ~presence_claims:* ~peers:* ~chat_members:* ~ws_ticket:* \
                    ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub +@connection +info";
@@ -30,8 +31,8 @@ async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
         let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
         assert_eq!(redis.ping().await.is_ok(), expected.is_none());
         match (redis.health(), expected) {
-            (Health::Ok, None) => {}
-            (Health::Failing { reason, .. }, Some(word)) => {
+            (EngineHealth::Ok, None) => {}
+            (EngineHealth::Failing { reason, .. }, Some(word)) => {
                 assert!(reason.contains(word), "{reason}");
                 assert!(!reason.contains("closed"), "{reason}");
             }
@@ -66,7 +67,7 @@ fn as_acl_user(nodes: Nodes) -> Config {
 
 async fn everything_works(world: World) {
     let redis = &world.redis;
-    let mut listener = Listener::start(redis, "a").await;
+    let mut listener = InboxListener::start(redis, "a").await;
     let routes = world.routes();
     let [route, swept] = [route(user(), "a"), route(user(), "b")];
     register(&routes, &[route.clone(), swept]).await;
@@ -93,9 +94,9 @@ async fn everything_works(world: World) {
     let delivery = RedisDelivery::new(redis.clone());
     delivery.deliver(&gateway("a"), &pushes).await.unwrap();
     assert_eq!(listener.next().await, Delivered::Pushes(gateway("a"), pushes));
-    let session_id = RandomIds.ulid().into();
-    delivery.revoke(session_id).await.unwrap();
-    assert_eq!(listener.next().await, Delivered::Revoked(session_id));
+    let revocation = Revocation::Session(RandomIds.ulid().into());
+    delivery.revoke(revocation).await.unwrap();
+    assert_eq!(listener.next().await, Delivered::Revoked(revocation));
     redis.ping().await.unwrap();
 }
 
@@ -135,7 +136,7 @@ async fn tls_trusts_the_given_authority_alone() {
         let redis = Redis::open(config, Arc::new(SystemClock)).unwrap();
         assert_eq!(redis.ping().await.is_ok(), is_trusted, "{:?}", redis.health());
         if is_trusted {
-            Listener::start(&redis, "a").await;
+            InboxListener::start(&redis, "a").await;
         }
     }
 }
@@ -145,13 +146,13 @@ async fn an_authority_for_a_url_without_tls_is_refused() {
     let url = "redis://localhost:6379".parse().unwrap();
     let config = Config { ca_pem: Some(vec![]), ..Config::new(Nodes::Single(url)) };
     let Err(error) = Redis::open(config, Arc::new(SystemClock)) else { panic!("the settings contradict each other") };
-    assert!(matches!(error, OpenError::PlainUrl(_)));
+    assert!(matches!(error, RedisOpenError::PlainUrl(_)));
 }
 
 #[tokio::test]
 async fn a_cluster_without_an_address_is_refused() {
     let opened = Redis::open(Config::new(Nodes::Cluster(vec![])), Arc::new(SystemClock));
-    assert!(matches!(opened, Err(OpenError::NoUrl)));
+    assert!(matches!(opened, Err(RedisOpenError::NoUrl)));
 }
 
 fn new_authority() -> (CertificateParams, KeyPair) {

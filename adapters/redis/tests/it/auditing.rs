@@ -1,4 +1,4 @@
-//! What an audit of routes finds: nothing in those that are whole, and each damage by name.
+//! An audit of routes finds no violation in intact routes, and identifies each kind of damage.
 
 use std::slice;
 use std::time::Duration;
@@ -40,8 +40,8 @@ async fn whole_routes_have_nothing_wrong_with_them_and_every_rule_is_used(world:
 }
 
 async fn every_damage_is_found_by_name(world: World) {
-    type Break = fn(&World, &Route);
-    let cases: [(&str, Break, &[Invariant]); 6] = [
+    type RouteDamage = fn(&World, &Route);
+    let cases: [(&str, RouteDamage, &[Invariant]); 6] = [
         ("a key that stays for ever", |world, _| on(world, "user_servers:*", "PERSIST"), &[RoutingTtlBounded]),
         ("a record that is lost", |world, _| on(world, "connection:*", "DEL"), &[RoutingDenormalizationConsistent]),
         (
@@ -85,7 +85,7 @@ async fn routes_of_a_gateway_that_beats_no_more_are_nobodys(world: World) {
     assert_eq!(audited(&world).await.tally(ConnIdUniqueness).checked, 1);
 }
 
-/// Does something to every key that matches.
+/// Runs a command on every key that matches.
 fn on(world: &World, pattern: &str, what: &str) {
     with(world, pattern, what, "");
 }

@@ -1,9 +1,9 @@
 use domain::{PresenceView, Timestamp};
-use ports::{Delivery, Displacement, Ids, PresenceNews, Push, RandomIds, Watchers};
+use ports::{ConnectionDisplacer, Delivery, Ids, PresenceNotifier, PresenceUpdate, Push, RandomIds, Revocation};
 use tidings_redis::{InboxState, RedisDelivery};
 
 use crate::engine::command;
-use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, user};
+use crate::fixtures::{Delivered, InboxListener, World, gateway, on_one_and_on_a_cluster, push, user};
 
 on_one_and_on_a_cluster!(
     pushes_arrive_whole_and_in_order,
@@ -17,8 +17,8 @@ on_one_and_on_a_cluster!(
 );
 
 async fn pushes_arrive_whole_and_in_order(world: World) {
-    let mut a = Listener::start(&world.redis, "a").await;
-    let mut b = Listener::start(&world.redis, "b").await;
+    let mut a = InboxListener::start(&world.redis, "a").await;
+    let mut b = InboxListener::start(&world.redis, "b").await;
     let delivery = RedisDelivery::new(world.redis.clone());
     let except = Some(RandomIds.ulid().into());
     let sent: Vec<Vec<Push>> = (0..50)
@@ -36,7 +36,7 @@ async fn pushes_arrive_whole_and_in_order(world: World) {
 }
 
 async fn a_thousand_recipients_are_one_publish(world: World) {
-    let mut listener = Listener::start(&world.redis, "a").await;
+    let mut listener = InboxListener::start(&world.redis, "a").await;
     let pushes = vec![push((0..1000).map(|_| user()).collect(), "hello")];
     let delivery = RedisDelivery::new(world.redis.clone());
     delivery.deliver(&gateway("a"), &pushes).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_thousand_recipients_are_one_publish(world: World) {
 }
 
 async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
-    let mut listener = Listener::start(&world.redis, "a").await;
+    let mut listener = InboxListener::start(&world.redis, "a").await;
     let sent: Vec<Push> = (0..40).map(|n| push(vec![user()], &n.to_string().repeat(50_000))).collect();
     let delivery = RedisDelivery::new(world.redis.clone());
     delivery.deliver(&gateway("a"), &sent).await.unwrap();
@@ -61,8 +61,8 @@ async fn what_is_too_much_for_one_publish_arrives_in_order(world: World) {
 }
 
 async fn a_displacement_reaches_its_gateway_alone(world: World) {
-    let mut a = Listener::start(&world.redis, "a").await;
-    let mut b = Listener::start(&world.redis, "b").await;
+    let mut a = InboxListener::start(&world.redis, "a").await;
+    let mut b = InboxListener::start(&world.redis, "b").await;
     let delivery = RedisDelivery::new(world.redis.clone());
     let (user_id, connection_id) = (user(), RandomIds.ulid().into());
     delivery.displace(&gateway("a"), user_id, connection_id).await.unwrap();
@@ -72,8 +72,8 @@ async fn a_displacement_reaches_its_gateway_alone(world: World) {
 }
 
 async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World) {
-    let mut a = Listener::start(&world.redis, "a").await;
-    let mut b = Listener::start(&world.redis, "b").await;
+    let mut a = InboxListener::start(&world.redis, "a").await;
+    let mut b = InboxListener::start(&world.redis, "b").await;
     let delivery = RedisDelivery::new(world.redis.clone());
     let views = [
         PresenceView::Online,
@@ -81,8 +81,12 @@ async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World)
         PresenceView::Offline { last_seen: None },
         PresenceView::Unknown,
     ];
-    let told: Vec<PresenceNews> = (0..1000)
-        .map(|n| PresenceNews { user_id: user(), view: views[n % 4], recipients: (0..n % 3).map(|_| user()).collect() })
+    let told: Vec<PresenceUpdate> = (0..1000)
+        .map(|n| PresenceUpdate {
+            user_id: user(),
+            view: views[n % 4],
+            recipients: (0..n % 3).map(|_| user()).collect(),
+        })
         .collect();
     for (name, listener) in [("a", &mut a), ("b", &mut b)] {
         delivery.tell(&gateway(name), told.clone()).await.unwrap();
@@ -91,10 +95,10 @@ async fn news_of_a_thousand_users_are_one_publish_for_each_gateway(world: World)
     assert_eq!(world.calls("publish"), 2);
 }
 
-/// A group on two gateways, and on one of them the sender's other device, whose frame is another.
+/// A group on two gateways; one of them also has the sender's other device, which gets a different frame.
 async fn a_message_is_one_publish_for_each_gateway(world: World) {
-    let mut a = Listener::start(&world.redis, "a").await;
-    let mut b = Listener::start(&world.redis, "b").await;
+    let mut a = InboxListener::start(&world.redis, "a").await;
+    let mut b = InboxListener::start(&world.redis, "b").await;
     let members = [user(), user(), user()];
     let others = push(members[1..].to_vec(), "message");
     let own = Push { except: Some(RandomIds.ulid().into()), ..push(vec![members[0]], "message with its client id") };
@@ -110,18 +114,18 @@ async fn a_message_is_one_publish_for_each_gateway(world: World) {
 }
 
 async fn a_revocation_reaches_every_gateway_with_one_publish(world: World) {
-    let mut a = Listener::start(&world.redis, "a").await;
-    let mut b = Listener::start(&world.redis, "b").await;
-    let session_id = RandomIds.ulid().into();
-    RedisDelivery::new(world.redis.clone()).revoke(session_id).await.unwrap();
+    let mut a = InboxListener::start(&world.redis, "a").await;
+    let mut b = InboxListener::start(&world.redis, "b").await;
+    let revocation = Revocation::Session(RandomIds.ulid().into());
+    RedisDelivery::new(world.redis.clone()).revoke(revocation).await.unwrap();
     for listener in [&mut a, &mut b] {
-        assert_eq!(listener.next().await, Delivered::Revoked(session_id));
+        assert_eq!(listener.next().await, Delivered::Revoked(revocation));
     }
     assert_eq!(world.calls("publish"), 1);
 }
 
 async fn bytes_that_are_no_envelope_are_told_as_a_gap(world: World) {
-    let mut listener = Listener::start(&world.redis, "a").await;
+    let mut listener = InboxListener::start(&world.redis, "a").await;
     let heard: usize = command(&world.engines[0], "PUBLISH server:{a}:deliver rubbish");
     assert_eq!(heard, 1);
     assert_eq!(listener.until(|state| state.gaps > 0).await, InboxState { listening: true, gaps: 1 });

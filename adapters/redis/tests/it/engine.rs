@@ -1,11 +1,11 @@
-//! What an operator does with Redis servers: puts them together, and runs commands.
+//! Operations on Redis servers: creating a cluster and running commands.
 
 use futures_util::future::join_all;
 use redis::{Client, FromRedisValue};
 
 const SLOTS: u32 = 16384;
 
-/// Three masters that share the slots, and no replicas, with these settings besides the usual ones.
+/// Three masters without replicas that share the slots, with additional settings.
 pub(crate) async fn start_cluster(settings: &[&str]) -> Vec<engines::Redis> {
     let settings = [&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"], settings].concat();
     let nodes = join_all((0..3).map(|_| engines::Redis::start_with(&settings))).await;
@@ -21,7 +21,7 @@ pub(crate) async fn start_cluster(settings: &[&str]) -> Vec<engines::Redis> {
     nodes
 }
 
-/// Waits until every node finds the cluster whole.
+/// Waits until every node reports a complete cluster.
 pub(crate) async fn wait_for_cluster(nodes: &[engines::Redis]) {
     for node in nodes {
         node.says("Cluster state changed: ok").await;

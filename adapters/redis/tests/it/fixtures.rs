@@ -3,12 +3,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, SessionId, Timestamp, UserId};
+use domain::{ChatId, ConnectionId, Timestamp, UserId};
 use futures_util::future::join_all;
 use memory::ManualClock;
 use ports::{
-    Clock, Delivery, Displacement, GatewayId, Ids, Peer, PresenceNews, Push, RandomIds, Route, RouteWriter, StoreError,
-    SystemClock, Watchers,
+    Clock, ConnectionDisplacer, Delivery, GatewayId, Ids, PeerProcess, PresenceNotifier, PresenceUpdate, Push,
+    RandomIds, Revocation, Route, RouteWriter, StoreError, SystemClock,
 };
 use tidings_redis::{Config, Inbox, InboxState, Nodes, Redis, RedisRoutes};
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::engine::{command, start_cluster};
 
-/// Makes a test of each function, once with one Redis and once with a cluster.
+/// Declares a test for each function, once with a single Redis and once with a cluster.
 macro_rules! on_one_and_on_a_cluster {
     ($($behaviour:ident),* $(,)?) => {
         mod one {
@@ -41,10 +41,10 @@ macro_rules! on_one_and_on_a_cluster {
 }
 pub(crate) use on_one_and_on_a_cluster;
 
-/// How long a beat of a gateway holds.
+/// How long a heartbeat of a gateway is valid.
 pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
 
-/// Servers, and a way to them on a clock that the test moves.
+/// Servers, and a client on a manual clock.
 pub(crate) struct World {
     pub(crate) engines: Vec<engines::Redis>,
     pub(crate) config: Config,
@@ -71,12 +71,12 @@ impl World {
         Self { engines, config, clock, redis }
     }
 
-    /// The routes as one process sees them.
+    /// The routes as seen by one process.
     pub(crate) fn routes(&self) -> RedisRoutes {
         RedisRoutes::new(self.redis.clone(), EXPIRY)
     }
 
-    /// Ends all servers at the same moment, so that no client that has lost one finds another.
+    /// Stops all servers at the same time, so that no client fails over to another.
     pub(crate) async fn stop(&mut self) {
         join_all(self.engines.iter_mut().map(engines::Redis::stop)).await;
     }
@@ -85,18 +85,18 @@ impl World {
         self.engines.iter().for_each(|engine| command(engine, "FLUSHALL"));
     }
 
-    /// All keys that match, and where they are.
+    /// All matching keys, with their servers.
     pub(crate) fn keys(&self, pattern: &str) -> Vec<(&engines::Redis, String)> {
         let keys = |engine: &engines::Redis| command::<Vec<String>>(engine, &format!("KEYS {pattern}"));
         self.engines.iter().flat_map(|engine| keys(engine).into_iter().map(move |key| (engine, key))).collect()
     }
 
-    /// How often the servers were asked to do something, all together.
+    /// How often the servers have run a command, in total.
     pub(crate) fn calls(&self, command: &str) -> usize {
         self.all_calls().get(command).copied().unwrap_or(0)
     }
 
-    /// How many commands the servers have run by their own count, those within scripts too.
+    /// The servers' own count of processed commands, including those within scripts.
     pub(crate) fn commands_processed(&self) -> usize {
         let stats = self.engines.iter().map(|engine| command::<String>(engine, "INFO stats"));
         let counts = stats.map(|stats| {
@@ -106,7 +106,7 @@ impl World {
         counts.sum()
     }
 
-    /// The same for everything they were asked to do, by scripts too.
+    /// The number of calls of each command, including those within scripts.
     pub(crate) fn all_calls(&self) -> BTreeMap<String, usize> {
         let mut calls = BTreeMap::new();
         for stats in self.engines.iter().map(|engine| command::<String>(engine, "INFO commandstats")) {
@@ -120,37 +120,37 @@ impl World {
     }
 }
 
-/// The value of a field, in the hash under the one key that matches.
+/// The value of a field in the hash under the only matching key.
 pub(crate) fn field(world: &World, pattern: &str, name: &str) -> Option<String> {
     let keys = world.keys(pattern);
     let [(engine, key)] = &keys[..] else { panic!("{} keys match {pattern}", keys.len()) };
     command(engine, &format!("HGET {key} {name}"))
 }
 
-/// Keeps what a gateway was sent.
-pub(crate) struct Recorder(mpsc::UnboundedSender<Delivered>);
+/// Records the deliveries to a gateway.
+pub(crate) struct InboxRecorder(mpsc::UnboundedSender<Delivered>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivered {
     Pushes(GatewayId, Vec<Push>),
-    Revoked(SessionId),
+    Revoked(Revocation),
     Displaced(GatewayId, UserId, ConnectionId),
-    Told(GatewayId, Vec<PresenceNews>),
+    Told(GatewayId, Vec<PresenceUpdate>),
 }
 
 #[async_trait]
-impl Delivery for Recorder {
+impl Delivery for InboxRecorder {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.0.send(Delivered::Pushes(gateway.clone(), pushes.to_vec())).map_err(StoreError::unavailable)
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.0.send(Delivered::Revoked(session_id)).map_err(StoreError::unavailable)
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.0.send(Delivered::Revoked(revocation)).map_err(StoreError::unavailable)
     }
 }
 
 #[async_trait]
-impl Displacement for Recorder {
+impl ConnectionDisplacer for InboxRecorder {
     async fn displace(
         &self,
         gateway: &GatewayId,
@@ -162,24 +162,24 @@ impl Displacement for Recorder {
 }
 
 #[async_trait]
-impl Watchers for Recorder {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for InboxRecorder {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         self.0.send(Delivered::Told(gateway.clone(), news)).map_err(StoreError::unavailable)
     }
 }
 
-/// An inbox that runs, and what came of it.
-pub(crate) struct Listener {
+/// A running inbox with its deliveries.
+pub(crate) struct InboxListener {
     pub(crate) state: watch::Receiver<InboxState>,
     delivered: mpsc::UnboundedReceiver<Delivered>,
     _task: JoinSet<()>,
 }
 
-impl Listener {
-    /// An inbox that listens.
+impl InboxListener {
+    /// Starts an inbox and waits until it is subscribed.
     pub(crate) async fn start(redis: &Redis, name: &str) -> Self {
         let (sender, delivered) = mpsc::unbounded_channel();
-        let inbox = Inbox::new(redis.clone(), gateway(name), Arc::new(Recorder(sender)));
+        let inbox = Inbox::new(redis.clone(), gateway(name), Arc::new(InboxRecorder(sender)));
         let state = inbox.state();
         let mut task = JoinSet::new();
         task.spawn(async move { match inbox.run().await {} });
@@ -197,7 +197,7 @@ impl Listener {
     }
 }
 
-/// What happens soon, or the test fails.
+/// Fails the test if the event does not happen in time.
 pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
 }
@@ -219,7 +219,7 @@ pub(crate) fn route(user_id: UserId, on: &str) -> Route {
     Route { connection_id, user_id, device_id, gateway: gateway(on), connected_at: Timestamp::from_millis(1) }
 }
 
-/// Registers routes at gateways that beat.
+/// Registers routes at live gateways.
 pub(crate) async fn register(routes: &RedisRoutes, registered: &[Route]) {
     for route in registered {
         routes.beat(&route.gateway).await.unwrap();
@@ -227,8 +227,8 @@ pub(crate) async fn register(routes: &RedisRoutes, registered: &[Route]) {
     }
 }
 
-pub(crate) fn peer(id: &str) -> Peer {
-    Peer { id: id.into(), address: "127.0.0.1:7000".into() }
+pub(crate) fn peer(id: &str) -> PeerProcess {
+    PeerProcess { id: id.into(), address: "127.0.0.1:7000".into() }
 }
 
 pub(crate) fn push(recipients: Vec<UserId>, frame: &str) -> Push {

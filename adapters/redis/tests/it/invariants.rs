@@ -1,17 +1,17 @@
-//! The invariants of ADR-010, looked for in the keys themselves.
+//! Checks the invariants of ADR-010 in the keys themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::time::Duration;
 
-use domain::Standing;
-use ports::contract::Violations;
-use ports::{Delivery, GatewayId, Route, RouteWriter, Routes, Transitions};
+use contract::Violations;
+use domain::OnlineStatus;
+use ports::{Delivery, GatewayId, PresenceTransitions, Route, RouteWriter, Routes};
 use tidings_redis::RedisDelivery;
 
 use crate::engine::command;
 use crate::fixtures::{
-    Delivered, EXPIRY, Listener, World, field, gateway, on_one_and_on_a_cluster, push, register, route, user,
+    Delivered, EXPIRY, InboxListener, World, field, gateway, on_one_and_on_a_cluster, push, register, route, user,
 };
 
 on_one_and_on_a_cluster!(
@@ -24,7 +24,7 @@ on_one_and_on_a_cluster!(
     multi_device_delivery,
 );
 
-/// Every key ends by itself, and no answer is older than a gateway's silence may be.
+/// Every key has an expiry, and no answer includes a gateway after its heartbeat expired.
 async fn routing_ttl_bounded(world: World) {
     let routes = world.routes();
     let registered: Vec<_> = (0..10).map(|n| route(user(), ["a", "b"][n % 2])).collect();
@@ -51,7 +51,7 @@ async fn routing_ttl_bounded(world: World) {
     }
 }
 
-/// Nothing of a gateway that crashed is in any answer after 15 s, nor anywhere at all once it is swept.
+/// Routes of a crashed gateway are in no answer after 15 s, and in no key after a sweep.
 async fn zombie_prevention(world: World) {
     let routes = world.routes();
     let user_id = user();
@@ -88,7 +88,7 @@ async fn conn_id_uniqueness(world: World) {
     assert_eq!(field(&world, "connection:*", "connected_at"), Some(written.connected_at.to_string()));
 }
 
-/// A gateway is a user's exactly if a connection of theirs is on it, whatever comes and goes.
+/// A user's set contains a gateway exactly while a connection of the user is on it, across registrations and removals.
 async fn routing_denormalization_consistent(world: World) {
     let routes = world.routes();
     let user_id = user();
@@ -130,13 +130,13 @@ async fn a_connection_that_is_written_down_as_another_users_is_in_no_answer_and_
     assert_eq!(violations.seen(), [("routing_denormalization_consistent".to_owned(), 1)]);
 }
 
-/// The members of the one `user_servers` there is.
+/// The members of the only `user_servers` key.
 fn servers(world: &World) -> BTreeSet<String> {
     let members = |(engine, key)| command::<Vec<String>>(engine, &format!("ZRANGE {key} 0 -1"));
     world.keys("user_servers:*").into_iter().flat_map(members).collect()
 }
 
-/// The connections of the one `user_connections` there is, each with the gateway of its record.
+/// The connections of the only `user_connections` key, each with the gateway of its record.
 fn connections(world: &World) -> BTreeMap<String, String> {
     let members = |(engine, key)| command::<Vec<String>>(engine, &format!("ZRANGE {key} 0 -1"));
     let members = world.keys("user_connections:*").into_iter().flat_map(members);
@@ -149,7 +149,7 @@ fn connections(world: &World) -> BTreeMap<String, String> {
     members.map(with_server).collect()
 }
 
-/// A user is online exactly if a connection of theirs is known, and how many there are is counted.
+/// A user is online exactly while a connection is known, and the record counts the connections.
 async fn presence_derives_from_connections(world: World) {
     let routes = world.routes();
     let user_id = user();
@@ -170,19 +170,19 @@ async fn presence_derives_from_connections(world: World) {
     routes.unregister(slice::from_ref(&laptop), Duration::ZERO).await.unwrap();
     stands("offline", "0");
     let gone = routes.claim(10).await.unwrap();
-    assert_eq!(gone[0].standing, Standing::Offline { last_seen: ports::Clock::now(&*world.clock) });
+    assert_eq!(gone[0].standing, OnlineStatus::Offline { last_seen: ports::Clock::now(&*world.clock) });
     routes.refresh(slice::from_ref(&laptop)).await.unwrap();
     stands("online", "1");
 }
 
-/// Whoever routes a message to a user reaches each of their devices, on whichever gateway it is.
+/// A message that is routed to a user reaches each of the user's devices, on every gateway.
 async fn multi_device_delivery(world: World) {
     let (routes, delivery) = (world.routes(), RedisDelivery::new(world.redis.clone()));
     let user_id = user();
     let mut listeners = vec![];
     for name in ["a", "b", "c"] {
         register(&routes, &[route(user_id, name)]).await;
-        listeners.push((gateway(name), Listener::start(&world.redis, name).await));
+        listeners.push((gateway(name), InboxListener::start(&world.redis, name).await));
     }
     let found: Vec<GatewayId> = routes.gateways(&[user_id]).await.unwrap().into_keys().collect();
     assert_eq!(found, ["a", "b", "c"].map(gateway));
@@ -195,7 +195,7 @@ async fn multi_device_delivery(world: World) {
     }
 }
 
-/// All keys and what is in them.
+/// All keys with their contents.
 fn everything(world: &World) -> String {
     let mut text = String::new();
     for (engine, key) in world.keys("*") {

@@ -1,4 +1,4 @@
-//! The behaviour of the adapter against real servers: one Redis, and a cluster of three.
+//! Tests the adapter against real servers: a single Redis, and a cluster of three.
 #![cfg(test)]
 
 mod access;
@@ -13,5 +13,6 @@ mod member_cache;
 mod meter;
 mod outage;
 mod peers;
+mod round_trips;
 mod routes;
 mod transitions;

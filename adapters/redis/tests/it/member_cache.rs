@@ -16,7 +16,7 @@ fn caches(world: &World) -> [RedisMemberCache; 2] {
     [world.redis.clone(), other].map(RedisMemberCache::new)
 }
 
-/// One process reads the members, the other hears that they have changed, and the first is late with what it read.
+/// One process reads the members, the other invalidates them, and the first then fills in its stale list.
 async fn a_list_read_before_an_invalidation_is_not_remembered_behind_it(world: World) {
     let [one, other] = caches(&world);
     let (chat_id, old) = (chat(), [user(), user()]);
@@ -51,9 +51,12 @@ async fn members_are_remembered_again_when_the_hold_off_is_over(world: World) {
     let keys = world.keys("chat_members:*");
     let [(engine, key)] = &keys[..] else { panic!("{} keys", keys.len()) };
     let hold_off_ms: i64 = command(engine, &format!("PTTL {key}"));
-    assert!((5_000..=10_000).contains(&hold_off_ms), "a read of the store takes 5 s at the most, not {hold_off_ms} ms");
+    assert!(
+        (5_000..=10_000).contains(&hold_off_ms),
+        "a store read takes at most 5 s, the hold-off is {hold_off_ms} ms"
+    );
 
-    // What Redis does when the time is over.
+    // Simulates the expiry in Redis.
     command::<()>(engine, &format!("DEL {key}"));
     other.fill(chat_id, new.into()).await.unwrap();
     assert_eq!(one.members(chat_id).await.unwrap(), Some(new.into()));

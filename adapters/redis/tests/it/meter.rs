@@ -19,7 +19,7 @@ async fn redis_tells_how_it_is(world: World) {
     }
     let told = told_once(&world, &recorder.handle()).await;
     assert_eq!(value(&told, "tidings_redis_available"), Some(1.0), "{told}");
-    // The script that fills looks before it writes.
+    // The fill script reads before it writes.
     assert_eq!(value(&told, "tidings_redis_keyspace_hits_total"), Some(2.0), "{told}");
     assert_eq!(value(&told, "tidings_redis_keyspace_misses_total"), Some(2.0), "{told}");
     assert_eq!(value(&told, "tidings_redis_expired_keys_total"), Some(0.0), "{told}");
@@ -46,7 +46,7 @@ async fn a_redis_that_is_away_is_told(mut world: World) {
     assert_eq!(value(&told, "tidings_redis_connected_clients"), None, "{told}");
 }
 
-/// A user who may not ask is told no numbers, and is not taken for one without a Redis.
+/// Without the permission for `INFO` there are no numbers, but Redis still counts as available.
 #[tokio::test]
 async fn a_redis_that_does_not_tell_is_there() {
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -59,7 +59,7 @@ async fn a_redis_that_does_not_tell_is_there() {
     let told = told_once(&world, &recorder.handle()).await;
     assert_eq!(value(&told, "tidings_redis_available"), Some(1.0), "{told}");
     assert_eq!(value(&told, "tidings_redis_connected_clients"), None, "{told}");
-    assert_eq!(world.redis.health(), ports::Health::Ok);
+    assert_eq!(world.redis.health(), ports::EngineHealth::Ok);
 }
 
 async fn lookups_are_counted_by_their_outcome(mut world: World) {
@@ -75,7 +75,7 @@ async fn lookups_are_counted_by_their_outcome(mut world: World) {
     assert_eq!(value(&told, "tidings_routing_lookups_total{outcome=\"error\"}"), Some(1.0), "{told}");
 }
 
-/// What is told when Redis was asked for the first time.
+/// The metrics after the first query of Redis.
 async fn told_once(world: &World, told: &PrometheusHandle) -> String {
     let until_told = async {
         while !told.render().contains("tidings_redis_available") {

@@ -3,10 +3,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ports::{Clock, Delivery, RouteWriter, Routes, StoreError};
-use tidings_redis::{Config, Health, InboxState, Nodes, Redis, RedisDelivery};
+use tidings_redis::{Config, EngineHealth, InboxState, Nodes, Redis, RedisDelivery};
 
 use crate::engine::{command, wait_for_cluster};
-use crate::fixtures::{Delivered, Listener, World, gateway, on_one_and_on_a_cluster, push, route, soon, user};
+use crate::fixtures::{Delivered, InboxListener, World, gateway, on_one_and_on_a_cluster, push, route, soon, user};
+
+/// Allowance for a busy machine.
+const SLACK: Duration = Duration::from_secs(5);
 
 on_one_and_on_a_cluster!(
     a_killed_redis_heals_when_it_is_back,
@@ -15,10 +18,10 @@ on_one_and_on_a_cluster!(
     a_hanging_redis_fails_within_the_timeout,
 );
 
-/// The routes are refreshed as a gateway does it, and the gateway is told that pushes may be missing.
+/// The gateway refreshes its routes, and its inbox reports a gap for missed pushes.
 async fn a_killed_redis_heals_when_it_is_back(mut world: World) {
     let routes = world.routes();
-    let mut listener = Listener::start(&world.redis, "a").await;
+    let mut listener = InboxListener::start(&world.redis, "a").await;
     let registered = [route(user(), "a")];
     let user_id = registered[0].user_id;
     routes.refresh(&registered).await.unwrap();
@@ -56,12 +59,12 @@ async fn a_connection_that_is_lost_is_not_noticed(world: World) {
 
 async fn a_dead_redis_fails_at_once(mut world: World) {
     world.redis.ping().await.unwrap();
-    assert_eq!(world.redis.health(), Health::Ok);
+    assert_eq!(world.redis.health(), EngineHealth::Ok);
     world.stop().await;
     let began = Instant::now();
     assert!(matches!(world.redis.ping().await, Err(StoreError::Unavailable(_))));
-    assert!(began.elapsed() <= world.config.command_timeout + Duration::from_secs(2));
-    let Health::Failing { since, reason } = world.redis.health() else { panic!("the ping has failed") };
+    assert!(began.elapsed() <= world.config.command_timeout + SLACK);
+    let EngineHealth::Failing { since, reason } = world.redis.health() else { panic!("the ping has failed") };
     assert_eq!(since, world.clock.now());
     assert_ne!(reason, "");
 }
@@ -75,11 +78,11 @@ async fn a_hanging_redis_fails_within_the_timeout(world: World) {
     assert!(matches!(routes.refresh(&registered).await, Err(StoreError::Unavailable(_))));
     let took = began.elapsed();
     let timeout = world.config.command_timeout;
-    assert!((timeout..timeout + Duration::from_secs(2)).contains(&took), "{took:?}");
+    assert!((timeout..timeout + SLACK).contains(&took), "{took:?}");
 
     world.engines.iter().for_each(engines::Redis::resume);
     soon(async { while routes.refresh(&registered).await.is_err() {} }).await;
-    assert_eq!(world.redis.health(), Health::Ok);
+    assert_eq!(world.redis.health(), EngineHealth::Ok);
 }
 
 #[tokio::test]
@@ -101,7 +104,7 @@ async fn commands_beyond_the_bound_are_refused_and_do_not_wait() {
     world.redis.ping().await.unwrap();
     world.engines[0].pause();
     let began = Instant::now();
-    // Both are under way at once; the second is answered first.
+    // Both are pending at the same time; the second is answered first.
     let second = async {
         let refused = world.redis.ping().await.unwrap_err();
         (refused, began.elapsed())
@@ -110,5 +113,5 @@ async fn commands_beyond_the_bound_are_refused_and_do_not_wait() {
     assert!(first.is_err());
     assert!(took < world.config.command_timeout, "{took:?}");
     let StoreError::Unavailable(reason) = refused else { panic!("{refused}") };
-    assert_eq!(reason.to_string(), "1 commands wait for redis already");
+    assert_eq!(reason.to_string(), "1 redis commands are already pending");
 }

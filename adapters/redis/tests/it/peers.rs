@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ports::{Peer, Peers, ProcessRole, StoreError};
+use ports::{PeerProcess, PeerRegistry, ProcessRole, StoreError};
 use tidings_redis::RedisPeers;
 
 use crate::engine::command;
@@ -24,7 +24,7 @@ async fn processes_that_come_and_go_cost_no_more_than_those_alive(world: World) 
 
 async fn an_id_may_have_spaces_in_it(world: World) {
     let peers = RedisPeers::new(world.redis.clone());
-    let announced = Peer { id: "one of many".into(), address: "[::1]:7000".into() };
+    let announced = PeerProcess { id: "one of many".into(), address: "[::1]:7000".into() };
     peers.announce(&announced, &[ProcessRole::Gateway]).await.unwrap();
     assert_eq!(peers.peers(ProcessRole::Gateway).await.unwrap(), [announced]);
 }

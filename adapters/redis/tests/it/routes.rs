@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::Quota;
 use ports::{
-    Clock, LimitKey, MemberCache, Peers, ProcessRole, RateLimiter, Refreshed, RouteWriter, Routes, Ticket, TicketStore,
-    Transitions,
+    Clock, LimitKey, MemberCache, PeerRegistry, PresenceTransitions, ProcessRole, RateLimiter, RefreshedRoute,
+    RouteWriter, Routes, Ticket, TicketStore,
 };
 use tidings_redis::{RedisLimits, RedisMemberCache, RedisPeers, RedisTickets};
 
@@ -25,7 +25,7 @@ on_one_and_on_a_cluster!(
     nothing_is_left_behind_without_an_expiry,
 );
 
-/// The gateways hear that they are not known any more, refresh everything, and all is as before.
+/// Heartbeats report that the gateways are unknown. They refresh all routes, which restores the state.
 async fn redis_recovery_rebuilds_state(world: World) {
     let routes = world.routes();
     let registered = [route(user(), "a"), route(user(), "b"), route(user(), "b")];
@@ -39,7 +39,7 @@ async fn redis_recovery_rebuilds_state(world: World) {
     for name in ["a", "b"] {
         assert!(!routes.beat(&gateway(name)).await.unwrap());
         let own: Vec<_> = registered.iter().filter(|route| route.gateway == gateway(name)).cloned().collect();
-        let lost = vec![Refreshed { was_known: false, connections: 1 }; own.len()];
+        let lost = vec![RefreshedRoute { was_known: false, connections: 1 }; own.len()];
         assert_eq!(routes.refresh(&own).await.unwrap(), lost);
     }
     let expected = BTreeMap::from([(gateway("a"), users[..1].to_vec()), (gateway("b"), users[1..].to_vec())]);
@@ -59,11 +59,11 @@ async fn a_whole_gateway_is_refreshed_in_batches(world: World) {
     assert_eq!(routes.gateways(&users).await.unwrap(), BTreeMap::from([(gateway("a"), users)]));
 }
 
-/// A gateway refreshes a twentieth of its routes with each beat, so this is 0.4 for each connection and beat.
+/// A gateway refreshes a twentieth of its routes with each heartbeat, so this is 0.4 per connection and heartbeat.
 async fn a_refresh_of_known_routes_is_eight_commands_for_each(world: World) {
     let routes = world.routes();
     let registered: Vec<_> = (0..256).map(|_| route(user(), "a")).collect();
-    // The first ones bring the routes and the scripts.
+    // The first rounds load the routes and the scripts.
     for _ in 0..2 {
         routes.refresh(&registered).await.unwrap();
     }
@@ -92,7 +92,7 @@ async fn all_users_are_asked_for_in_one_read_each(world: World) {
     let registered: Vec<_> = (0..100).map(|n| route(user(), &(n % 3).to_string())).collect();
     register(&routes, &registered).await;
     let users: Vec<_> = registered.iter().map(|route| route.user_id).collect();
-    // The gateways were not read yet; beats of this process are known.
+    // The first call also reads the gateways, although the cache already has the heartbeats of this process.
     for expected in [101, 100, 100] {
         let before = world.calls("zrangebyscore");
         assert_eq!(routes.gateways(&users).await.unwrap().len(), 3);
@@ -100,7 +100,8 @@ async fn all_users_are_asked_for_in_one_read_each(world: World) {
     }
 }
 
-/// One process beats and another looks: a beat is seen as soon as a route names its gateway, and its end at its moment.
+/// One process sends heartbeats and another looks routes up. It finds a gateway as soon as a route names it, and drops
+/// the gateway exactly at its expiry.
 async fn a_gateway_of_another_process_is_found_and_missed(world: World) {
     let [gateways, reader] = [world.routes(), world.routes()];
     let [early, late] = [route(user(), "a"), route(user(), "b")];
@@ -118,7 +119,7 @@ async fn a_gateway_of_another_process_is_found_and_missed(world: World) {
     assert_eq!(reader.gateways(&[early.user_id, late.user_id]).await.unwrap().len(), 1);
     assert_eq!(reader.routes(early.user_id).await.unwrap(), slice::from_ref(&early));
 
-    // A dead gateway is asked for again now and then, not with every lookup.
+    // A dead gateway is looked up occasionally, not with every call.
     let before = world.calls("zrangebyscore");
     for _ in 0..50 {
         assert_eq!(reader.gateways(&[late.user_id]).await.unwrap(), BTreeMap::new());
@@ -170,7 +171,7 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
     let user_id = user();
     let [kept, forgotten] = [route(user_id, "a"), route(user_id, "a")];
     register(&routes, &[kept, forgotten.clone()]).await;
-    // Forgetting one of them must not bring a part of the other back that was lost.
+    // Removing one connection must not recreate the lost part of the other.
     for (engine, key) in world.keys("user_servers:*") {
         command::<()>(engine, &format!("DEL {key}"));
     }
@@ -231,7 +232,7 @@ async fn nothing_is_left_behind_without_an_expiry(world: World) {
     assert_eq!(families, expected.map(str::to_owned).into());
 }
 
-/// While a slot is on its way its new keys are at the node that it goes to; then all are.
+/// While a slot migrates, its new keys are at the target node; afterwards all its keys are.
 #[tokio::test]
 async fn a_slot_that_moves_is_followed() {
     let world = World::cluster().await;

@@ -2,11 +2,11 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
-use domain::{Standing, UserId};
+use contract::Routing;
+use domain::{OnlineStatus, UserId};
 use futures_util::future::join_all;
 use memory::MemoryRoutes;
-use ports::contract::Routing;
-use ports::{Clock, Route, RouteWriter, Routes, Swept, Transition, Transitions};
+use ports::{Clock, PresenceTransition, PresenceTransitions, Route, RouteWriter, Routes, SweepResult};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tidings_redis::RedisRoutes;
@@ -57,7 +57,7 @@ async fn the_record_of_a_user_is_what_their_connections_say(world: World) {
     let gone_at = world.clock.now();
     world.clock.advance(Duration::from_secs(1));
     let gone = routes.claim(10).await.unwrap();
-    assert_eq!(gone[0].standing, Standing::Offline { last_seen: gone_at });
+    assert_eq!(gone[0].standing, OnlineStatus::Offline { last_seen: gone_at });
     routes.settle(&gone).await.unwrap();
     assert_eq!(record()[4], text("offline"));
     register(&routes, slice::from_ref(&phone)).await;
@@ -78,7 +78,7 @@ async fn that_somebody_is_gone_is_remembered_for_a_while(world: World) {
     assert!((250_000..=300_000).contains(&life_ms()));
 }
 
-/// Keeps anything from being queued.
+/// Makes every attempt to queue a user fail.
 fn block_queue(world: &World) {
     let (engine, key) = queue(world);
     command::<()>(engine, &format!("SET {key} blocked"));
@@ -89,7 +89,7 @@ fn unblock_queue(world: &World) {
     command::<()>(engine, &format!("DEL {key}"));
 }
 
-/// The queue, and the server that has its slot: the others of a cluster refuse.
+/// The queue key, and the server with its slot; the other servers of a cluster refuse it.
 fn queue(world: &World) -> (&engines::Redis, &'static str) {
     let key = "presence_due:{presence}";
     let client = |engine: &engines::Redis| redis::Client::open(engine.url()).unwrap().get_connection().unwrap();
@@ -106,7 +106,7 @@ async fn a_coming_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
     unblock_queue(&world);
     assert_eq!(routes.claim(10).await.unwrap(), []);
     routes.register(&phone).await.unwrap();
-    assert_eq!(standings(&routes.claim(10).await.unwrap()), [(phone.user_id, Standing::Online)]);
+    assert_eq!(standings(&routes.claim(10).await.unwrap()), [(phone.user_id, OnlineStatus::Online)]);
 }
 
 async fn a_going_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
@@ -120,11 +120,11 @@ async fn a_going_that_could_not_be_queued_is_queued_by_a_retry(world: World) {
     world.clock.advance(Duration::from_secs(1));
     routes.unregister(slice::from_ref(&phone), Duration::ZERO).await.unwrap();
     let gone = routes.claim(10).await.unwrap();
-    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+    assert_eq!(standings(&gone), [(phone.user_id, OnlineStatus::Offline { last_seen })]);
     assert_eq!(routes.on_gateway(&gateway("a"), 10).await.unwrap(), []);
 }
 
-/// The gateway forgets the connection of somebody, and dies before it can say so.
+/// A gateway removes a connection and dies before it can queue its user.
 async fn a_going_that_nobody_could_queue_is_found_by_a_sweep(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
@@ -138,11 +138,11 @@ async fn a_going_that_nobody_could_queue_is_found_by_a_sweep(world: World) {
     assert_eq!(routes.claim(10).await.unwrap(), []);
     routes.sweep(10).await.unwrap();
     let gone = routes.claim(10).await.unwrap();
-    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+    assert_eq!(standings(&gone), [(phone.user_id, OnlineStatus::Offline { last_seen })]);
     assert_eq!(world.keys("connection:*").len(), 0);
 }
 
-/// A gateway has written that somebody is gone and has not queued it yet, when others are told that they are there.
+/// A gateway has recorded that a user is offline but not queued it yet, while the user is announced as online.
 async fn a_change_that_is_not_queued_yet_is_found_by_the_settlement(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
@@ -154,11 +154,11 @@ async fn a_change_that_is_not_queued_yet_is_found_by_the_settlement(world: World
     }
     routes.settle(&coming).await.unwrap();
     let gone = routes.claim(10).await.unwrap();
-    assert_eq!(standings(&gone), [(phone.user_id, Standing::Offline { last_seen })]);
+    assert_eq!(standings(&gone), [(phone.user_id, OnlineStatus::Offline { last_seen })]);
 }
 
-/// A worker that was away for longer than its claim announces what is not so any more, behind the one who announced
-/// what is. Others have now heard the wrong one last.
+/// A worker that stalled beyond its claim announces an outdated status after another worker announced the current one.
+/// So subscribers received the wrong status last.
 async fn what_was_announced_too_late_is_looked_at_again(world: World) {
     let routes = world.routes();
     let phone = route(user(), "a");
@@ -177,7 +177,7 @@ async fn what_was_announced_too_late_is_looked_at_again(world: World) {
     assert_eq!(routes.claim(10).await.unwrap(), []);
 }
 
-/// Many of whom nothing is known any more wait in front of one who came.
+/// Many users without a record are queued before a user who came online.
 async fn those_who_are_no_transitions_hide_nobody(world: World) {
     let routes = world.routes();
     let lost: Vec<_> = (0..20).map(|_| route(user(), "a")).collect();
@@ -188,7 +188,7 @@ async fn those_who_are_no_transitions_hide_nobody(world: World) {
     world.clock.advance(Duration::from_secs(2));
     let came = route(user(), "a");
     register(&routes, slice::from_ref(&came)).await;
-    assert_eq!(standings(&routes.claim(3).await.unwrap()), [(came.user_id, Standing::Online)]);
+    assert_eq!(standings(&routes.claim(3).await.unwrap()), [(came.user_id, OnlineStatus::Online)]);
 }
 
 async fn rubbish_in_the_queue_holds_up_nobody(world: World) {
@@ -197,7 +197,7 @@ async fn rubbish_in_the_queue_holds_up_nobody(world: World) {
     command::<()>(engine, &format!("ZADD {key} 1 rubbish 2 {}", user()));
     let came = route(user(), "a");
     register(&routes, slice::from_ref(&came)).await;
-    assert_eq!(standings(&routes.claim(1).await.unwrap()), [(came.user_id, Standing::Online)]);
+    assert_eq!(standings(&routes.claim(1).await.unwrap()), [(came.user_id, OnlineStatus::Online)]);
 }
 
 async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: World) {
@@ -209,7 +209,7 @@ async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: Worl
         world.clock.advance(EXPIRY);
         let sweeps = join_all((0..4).map(|_| routes.sweep(1000)));
         let comes_back = async {
-            // By now the sweeps have seen it dead.
+            // By now the sweeps have found it dead.
             world.redis.ping().await.unwrap();
             routes.beat(&gateway("a")).await.unwrap();
             routes.refresh(&back).await.unwrap();
@@ -224,7 +224,7 @@ async fn a_gateway_that_comes_back_during_a_sweep_has_all_its_routes(world: Worl
         assert_eq!(routes.live_gateways().await.unwrap(), [gateway("a")]);
         let told = routes.claim(1000).await.unwrap();
         routes.settle(&told).await.unwrap();
-        assert!(told.iter().all(|transition| transition.standing == Standing::Online), "all of them are there");
+        assert!(told.iter().all(|transition| transition.standing == OnlineStatus::Online), "all of them are there");
     }
 }
 
@@ -234,9 +234,9 @@ async fn a_gateway_that_beats_during_a_sweep_stays_known(world: World) {
     routes.beat(&name).await.unwrap();
     for _ in 0..20 {
         world.clock.advance(EXPIRY);
-        // The sweep sees it dead and then asks for its routes; meanwhile it beats.
+        // The sweep finds it dead and then reads its routes; meanwhile it sends a heartbeat.
         let (swept, was_known) = tokio::join!(biased; routes.sweep(10), routes.beat(&name));
-        assert_eq!(swept.unwrap(), Swept::default());
+        assert_eq!(swept.unwrap(), SweepResult::default());
         assert!(!was_known.unwrap());
         assert!(routes.beat(&name).await.unwrap());
     }
@@ -254,10 +254,10 @@ async fn what_cannot_be_read_is_swept_with_the_others(world: World) {
         command::<()>(engine, &format!("ZADD {key} {} rubbish", world.clock.now().as_millis() + 1));
     }
     world.clock.advance(EXPIRY);
-    assert_eq!(routes.sweep(10).await.unwrap(), Swept { forgotten: 3, left: 0 });
+    assert_eq!(routes.sweep(10).await.unwrap(), SweepResult { forgotten: 3, left: 0 });
     assert_eq!(world.keys("server*").len(), 0);
     let gone = routes.claim(10).await.unwrap();
-    assert!(matches!(standings(&gone)[..], [(user_id, Standing::Offline { .. })] if user_id == readable.user_id));
+    assert!(matches!(standings(&gone)[..], [(user_id, OnlineStatus::Offline { .. })] if user_id == readable.user_id));
 }
 
 async fn a_storm_of_ten_thousand_is_swept_step_by_step(world: World) {
@@ -268,7 +268,7 @@ async fn a_storm_of_ten_thousand_is_swept_step_by_step(world: World) {
     world.clock.advance(EXPIRY);
     let mut gone = BTreeSet::new();
     for step in 1..=10 {
-        assert_eq!(routes.sweep(1000).await.unwrap(), Swept { forgotten: 1000, left: 10_000 - 1000 * step });
+        assert_eq!(routes.sweep(1000).await.unwrap(), SweepResult { forgotten: 1000, left: 10_000 - 1000 * step });
         let claimed = routes.claim(1000).await.unwrap();
         assert_eq!(claimed.len(), 1000);
         routes.settle(&claimed).await.unwrap();
@@ -278,27 +278,27 @@ async fn a_storm_of_ten_thousand_is_swept_step_by_step(world: World) {
     assert_eq!(routes.claim(1000).await.unwrap(), []);
 }
 
-/// What happens to three users on three gateways.
+/// An operation on three users and three gateways.
 #[derive(Clone, Debug)]
-enum Step {
+enum RoutingOperation {
     Beat(usize),
     Connect(usize, usize),
-    /// The gateway refreshes what it holds.
+    /// The gateway refreshes its routes.
     Refresh(usize),
-    /// One of the open connections ends, with that grace.
+    /// One of the open connections ends, with this grace period.
     Disconnect(usize, u64),
     Pass(u64),
     Sweep,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RoutingOperation>> {
     let step = prop_oneof![
-        2 => (0usize..3).prop_map(Step::Beat),
-        3 => (0usize..3, 0usize..3).prop_map(|(user, gateway)| Step::Connect(user, gateway)),
-        1 => (0usize..3).prop_map(Step::Refresh),
-        2 => (any::<usize>(), prop_oneof![Just(0), Just(2000)]).prop_map(|(n, grace)| Step::Disconnect(n, grace)),
-        3 => prop_oneof![Just(1), Just(1999), Just(5000)].prop_map(Step::Pass),
-        1 => Just(Step::Sweep),
+        2 => (0usize..3).prop_map(RoutingOperation::Beat),
+        3 => (0usize..3, 0usize..3).prop_map(|(user, gateway)| RoutingOperation::Connect(user, gateway)),
+        1 => (0usize..3).prop_map(RoutingOperation::Refresh),
+        2 => (any::<usize>(), prop_oneof![Just(0), Just(2000)]).prop_map(|(n, grace)| RoutingOperation::Disconnect(n, grace)),
+        3 => prop_oneof![Just(1), Just(1999), Just(5000)].prop_map(RoutingOperation::Pass),
+        1 => Just(RoutingOperation::Sweep),
     ];
     proptest::collection::vec(step, 1..40)
 }
@@ -318,43 +318,43 @@ fn redis_routes_like_memory() {
     compared.unwrap();
 }
 
-/// Takes the same steps with both, and looks at everything behind each.
-async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<Step>) -> Result<(), TestCaseError> {
+/// Applies the same steps to both, and compares everything after each.
+async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<RoutingOperation>) -> Result<(), TestCaseError> {
     let (users, names) = ([user(), user(), user()], ["a", "b", "c"]);
     let mut open: Vec<Route> = vec![];
     for step in steps {
         let new = match step {
-            Step::Connect(n, on) => Some(route(users[n], names[on])),
+            RoutingOperation::Connect(n, on) => Some(route(users[n], names[on])),
             _ => None,
         };
         let ended = match step {
-            Step::Disconnect(n, _) if !open.is_empty() => Some(open.swap_remove(n % open.len())),
+            RoutingOperation::Disconnect(n, _) if !open.is_empty() => Some(open.swap_remove(n % open.len())),
             _ => None,
         };
-        if let Step::Pass(ms) = step {
+        if let RoutingOperation::Pass(ms) = step {
             world.clock.advance(Duration::from_millis(ms));
         }
         let mut seen = vec![];
         for routes in both {
             let outcome = match &step {
-                Step::Beat(n) => format!("{:?}", routes.beat(&gateway(names[*n])).await.unwrap()),
-                Step::Connect(..) => {
+                RoutingOperation::Beat(n) => format!("{:?}", routes.beat(&gateway(names[*n])).await.unwrap()),
+                RoutingOperation::Connect(..) => {
                     let new = new.as_ref().unwrap();
                     let was_live = routes.beat(&new.gateway).await.unwrap();
                     routes.register(new).await.unwrap();
                     format!("{was_live}")
                 }
-                Step::Refresh(n) => {
+                RoutingOperation::Refresh(n) => {
                     let held: Vec<_> =
                         open.iter().filter(|route| route.gateway == gateway(names[*n])).cloned().collect();
                     format!("{:?}", routes.refresh(&held).await.unwrap())
                 }
-                Step::Disconnect(_, grace) => {
+                RoutingOperation::Disconnect(_, grace) => {
                     routes.unregister(ended.as_slice(), Duration::from_millis(*grace)).await.unwrap();
                     String::new()
                 }
-                Step::Pass(_) => String::new(),
-                Step::Sweep => format!("{:?}", routes.sweep(1000).await.unwrap()),
+                RoutingOperation::Pass(_) => String::new(),
+                RoutingOperation::Sweep => format!("{:?}", routes.sweep(1000).await.unwrap()),
             };
             let mut told = routes.claim(1000).await.unwrap();
             routes.settle(&told).await.unwrap();
@@ -371,8 +371,8 @@ async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<Step>) -> Re
         }
         prop_assert_eq!(&seen[0], &seen[1], "behind {:?}", step);
         open.extend(new);
-        if matches!(step, Step::Sweep) {
-            // What a dead gateway held has ended.
+        if matches!(step, RoutingOperation::Sweep) {
+            // Routes of dead gateways have ended.
             let live = both[0].live_gateways().await.unwrap();
             open.retain(|route| live.contains(&route.gateway));
         }
@@ -380,13 +380,13 @@ async fn compare(world: &World, both: [&dyn Routing; 2], steps: Vec<Step>) -> Re
     Ok(())
 }
 
-/// Makes users come, and everybody told.
+/// Brings users online and settles the announcements.
 async fn come(routes: &RedisRoutes, coming: &[Route]) {
     register(routes, coming).await;
     routes.settle(&routes.claim(1000).await.unwrap()).await.unwrap();
 }
 
-fn standings(transitions: &[Transition]) -> Vec<(UserId, Standing)> {
+fn standings(transitions: &[PresenceTransition]) -> Vec<(UserId, OnlineStatus)> {
     transitions.iter().map(|transition| (transition.user_id, transition.standing)).collect()
 }
 

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::IngestError;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
-use ports::{Ingest, IngestError, trace};
+use ports::{Ingest, trace};
 use tokio::sync::watch;
 use tokio::{select, time};
 use tonic::{Request, Response, Status, Streaming};
@@ -14,10 +15,10 @@ use crate::config::{DEADLINE, RETRY_AFTER};
 use crate::proto::send_reply::Kind;
 use crate::{proto, wire};
 
-/// Sends of one stream without an answer, at the most; then the stream is not read.
+/// Limit of unanswered sends per stream; beyond it the stream is not read.
 const SENDS_MAX: usize = 8192;
 
-/// The durability plane of this process, for the others.
+/// Serves the durability plane of this process to other processes.
 pub(super) struct IngestService {
     pub(super) ingest: Arc<dyn Ingest>,
     pub(super) leaving: watch::Receiver<bool>,
@@ -53,11 +54,11 @@ impl proto::ingest_server::Ingest for IngestService {
     }
 }
 
-/// One stream of sends. It reads, and hands over in the order of reading, whenever it is asked for the next reply; a
-/// caller that does not take replies is not read.
+/// One stream of sends. It reads requests, and passes them to ingest in that order, only while the next reply is
+/// polled. So a caller that does not read replies is not read either.
 struct SendStream {
     ingest: Arc<dyn Ingest>,
-    /// Absent once the caller has ended its half.
+    /// Absent once the caller has closed its half.
     requests: Option<Streaming<proto::SendRequest>>,
     under_way: FuturesUnordered<BoxFuture<'static, proto::SendOutcome>>,
     leaving: watch::Receiver<bool>,
@@ -77,7 +78,8 @@ impl SendStream {
                     Ok(Some(request)) => self.hand_over(request),
                     Ok(None) => self.requests = None,
                     Err(status) => {
-                        // The caller is gone, or speaks something else. What was handed over goes on without an ear.
+                        // The caller has disconnected, or violates the protocol. Accepted sends continue; their
+                        // outcomes are discarded.
                         self.requests = None;
                         self.under_way.clear();
                         return Some(Err(status));
@@ -116,7 +118,7 @@ impl SendStream {
     }
 }
 
-/// The next request; never, if the caller has ended its half.
+/// The next request; pending if the caller has closed its half.
 async fn read(requests: &mut Option<Streaming<proto::SendRequest>>) -> Result<Option<proto::SendRequest>, Status> {
     match requests {
         Some(requests) => requests.message().await,
@@ -124,9 +126,9 @@ async fn read(requests: &mut Option<Streaming<proto::SendRequest>>) -> Result<Op
     }
 }
 
-/// Waits until this process is about to end.
+/// Waits until this process is shutting down.
 async fn told(leaving: &mut watch::Receiver<bool>) {
-    // An error means that the server is gone altogether.
+    // An error means that the server was dropped.
     drop(leaving.wait_for(|is_leaving| *is_leaving).await);
 }
 

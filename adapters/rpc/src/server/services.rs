@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
-use ports::{Delivery, GatewayId, Identity, Presences, Signals};
+use ports::{Delivery, GatewayId, Identity, PresenceReader, SignalSender};
 use tonic::{Request, Response, Status};
 
 use crate::{proto, wire};
 
-/// Who is behind a token, for processes without tables.
+/// Serves authentication to processes without table access.
 pub(super) struct IdentityService {
     pub(super) identity: Arc<dyn Identity>,
 }
@@ -28,14 +28,14 @@ impl proto::identity_server::Identity for IdentityService {
     }
 
     async fn live(&self, request: Request<proto::LiveRequest>) -> Result<Response<proto::LiveReply>, Status> {
-        let session_ids = wire::read_sessions(request.get_ref())?;
-        Ok(Response::new(wire::to_live_reply(self.identity.live(&session_ids).await)))
+        let holders = wire::read_holders(request.get_ref())?;
+        Ok(Response::new(wire::to_live_reply(self.identity.live(&holders).await)))
     }
 }
 
-/// The way of signals through this process.
+/// Serves signals.
 pub(super) struct SignalsService {
-    pub(super) signals: Arc<dyn Signals>,
+    pub(super) signals: Arc<dyn SignalSender>,
 }
 
 #[tonic::async_trait]
@@ -46,9 +46,9 @@ impl proto::signals_server::Signals for SignalsService {
     }
 }
 
-/// What users may see of one another, for processes without tables.
+/// Serves presence queries to processes without table access.
 pub(super) struct PresenceService {
-    pub(super) presences: Arc<dyn Presences>,
+    pub(super) presences: Arc<dyn PresenceReader>,
 }
 
 #[tonic::async_trait]
@@ -59,7 +59,7 @@ impl proto::presence_server::Presence for PresenceService {
     }
 }
 
-/// The connections of this process.
+/// Serves pushes to the connections of this process.
 pub(super) struct GatewayService {
     pub(super) id: GatewayId,
     pub(super) delivery: Arc<dyn Delivery>,
@@ -77,7 +77,7 @@ impl proto::gateway_server::Gateway for GatewayService {
     }
 
     async fn revoke(&self, request: Request<proto::RevokeRequest>) -> Result<Response<proto::RevokeReply>, Status> {
-        let taken = self.delivery.revoke(wire::read_session(request.get_ref())?).await;
+        let taken = self.delivery.revoke(wire::read_revocation(request.get_ref())?).await;
         Ok(Response::new(proto::RevokeReply { error: taken.err().as_ref().map(wire::to_store_error) }))
     }
 }

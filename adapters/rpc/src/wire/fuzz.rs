@@ -1,14 +1,14 @@
-//! Calls of peers that are almost right.
+//! Fuzzes the parsers with damaged messages.
 
 use std::time::Duration;
 
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message as ChatMessage, MessageId, PresenceView,
-    Sequence, SessionId, Timestamp, Ttl, UserId, WatermarkKind, Watermarks,
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, IngestError, Message as ChatMessage, MessageId,
+    PresenceView, Sequence, SessionId, Timestamp, Ttl, UserId, WatermarkKind, Watermarks,
 };
 use ports::{
-    GatewayId, IdentityError, IngestError, Look, Page, Principal, Push, Receipt, SendRequest, Sent, Signal, StoreError,
-    SyncRequest,
+    ConnectionHolder, GatewayId, IdentityError, Look, Page, Principal, Push, Receipt, Revocation, SendRequest, Sent,
+    Signal, StoreError, SyncRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,14 +28,18 @@ fn session_id() -> SessionId {
     SessionId::from_bytes([3; 16])
 }
 
-/// A request of every kind, as it should be.
+fn holder() -> ConnectionHolder {
+    let connected_at = Timestamp::from_millis(1_769_783_400_007);
+    ConnectionHolder { user_id: user_id(), session_id: Some(session_id()), connected_at }
+}
+
+/// A valid request of every kind.
 fn requests() -> Vec<Vec<u8>> {
     let send = SendRequest {
         chat_id: chat_id(),
         sender_id: user_id(),
         client_message_id: ClientMessageId::from_bytes([4; 16]),
-        content: "Grüße".to_owned().try_into().unwrap(),
-        content_type: ContentType::Json,
+        body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json),
         ttl: Ttl::from_secs(60),
         origin_connection_id: Some(ConnectionId::from_bytes([5; 16])),
     };
@@ -52,12 +56,13 @@ fn requests() -> Vec<Vec<u8>> {
         to_signal(&typing).encode_to_vec(),
         to_signal(&receipt).encode_to_vec(),
         look_chunks(&[look; 3]).next().unwrap().1.encode_to_vec(),
-        live_chunks(&[session_id(); 3]).next().unwrap().1.encode_to_vec(),
-        proto::RevokeRequest { session_id: session_id().to_bytes().into() }.encode_to_vec(),
+        live_chunks(&[holder(); 3]).next().unwrap().1.encode_to_vec(),
+        to_revocation(Revocation::Session(session_id())).encode_to_vec(),
+        to_revocation(Revocation::Token(user_id())).encode_to_vec(),
     ]
 }
 
-/// An answer of every kind, as it should be.
+/// A valid reply of every kind.
 fn replies() -> Vec<Vec<u8>> {
     let message = ChatMessage {
         message_id: MessageId::from_bytes([6; 16]),
@@ -65,8 +70,7 @@ fn replies() -> Vec<Vec<u8>> {
         sequence: Sequence(8),
         sender_id: user_id(),
         client_message_id: ClientMessageId::from_bytes([4; 16]),
-        content: "Grüße".to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Text),
         created_at: Timestamp::from_millis(1_769_783_400_000),
         expires_at: Some(Timestamp::MAX),
     };
@@ -97,12 +101,12 @@ fn replies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// What these bytes are as a message of the wire, if they are one.
+/// Decodes the bytes as a wire message, if possible.
 fn as_one<M: prost::Message + Default>(bytes: &[u8]) -> Option<M> {
     M::decode(bytes).ok()
 }
 
-/// Whoever logs it shows it.
+/// Formatting the value for a log must not panic.
 fn can_be_shown(value: &impl std::fmt::Debug) -> bool {
     !format!("{value:?}").is_empty()
 }
@@ -113,7 +117,7 @@ proptest! {
         if let Some(Ok(send)) = as_one(&bytes).map(read_send) {
             let again = read_send(to_send(1, Duration::from_secs(1), &send, None)).unwrap();
             prop_assert_eq!(format!("{again:?}"), format!("{send:?}"));
-            prop_assert_eq!(again.content.as_str(), send.content.as_str());
+            prop_assert_eq!(again.body, send.body);
         }
         if let Some(Ok(sync)) = as_one(&bytes).map(|request| read_sync(&request)) {
             prop_assert_eq!(format!("{:?}", read_sync(&to_sync(&sync)).unwrap()), format!("{sync:?}"));
@@ -132,10 +136,10 @@ proptest! {
         if let Some(Ok(looks)) = as_one(&bytes).map(|request| read_looks(&request)) {
             prop_assert!(32 * looks.len() <= bytes.len());
         }
-        if let Some(Ok(sessions)) = as_one(&bytes).map(|request| read_sessions(&request)) {
+        if let Some(Ok(sessions)) = as_one(&bytes).map(|request| read_holders(&request)) {
             prop_assert!(16 * sessions.len() <= bytes.len());
         }
-        drop(as_one(&bytes).map(|request| read_session(&request)));
+        drop(as_one(&bytes).map(|request| read_revocation(&request)));
         drop(read_device(&bytes));
     }
 
@@ -151,7 +155,7 @@ proptest! {
         if let Some(Ok(Ok(principal))) = as_one(&bytes).map(read_identity) {
             prop_assert!(!principal.token_expires_at.to_string().is_empty());
         }
-        if let Some(Ok(Ok(live))) = as_one(&bytes).map(|reply| read_live(3, reply)) {
+        if let Some(Ok(Ok(live))) = as_one(&bytes).map(|reply| read_live(&[holder(); 3], reply)) {
             prop_assert_eq!(live.len(), 3);
         }
         if let Some(Ok(Ok(views))) = as_one(&bytes).map(|reply| read_look_reply(3, reply)) {

@@ -2,10 +2,10 @@ use std::time::Duration;
 
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, Content, ContentType, Message, MessageId, Sequence, Timestamp, TraceContext,
-    Ttl, UserId, WatermarkKind, Watermarks,
+    Body, ChatId, ClientMessageId, ConnectionId, Content, IngestError, Message, MessageId, Metadata, Sequence,
+    Timestamp, TraceContext, Ttl, UnknownContentType, UserId, WatermarkKind, Watermarks,
 };
-use ports::{IngestError, Page, Receipt, SendRequest, Sent, SyncRequest};
+use ports::{Page, Receipt, SendRequest, Sent, SyncRequest};
 
 use super::{Malformed, read_id, read_optional_id};
 use crate::proto;
@@ -22,8 +22,9 @@ pub(crate) fn to_send(
         chat_id: request.chat_id.to_bytes().into(),
         sender_id: request.sender_id.to_bytes().into(),
         client_message_id: request.client_message_id.to_bytes().into(),
-        content: request.content.as_str().to_owned(),
-        content_type: request.content_type.as_str().to_owned(),
+        content: request.body.content.as_str().to_owned(),
+        content_type: request.body.content_type.as_str().to_owned(),
+        metadata: request.body.metadata.as_ref().map(|metadata| metadata.as_str().to_owned()),
         ttl_seconds: request.ttl.map(|ttl| ttl.as_duration().as_secs()),
         origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
         traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
@@ -38,8 +39,7 @@ pub(crate) fn read_send(request: proto::SendRequest) -> Result<SendRequest, Malf
         chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
         sender_id: read_id("sender_id", &request.sender_id, UserId::from_bytes)?,
         client_message_id: read_id("client_message_id", &request.client_message_id, ClientMessageId::from_bytes)?,
-        content: read_content(request.content)?,
-        content_type: read_content_type(&request.content_type)?,
+        body: read_body(request.content, &request.content_type, request.metadata)?,
         ttl: ttl.transpose()?,
         origin_connection_id: read_optional_id(
             "origin_connection_id",
@@ -114,7 +114,7 @@ pub(crate) fn to_sync_reply(outcome: Result<Page, IngestError>) -> proto::SyncRe
     proto::SyncReply { kind: Some(kind) }
 }
 
-/// Reads what a sync of `chat_id` was answered.
+/// Reads the reply to a sync of `chat_id`.
 pub(crate) fn read_sync_reply(
     chat_id: ChatId,
     reply: proto::SyncReply,
@@ -191,8 +191,9 @@ fn to_message(message: Message) -> proto::Message {
         sequence: message.sequence.0,
         sender_id: message.sender_id.to_bytes().into(),
         client_message_id: message.client_message_id.to_bytes().into(),
-        content: message.content.into(),
-        content_type: message.content_type.as_str().to_owned(),
+        content: message.body.content.into(),
+        content_type: message.body.content_type.as_str().to_owned(),
+        metadata: message.body.metadata.map(|metadata| metadata.as_str().to_owned()),
         created_at_ms: message.created_at.as_millis(),
         expires_at_ms: message.expires_at.map(Timestamp::as_millis),
     }
@@ -205,19 +206,21 @@ fn read_message(chat_id: ChatId, message: proto::Message) -> Result<Message, Mal
         sequence: Sequence(message.sequence),
         sender_id: read_id("sender_id", &message.sender_id, UserId::from_bytes)?,
         client_message_id: read_id("client_message_id", &message.client_message_id, ClientMessageId::from_bytes)?,
-        content: read_content(message.content)?,
-        content_type: read_content_type(&message.content_type)?,
+        body: read_body(message.content, &message.content_type, message.metadata)?,
         created_at: Timestamp::from_millis(message.created_at_ms),
         expires_at: message.expires_at_ms.map(Timestamp::from_millis),
     })
 }
 
-fn read_content(text: String) -> Result<Content, Malformed> {
-    Content::try_from(text).map_err(|error| Malformed::value("content", error))
-}
-
-fn read_content_type(text: &str) -> Result<ContentType, Malformed> {
-    text.parse().map_err(|error: domain::UnknownContentType| Malformed::value("content_type", error))
+fn read_body(content: String, content_type: &str, metadata: Option<String>) -> Result<Body, Malformed> {
+    let metadata = metadata.map(Metadata::try_from).transpose();
+    Ok(Body {
+        content: Content::try_from(content).map_err(|error| Malformed::value("content", error))?,
+        content_type: content_type
+            .parse()
+            .map_err(|error: UnknownContentType| Malformed::value("content_type", error))?,
+        metadata: metadata.map_err(|error| Malformed::value("metadata", error))?,
+    })
 }
 
 fn to_ingest_error(error: &IngestError) -> proto::IngestError {
@@ -229,6 +232,7 @@ fn to_ingest_error(error: &IngestError) -> proto::IngestError {
         IngestError::IdempotencyKeyReused => Kind::IdempotencyKeyReused(Nothing {}),
         IngestError::Blocked => Kind::Blocked(Nothing {}),
         IngestError::Blocking => Kind::Blocking(Nothing {}),
+        IngestError::Suspended => Kind::Suspended(Nothing {}),
         IngestError::CounterMissing => Kind::CounterMissing(Nothing {}),
         IngestError::Unreadable => Kind::Unreadable(Nothing {}),
         IngestError::AboveHead { head } => Kind::AboveHead(head.0),
@@ -246,6 +250,7 @@ fn read_ingest_error(error: proto::IngestError) -> Result<IngestError, Malformed
         Some(Kind::IdempotencyKeyReused(_)) => IngestError::IdempotencyKeyReused,
         Some(Kind::Blocked(_)) => IngestError::Blocked,
         Some(Kind::Blocking(_)) => IngestError::Blocking,
+        Some(Kind::Suspended(_)) => IngestError::Suspended,
         Some(Kind::CounterMissing(_)) => IngestError::CounterMissing,
         Some(Kind::Unreadable(_)) => IngestError::Unreadable,
         Some(Kind::AboveHead(head)) => IngestError::AboveHead { head: Sequence(head) },
@@ -264,6 +269,8 @@ mod tests {
     use proptest::prelude::*;
     use prost::Message as _;
 
+    use domain::ContentType;
+
     use super::*;
 
     fn send() -> impl Strategy<Value = SendRequest> {
@@ -274,13 +281,14 @@ mod tests {
             Just(ContentType::Encrypted)
         ];
         let ttl = proptest::option::of(1u64..31_536_000);
-        (any::<[[u8; 16]; 3]>(), "[^\0]{1,100}", content_type, ttl, any::<Option<[u8; 16]>>()).prop_map(
-            |(ids, content, content_type, ttl, origin)| SendRequest {
+        let metadata = proptest::option::of("[a-zé]{0,20}".prop_map(|key| format!("{{\"{key}\":1}}")));
+        (any::<[[u8; 16]; 3]>(), "[^\0]{1,100}", content_type, metadata, ttl, any::<Option<[u8; 16]>>()).prop_map(
+            |(ids, content, content_type, metadata, ttl, origin)| SendRequest {
                 chat_id: ChatId::from_bytes(ids[0]),
                 sender_id: UserId::from_bytes(ids[1]),
                 client_message_id: ClientMessageId::from_bytes(ids[2]),
-                content: content.try_into().unwrap(),
-                content_type,
+                body: Body::new(content.try_into().unwrap(), content_type)
+                    .with_metadata(metadata.map(|text| text.try_into().unwrap())),
                 ttl: ttl.and_then(Ttl::from_secs),
                 origin_connection_id: origin.map(ConnectionId::from_bytes),
             },
@@ -294,7 +302,7 @@ mod tests {
             let sent = proto::SendRequest::decode(&*bytes).unwrap();
             prop_assert_eq!((sent.number, sent.timeout_ms), (7, 5000));
             let read = read_send(sent).unwrap();
-            prop_assert_eq!(read.content.as_str(), request.content.as_str());
+            prop_assert_eq!(&read.body, &request.body);
             prop_assert_eq!(format!("{read:?}"), format!("{request:?}"));
         }
     }

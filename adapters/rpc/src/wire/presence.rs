@@ -4,10 +4,10 @@ use ports::{Look, StoreError};
 use super::{Malformed, read_ids, read_store_error, to_store_error};
 use crate::proto;
 
-/// Looks in one question, at the most, so that no answer holds up a process for long.
+/// Limit of looks per request, so that no reply occupies a process for long.
 const LOOKS_MAX: usize = 1000;
 
-/// Questions for these looks, in order, each with how many it asks for.
+/// Splits looks into requests, in order, each with its number of looks.
 pub(crate) fn look_chunks(looks: &[Look]) -> impl Iterator<Item = (usize, proto::LookRequest)> {
     looks.chunks(LOOKS_MAX).map(|chunk| {
         let looks = chunk.iter().flat_map(|look| [look.viewer.to_bytes(), look.user_id.to_bytes()]);
@@ -35,7 +35,7 @@ pub(crate) fn to_look_reply(outcome: Result<Vec<PresenceView>, StoreError>) -> p
     proto::LookReply { kind: Some(kind) }
 }
 
-/// Reads what a question for `count` looks was answered.
+/// Reads the reply for `count` looks.
 pub(crate) fn read_look_reply(
     count: usize,
     reply: proto::LookReply,

@@ -1,34 +1,37 @@
 use bytes::Bytes;
 use domain::{ChatId, ConnectionId, SessionId, UserId};
-use ports::{GatewayId, Push, Signal, StoreError};
+use ports::{GatewayId, Push, Revocation, Signal, StoreError};
 
 use super::ingest::{read_watermarks, to_watermarks};
 use super::{Malformed, read_id, read_ids, read_optional_id, read_store_error, to_store_error};
 use crate::config::REQUEST_BYTES_MAX;
 use crate::proto;
 
-/// Recipients of one push in a request; a push for more is several.
+/// Limit of recipients per push in a request; larger pushes are split.
 const RECIPIENTS_MAX: usize = 4096;
-/// A frame that leaves room for that many recipients. Ours are far shorter.
+/// Largest frame; it leaves room for that many recipients. Real frames are far shorter.
 const FRAME_BYTES_MAX: usize = REQUEST_BYTES_MAX / 2;
-/// What a push takes besides its recipients and its frame, and a request besides its pushes, at the most.
+/// Upper bound of the encoding overhead of a push, and of a request.
 const OVERHEAD_BYTES: usize = 512;
 
-/// A frame that fits into no request.
+/// The frame does not fit into a request.
 #[derive(Debug, thiserror::Error)]
 #[error("a frame has {bytes} bytes, limit is {FRAME_BYTES_MAX}")]
-pub(crate) struct FrameTooLong {
+pub(crate) struct RequestFrameTooLong {
     bytes: usize,
 }
 
-/// Packs pushes into as few requests as hold them, in order.
-pub(crate) fn to_deliveries(gateway: &GatewayId, pushes: &[Push]) -> Result<Vec<proto::DeliverRequest>, FrameTooLong> {
+/// Packs pushes into as few requests as possible, in order.
+pub(crate) fn to_deliveries(
+    gateway: &GatewayId,
+    pushes: &[Push],
+) -> Result<Vec<proto::DeliverRequest>, RequestFrameTooLong> {
     let request = |pushes| proto::DeliverRequest { gateway_id: gateway.0.to_string(), pushes };
     let mut requests = vec![];
     let (mut packed, mut bytes) = (vec![], OVERHEAD_BYTES);
     for push in pushes {
         if push.frame.len() > FRAME_BYTES_MAX {
-            return Err(FrameTooLong { bytes: push.frame.len() });
+            return Err(RequestFrameTooLong { bytes: push.frame.len() });
         }
         for recipients in push.recipients.chunks(RECIPIENTS_MAX) {
             let more = 16 * recipients.len() + push.frame.len() + OVERHEAD_BYTES;
@@ -56,8 +59,8 @@ pub(crate) fn read_pushes(pushes: Vec<proto::Push>) -> Result<Vec<Push>, Malform
         Ok(Push {
             recipients: read_ids("recipients", &push.recipients, UserId::from_bytes)?,
             except: read_optional_id("except", push.except, ConnectionId::from_bytes)?,
-            // Copied out once for all recipients: a frame that waits in a slow connection's mailbox would keep the whole
-            // request, which no bound there knows of.
+            // Copied once for all recipients: a slice would keep the whole request in memory while it waits in a slow
+            // connection's mailbox, and the mailbox limit does not count that.
             frame: Bytes::copy_from_slice(&push.frame),
             trace: push.traceparent.parse().ok(),
         })
@@ -65,8 +68,24 @@ pub(crate) fn read_pushes(pushes: Vec<proto::Push>) -> Result<Vec<Push>, Malform
     pushes.into_iter().map(read).collect()
 }
 
-pub(crate) fn read_session(request: &proto::RevokeRequest) -> Result<SessionId, Malformed> {
-    read_id("session_id", &request.session_id, SessionId::from_bytes)
+pub(crate) fn to_revocation(revocation: Revocation) -> proto::RevokeRequest {
+    match revocation {
+        Revocation::Session(session_id) => {
+            proto::RevokeRequest { session_id: session_id.to_bytes().into(), ..Default::default() }
+        }
+        Revocation::User(user_id) => proto::RevokeRequest { user_id: user_id.to_bytes().into(), ..Default::default() },
+        Revocation::Token(user_id) => {
+            proto::RevokeRequest { user_id: user_id.to_bytes().into(), token_only: true, ..Default::default() }
+        }
+    }
+}
+
+pub(crate) fn read_revocation(request: &proto::RevokeRequest) -> Result<Revocation, Malformed> {
+    if request.user_id.is_empty() {
+        return read_id("session_id", &request.session_id, SessionId::from_bytes).map(Revocation::Session);
+    }
+    let user_id = read_id("user_id", &request.user_id, UserId::from_bytes)?;
+    Ok(if request.token_only { Revocation::Token(user_id) } else { Revocation::User(user_id) })
 }
 
 pub(crate) fn to_signal(signal: &Signal) -> proto::SignalRequest {

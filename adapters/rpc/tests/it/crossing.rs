@@ -1,4 +1,4 @@
-//! Everything that a port can say crosses the wire unchanged.
+//! Every value of a port crosses the wire unchanged.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,19 +6,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use domain::{
-    ChatId, ConnectionId, DeviceId, PresenceView, Sequence, SessionId, Timestamp, UserId, WatermarkKind, Watermarks,
+    ChatId, ConnectionId, DeviceId, IngestError, PresenceView, Sequence, SessionId, Timestamp, UserId, WatermarkKind,
+    Watermarks,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    Delivery, GatewayId, Identity, IdentityError, Ingest, IngestError, Look, Page, Presences, Principal, ProcessRole,
-    Push, SendRequest, Sent, Signal, Signals, StoreError, SyncRequest,
+    ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page, PresenceReader, Principal,
+    ProcessRole, Push, Revocation, SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest,
 };
-use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, Services};
+use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, RpcServices};
 
-use crate::world::{Caller, Process, World, request, secret, soon};
+use crate::world::{CallingProcess, FleetProcess, World, request, secret, soon};
 
-/// A process that says the same to everybody, and remembers what it was told.
+/// A process that gives the same answer to every call, and records the calls.
 #[derive(Default)]
 pub(crate) struct Says {
     ingest: Option<fn() -> IngestError>,
@@ -72,14 +73,17 @@ impl Identity for Says {
         self.identity.as_ref().unwrap()()
     }
 
-    async fn live(&self, session_ids: &[SessionId]) -> Result<Vec<bool>, StoreError> {
+    async fn live(&self, holders: &[ConnectionHolder]) -> Result<Vec<bool>, StoreError> {
         self.taken()?;
-        Ok(session_ids.iter().map(|id| id.to_bytes()[15] % 3 == 0).collect())
+        let is_live = |holder: &ConnectionHolder| {
+            holder.user_id == user() && holder.session_id.is_none_or(|id| id.to_bytes()[15] % 3 == 0)
+        };
+        Ok(holders.iter().map(is_live).collect())
     }
 }
 
 #[async_trait]
-impl Signals for Says {
+impl SignalSender for Says {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         self.taken()?;
         self.hear(format!("{signal:?}"));
@@ -88,14 +92,14 @@ impl Signals for Says {
 }
 
 #[async_trait]
-impl Presences for Says {
+impl PresenceReader for Says {
     async fn look(&self, looks: &[Look]) -> Result<Vec<PresenceView>, StoreError> {
         self.taken()?;
         Ok(looks.iter().map(view).collect())
     }
 }
 
-/// What is seen of a user: it depends on their id.
+/// The presence of a user, derived from the id.
 fn view(look: &Look) -> PresenceView {
     match look.user_id.to_bytes()[15] % 4 {
         0 => PresenceView::Online,
@@ -113,28 +117,28 @@ impl Delivery for Says {
         Ok(())
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         self.taken()?;
-        self.hear(format!("revoke {session_id}"));
+        self.hear(format!("revoke {revocation:?}"));
         Ok(())
     }
 }
 
-/// A listed process with all roles, and somebody who calls it.
-async fn meet(says: Says) -> (Process, Arc<Says>, Caller) {
+/// A listed process with all roles, and a caller.
+async fn meet(says: Says) -> (FleetProcess, Arc<Says>, CallingProcess) {
     let (world, says) = (World::new(), Arc::new(says));
-    let services = Services {
+    let services = RpcServices {
         ingest: Some(says.clone()),
         identity: Some(says.clone()),
         signals: Some(says.clone()),
         presences: Some(says.clone()),
         delivery: Some((GatewayId("a".into()), says.clone())),
     };
-    let process = Process::start("a", secret(), || services);
+    let process = FleetProcess::start("a", secret(), || services);
     for role in ProcessRole::ALL {
         world.list.add(role, &process.peer);
     }
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     (process, says, caller)
 }
 
@@ -144,6 +148,10 @@ fn user() -> UserId {
 
 fn chat() -> ChatId {
     ChatId::from_bytes([2; 16])
+}
+
+fn holder(session_id: Option<SessionId>) -> ConnectionHolder {
+    ConnectionHolder { user_id: user(), session_id, connected_at: Timestamp::from_millis(7) }
 }
 
 fn session(n: u8) -> SessionId {
@@ -156,12 +164,13 @@ fn device() -> DeviceId {
 
 #[tokio::test]
 async fn every_error_of_the_durability_plane_crosses_unchanged() {
-    let errors: [fn() -> IngestError; 10] = [
+    let errors: [fn() -> IngestError; 11] = [
         || IngestError::ChatNotFound,
         || IngestError::NotAMember,
         || IngestError::IdempotencyKeyReused,
         || IngestError::Blocked,
         || IngestError::Blocking,
+        || IngestError::Suspended,
         || IngestError::CounterMissing,
         || IngestError::Unreadable,
         || IngestError::AboveHead { head: Sequence(u64::MAX) },
@@ -188,15 +197,16 @@ async fn every_answer_about_a_token_crosses_unchanged() {
         device_id: Some(device()),
         token_expires_at: Timestamp::from_millis(1_769_783_400_007),
     };
-    let answers: [fn(Principal) -> Result<Principal, IdentityError>; 6] = [
+    let answers: [fn(Principal) -> Result<Principal, IdentityError>; 7] = [
         Ok,
         |principal| Ok(Principal { session_id: None, device_id: None, ..principal }),
         |_| Err(IdentityError::InvalidToken("it has expired".into())),
         |_| Err(IdentityError::TokenRevoked),
+        |_| Err(IdentityError::Suspended),
         |_| Err(IdentityError::Unavailable(StoreError::unavailable("the disk is full"))),
         |_| Err(IdentityError::Unavailable(StoreError::Corrupt { table: "sessions", source: "an odd byte".into() })),
     ];
-    // What an error says of its cause is a text on the other side, and the name of its table part of it.
+    // On the other side the cause is a plain text, which includes the table name.
     let shown = |answer: &Result<Principal, IdentityError>| match answer {
         Err(IdentityError::Unavailable(StoreError::Unavailable(source))) => format!("unavailable {source}"),
         Err(IdentityError::Unavailable(StoreError::Corrupt { .. })) => "corrupt".to_owned(),
@@ -213,12 +223,12 @@ async fn every_answer_about_a_token_crosses_unchanged() {
 }
 
 #[tokio::test]
-async fn sessions_are_answered_in_the_order_asked_however_many_there_are() {
+async fn connections_are_answered_in_the_order_asked_however_many_there_are() {
     let (_process, _says, caller) = meet(Says::default()).await;
     let identity = RemoteIdentity::new(caller.directory.clone());
-    let sessions: Vec<_> = (0..20_000u32).map(|n| session((n % 251) as u8)).collect();
-    let expected: Vec<_> = (0..20_000u32).map(|n| n % 251 % 3 == 0).collect();
-    assert_eq!(soon(identity.live(&sessions)).await.unwrap(), expected);
+    let sessions = (0..20_000u32).map(|n| (n % 7 > 0).then(|| session((n % 251) as u8)));
+    let expected: Vec<_> = (0..20_000u32).map(|n| n % 7 == 0 || n % 251 % 3 == 0).collect();
+    assert_eq!(soon(identity.live(&sessions.map(holder).collect::<Vec<_>>())).await.unwrap(), expected);
     assert_eq!(soon(identity.live(&[])).await.unwrap(), [false; 0]);
 }
 
@@ -264,8 +274,11 @@ async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
         Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"[]"), trace: None },
     ];
     soon(delivery.deliver(&gateway, &pushes)).await.unwrap();
-    soon(delivery.revoke(session(4))).await.unwrap();
-    assert_eq!(says.take(), [format!("{gateway:?} {pushes:?}"), format!("revoke {}", session(4))]);
+    assert_eq!(says.take(), [format!("{gateway:?} {pushes:?}")]);
+    for revocation in [Revocation::Session(session(4)), Revocation::User(user()), Revocation::Token(user())] {
+        soon(delivery.revoke(revocation)).await.unwrap();
+        assert_eq!(says.take(), [format!("revoke {revocation:?}")]);
+    }
     let StoreError::Unavailable(source) = soon(delivery.deliver(&GatewayId("b".into()), &pushes)).await.unwrap_err()
     else {
         panic!("there is no such gateway");
@@ -276,10 +289,10 @@ async fn pushes_and_revocations_reach_the_gateway_that_is_meant() {
 #[tokio::test]
 async fn a_gateway_that_has_come_to_the_address_of_another_takes_no_pushes() {
     let (world, says) = (World::new(), Arc::new(Says::default()));
-    let services = Services { delivery: Some((GatewayId("new".into()), says.clone())), ..Services::default() };
-    let process = Process::start("old", secret(), || services);
+    let services = RpcServices { delivery: Some((GatewayId("new".into()), says.clone())), ..RpcServices::default() };
+    let process = FleetProcess::start("old", secret(), || services);
     world.list.add(ProcessRole::Gateway, &process.peer);
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let delivery = RemoteDelivery::new(caller.directory.clone());
     let push = Push { recipients: vec![user()], except: None, frame: Bytes::from_static(b"{}"), trace: None };
     assert!(soon(delivery.deliver(&GatewayId("old".into()), &[push])).await.is_err());
@@ -296,9 +309,9 @@ async fn an_error_of_a_store_elsewhere_is_one_here() {
     let look = Look { viewer: user(), user_id: user() };
     for error in [
         soon(delivery.deliver(&GatewayId("a".into()), &[push])).await.unwrap_err(),
-        soon(delivery.revoke(session(4))).await.unwrap_err(),
+        soon(delivery.revoke(Revocation::Session(session(4)))).await.unwrap_err(),
         soon(RemoteSignals::new(caller.directory.clone()).signal(typing)).await.unwrap_err(),
-        soon(RemoteIdentity::new(caller.directory.clone()).live(&[session(4)])).await.unwrap_err(),
+        soon(RemoteIdentity::new(caller.directory.clone()).live(&[holder(Some(session(4)))])).await.unwrap_err(),
         soon(RemotePresences::new(caller.directory.clone()).look(&[look])).await.unwrap_err(),
     ] {
         assert!(matches!(&error, StoreError::Unavailable(said) if said.to_string() == "the disk is full"), "{error:?}");

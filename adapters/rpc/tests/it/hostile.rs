@@ -1,5 +1,5 @@
 use domain::{ChatId, Sequence, UserId};
-use ports::{Peer, ProcessRole, Signal, Signals};
+use ports::{PeerProcess, ProcessRole, Signal, SignalSender};
 use tidings_rpc::RemoteSignals;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::world::{Caller, Process, World, request, soon};
+use crate::world::{CallingProcess, FleetProcess, World, request, soon};
 
-/// Calls a method with a message whose first field are these bytes. That is how bytes on their own are encoded.
-async fn call(process: &Process, method: &'static str, first_field: Vec<u8>) -> Status {
+/// Calls a method with a message that has these bytes as its first field, which is how a bare byte vector is encoded.
+async fn call(process: &FleetProcess, method: &'static str, first_field: Vec<u8>) -> Status {
     let channel = Channel::from_shared(format!("http://{}", process.peer.address)).unwrap().connect().await.unwrap();
     let mut client = Grpc::new(channel);
     client.ready().await.unwrap();
@@ -48,12 +48,12 @@ async fn what_a_process_does_not_offer_does_not_exist() {
 async fn bytes_that_are_no_calls_hurt_nobody_else() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chat = world.group(user).await;
     for rubbish in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 100_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x01"] {
         let mut socket = TcpStream::connect(&*process.peer.address).await.unwrap();
-        // The process may have hung up before it has read everything.
+        // The process may close the connection before it has read everything.
         drop(socket.write_all(rubbish).await);
         drop(socket.shutdown().await);
         let mut answer = vec![];
@@ -74,9 +74,9 @@ async fn a_process_that_speaks_something_else_is_an_error_and_not_a_hang() {
             drop(socket.write_all(&[0x42; 10_000]).await);
         }
     });
-    let peer = Peer { id: "odd".into(), address: address.into() };
+    let peer = PeerProcess { id: "odd".into(), address: address.into() };
     world.list.add(ProcessRole::Fanout, &peer);
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let signals = RemoteSignals::new(caller.directory.clone());
     let typing =
         Signal::Typing { chat_id: ChatId::from_bytes([1; 16]), user_id: UserId::from_bytes([2; 16]), is_typing: true };

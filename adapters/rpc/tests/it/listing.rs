@@ -1,15 +1,15 @@
 use std::sync::atomic::Ordering;
 
 use domain::Sequence;
-use ports::{Peer, ProcessRole};
+use ports::{PeerProcess, ProcessRole};
 
-use crate::world::{Caller, World, request, soon};
+use crate::world::{CallingProcess, World, request, soon};
 
 #[tokio::test]
 async fn a_list_that_cannot_be_read_leaves_everybody_known() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     world.list.is_broken.store(true, Ordering::SeqCst);
     caller.refreshed(&world).await;
     assert_eq!(caller.directory.known(ProcessRole::Ingest), std::slice::from_ref(&process.peer));
@@ -22,7 +22,7 @@ async fn a_list_that_cannot_be_read_leaves_everybody_known() {
 async fn a_wiped_list_leaves_everybody_known() {
     let world = World::new();
     let ((a, _tap_a), (b, _tap_b)) = (world.ingest("a"), world.ingest("b"));
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     world.list.remove(ProcessRole::Ingest, &a.peer);
     world.list.remove(ProcessRole::Ingest, &b.peer);
     caller.refreshed(&world).await;
@@ -35,7 +35,7 @@ async fn a_wiped_list_leaves_everybody_known() {
 async fn an_address_that_is_none_is_left_out() {
     let world = World::new();
     let (process, _tap) = world.ingest("a");
-    world.list.add(ProcessRole::Ingest, &Peer { id: "odd".into(), address: "not an address".into() });
-    let caller = Caller::start(&world).await;
+    world.list.add(ProcessRole::Ingest, &PeerProcess { id: "odd".into(), address: "not an address".into() });
+    let caller = CallingProcess::start(&world).await;
     assert_eq!(caller.directory.known(ProcessRole::Ingest), std::slice::from_ref(&process.peer));
 }

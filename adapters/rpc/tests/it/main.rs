@@ -1,4 +1,4 @@
-//! Calls over real sockets: each process of the fleet has a runtime of its own, so that it can die like one.
+//! Calls over real sockets. Each process of the fleet has its own runtime, so that it can be killed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod breaking;

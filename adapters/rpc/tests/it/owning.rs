@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{ChatId, Sequence, UserId};
-use ports::{Ingest, Peer, ProcessRole, SyncRequest};
+use ports::{Ingest, PeerProcess, ProcessRole, SyncRequest};
 
-use crate::world::{Caller, Tap, World, config, request, secret, soon};
+use crate::world::{CallingProcess, Tap, World, config, request, secret, soon};
 
-/// A chat that the process of `tap` owns, by asking.
-async fn owned(world: &World, caller: &Caller, user: UserId, tap: &Tap) -> ChatId {
+/// Creates chats until the process of `tap` owns one.
+async fn owned(world: &World, caller: &CallingProcess, user: UserId, tap: &Tap) -> ChatId {
     loop {
         let chat = world.group(user).await;
         assert_eq!(soon(caller.send(request(chat, user, "whose?"))).await.unwrap().receipt.sequence, Sequence(1));
@@ -23,7 +23,7 @@ async fn owned(world: &World, caller: &Caller, user: UserId, tap: &Tap) -> ChatI
 async fn chats_are_spread_over_processes_and_each_stays_with_one() {
     let world = World::new();
     let ((_a, tap_a), (_b, tap_b)) = (world.ingest("a"), world.ingest("b"));
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chats = world.groups(user, 60).await;
     let sends: Vec<_> = (0..3).flat_map(|_| &chats).map(|chat| caller.send(request(*chat, user, "hi"))).collect();
@@ -40,7 +40,7 @@ async fn chats_are_spread_over_processes_and_each_stays_with_one() {
 async fn a_change_of_owner_keeps_the_order_of_what_is_under_way() {
     let world = World::new();
     let ((_a, tap_a), (b, tap_b)) = (world.ingest("a"), world.ingest("b"));
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chat = owned(&world, &caller, user, &tap_b).await;
     world.list.remove(ProcessRole::Ingest, &b.peer);
@@ -68,7 +68,7 @@ async fn a_change_of_owner_keeps_the_order_of_what_is_under_way() {
 async fn a_process_that_ends_answers_what_it_has_and_the_rest_follows_elsewhere_in_order() {
     let world = World::new();
     let ((mut a, tap_a), (_b, tap_b)) = (world.ingest("a"), world.ingest("b"));
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chat = owned(&world, &caller, user, &tap_a).await;
 
@@ -77,7 +77,8 @@ async fn a_process_that_ends_answers_what_it_has_and_the_rest_follows_elsewhere_
     let mut sends: Vec<_> = (0..5).map(|_| caller.send(request(chat, user, "handed over"))).collect();
     tap_a.until(before + 5).await;
     a.begin_shutdown();
-    // The list still has it. That somebody else is asked for its chat shows that it has said goodbye.
+    // The list still contains it. A sync that reaches the other process shows that the caller has seen the shutdown
+    // notice.
     let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(0), limit: 1 };
     soon(async {
         while tap_b.syncs.load(Ordering::SeqCst) == 0 {
@@ -102,10 +103,10 @@ async fn a_process_that_commits_itself_calls_itself_directly() {
     let local = world.tap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let peer = Peer { id: "local".into(), address: listener.local_addr().unwrap().to_string().into() };
+    let peer = PeerProcess { id: "local".into(), address: listener.local_addr().unwrap().to_string().into() };
     world.list.add(ProcessRole::Ingest, &peer);
-    let ours: Option<(Peer, Arc<dyn Ingest>)> = Some((peer, local.clone()));
-    let caller = Caller::with(&world, secret(), config(), ours).await;
+    let ours: Option<(PeerProcess, Arc<dyn Ingest>)> = Some((peer, local.clone()));
+    let caller = CallingProcess::with(&world, secret(), config(), ours).await;
     let user = world.user();
     let chats = world.groups(user, 40).await;
     let sends: Vec<_> = chats.iter().map(|chat| caller.send(request(*chat, user, "hi"))).collect();
@@ -126,12 +127,12 @@ async fn a_process_that_commits_itself_calls_itself_directly() {
 async fn what_waits_for_a_lost_process_is_taken_over_here_if_it_is_ours_now() {
     let world = World::new();
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let peer = Peer { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
+    let peer = PeerProcess { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
     world.list.add(ProcessRole::Ingest, &peer);
     let local = world.tap();
-    let ours: Option<(Peer, Arc<dyn Ingest>)> =
-        Some((Peer { id: "local".into(), address: "localhost:1".into() }, local.clone()));
-    let caller = Caller::with(&world, secret(), config(), ours).await;
+    let ours: Option<(PeerProcess, Arc<dyn Ingest>)> =
+        Some((PeerProcess { id: "local".into(), address: "localhost:1".into() }, local.clone()));
+    let caller = CallingProcess::with(&world, secret(), config(), ours).await;
     let user = world.user();
     let chats = world.groups(user, 10).await;
     let sends: Vec<_> = (1..=5).flat_map(|n| chats.iter().map(move |chat| (n, *chat))).collect();

@@ -1,30 +1,24 @@
-use std::error::Error;
 use std::sync::Arc;
 
 use domain::DeviceId;
-use ports::{Identity, IdentityError, ProcessRole};
+use ports::{Identity, IdentityError, ProcessRole, error_chain};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tidings_rpc::{Directory, RemoteIdentity, Secret, Security, Services};
+use tidings_rpc::{Directory, FleetSecret, RemoteIdentity, RpcServices, Security};
 
 use crate::crossing::Says;
-use crate::world::{Caller, Process, World, config, secret, soon};
+use crate::world::{CallingProcess, FleetProcess, World, config, secret, soon};
 
-/// What a caller hears from a process, each with its own idea of the fleet.
+/// The error that a caller gets from a process, each with its own security settings.
 async fn heard(of_process: Security, of_caller: Security) -> String {
     let world = World::new();
     let says = Says::identity(|| Err(IdentityError::TokenRevoked));
-    let services = Services { identity: Some(Arc::new(says)), ..Services::default() };
-    let process = Process::start("a", of_process, || services);
+    let services = RpcServices { identity: Some(Arc::new(says)), ..RpcServices::default() };
+    let process = FleetProcess::start("a", of_process, || services);
     world.list.add(ProcessRole::Api, &process.peer);
-    let caller = Caller::with(&world, of_caller, config(), None).await;
+    let caller = CallingProcess::with(&world, of_caller, config(), None).await;
     let identity = RemoteIdentity::new(caller.directory.clone());
     let error = soon(identity.identify("token", DeviceId::from_bytes([1; 16]))).await.unwrap_err();
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    error_chain(&error).to_string()
 }
 
 #[tokio::test]
@@ -33,7 +27,7 @@ async fn the_same_secret_lets_in_and_another_is_refused_with_the_remedy() {
     let another = Security::Secret("the secret of another fleet".to_owned().try_into().unwrap());
     assert_eq!(
         heard(secret(), another).await,
-        "sign-in is unavailable: the store is unavailable: process `a` does not take our secret; give all processes of \
+        "sign-in is unavailable: the store is unavailable: process `a` rejects our secret; give all processes of \
          the fleet the same one"
     );
 }
@@ -55,7 +49,7 @@ impl Authority {
         self.params.self_signed(&self.key).unwrap().pem().into_bytes()
     }
 
-    /// The security of a process with a certificate of this authority for `host`, that trusts `trusted`.
+    /// The security settings of a process with a certificate of this CA for `host`, and `trusted` as its trusted CA.
     fn security(&self, host: &str, trusted: &Self) -> Security {
         let key = KeyPair::generate().unwrap();
         let issuer = Issuer::from_params(&self.params, &self.key);
@@ -81,7 +75,7 @@ async fn certificates_of_one_authority_let_in_and_others_are_refused_with_the_re
     ];
     for (who, of_process, of_caller) in strangers {
         let text = heard(of_process, of_caller).await;
-        assert!(text.contains("do not take each other's certificates; give all"), "{who}: {text}");
+        assert!(text.contains("reject each other's certificates; give all"), "{who}: {text}");
     }
     let text = heard(process(), secret()).await;
     assert!(text.starts_with("sign-in is unavailable: the store is unavailable: process `a`"), "{text}");
@@ -97,5 +91,5 @@ async fn what_is_no_certificate_is_found_at_once_and_a_key_never_shown() {
     assert!(!format!("{security:?}").contains("hunter2"));
     let Err(error) = Directory::new(World::new().list, security, config()) else { panic!("there is no key") };
     assert_eq!(error.to_string(), "the certificates or the key of the fleet cannot be used");
-    assert!(Secret::try_from("hunter2".to_owned()).is_err());
+    assert!(FleetSecret::try_from("hunter2".to_owned()).is_err());
 }

@@ -1,18 +1,21 @@
 use std::time::Duration;
 
-use domain::{Sequence, WatermarkKind};
-use ports::{Ingest, IngestError, Peer, ProcessRole, SyncRequest};
+use domain::{IngestError, Sequence, WatermarkKind};
+use ports::{Ingest, PeerProcess, ProcessRole, SyncRequest};
 use tidings_rpc::Config;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::world::{Caller, World, config, request, secret, soon};
+use crate::world::{CallingProcess, World, config, request, secret, soon};
+
+/// Allowance for a busy machine.
+const SLACK: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn g3_a_thousand_pipelined_sends_keep_their_order() {
     let world = World::new();
     let (_process, tap) = world.ingest("a");
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chat = world.group(user).await;
     let sends: Vec<_> = (0..1000).map(|n| caller.send(request(chat, user, &n.to_string()))).collect();
@@ -24,7 +27,7 @@ async fn g3_a_thousand_pipelined_sends_keep_their_order() {
     let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(500), limit: 500 };
     let page = caller.ingest.sync(sync).await.unwrap();
     assert_eq!((page.messages.len(), page.examined, page.head), (500, Sequence(1000), Sequence(1000)));
-    assert!(page.messages.iter().zip(500..).all(|(message, n)| message.content.as_str() == n.to_string()));
+    assert!(page.messages.iter().zip(500..).all(|(message, n)| message.body.content.as_str() == n.to_string()));
     let watermarks = caller.ingest.advance(user, chat, WatermarkKind::Read, Sequence(7)).await.unwrap();
     assert_eq!((watermarks.delivered, watermarks.read), (Sequence(7), Sequence(7)));
 }
@@ -33,15 +36,16 @@ async fn g3_a_thousand_pipelined_sends_keep_their_order() {
 async fn g2_what_was_under_way_when_a_process_died_is_unknown_and_its_retry_is_told() {
     let world = World::new();
     let (process, tap) = world.ingest("a");
-    // Longer than the test takes: what is answered is answered because the stream broke.
-    let caller = Caller::with(&world, secret(), Config { deadline: Duration::from_secs(60), ..config() }, None).await;
+    // Longer than the test takes, so sends are answered only because the stream broke.
+    let caller =
+        CallingProcess::with(&world, secret(), Config { deadline: Duration::from_secs(60), ..config() }, None).await;
     let user = world.user();
     let chat = world.group(user).await;
     tap.shut();
     let requests: Vec<_> = (0..10).map(|n| request(chat, user, &n.to_string())).collect();
     let sends: Vec<_> = requests.iter().map(|request| caller.send(request.clone())).collect();
     tap.until(10).await;
-    // All ten are committed when the last of them is: only their answers are missing.
+    // All ten are committed when the last one is; only their answers are missing.
     let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(0), limit: 100 };
     soon(async { while tap.sync(sync).await.unwrap().head < Sequence(10) {} }).await;
     world.list.remove(ProcessRole::Ingest, &process.peer);
@@ -62,14 +66,15 @@ async fn g2_what_was_under_way_when_a_process_died_is_unknown_and_its_retry_is_t
 async fn g5_a_process_that_never_answers_is_answered_for_at_the_deadline() {
     let world = World::new();
     let (_process, tap) = world.ingest("a");
-    let deadline = Duration::from_millis(300);
-    let caller = Caller::with(&world, secret(), Config { deadline, ..config() }, None).await;
+    // Long enough for the send to arrive on a busy machine.
+    let deadline = Duration::from_secs(2);
+    let caller = CallingProcess::with(&world, secret(), Config { deadline, ..config() }, None).await;
     let user = world.user();
     let chat = world.group(user).await;
     tap.shut();
     let begin = Instant::now();
     assert!(matches!(soon(caller.send(request(chat, user, "hi"))).await, Err(IngestError::Unavailable { .. })));
-    assert!((deadline..deadline * 5).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    assert!((deadline..deadline + SLACK).contains(&begin.elapsed()), "{:?}", begin.elapsed());
     assert_eq!(tap.count(chat), 1);
 }
 
@@ -77,7 +82,7 @@ async fn g5_a_process_that_never_answers_is_answered_for_at_the_deadline() {
 async fn g5_a_send_too_many_is_answered_busy_at_once() {
     let world = World::new();
     let (_process, tap) = world.ingest("a");
-    let caller = Caller::with(&world, secret(), Config { sends_max: 2, ..config() }, None).await;
+    let caller = CallingProcess::with(&world, secret(), Config { sends_max: 2, ..config() }, None).await;
     let user = world.user();
     let chat = world.group(user).await;
     tap.shut();
@@ -93,25 +98,25 @@ async fn g5_a_send_too_many_is_answered_busy_at_once() {
 #[tokio::test]
 async fn without_a_process_a_send_is_answered_at_once() {
     let world = World::new();
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let (user, begin) = (world.user(), Instant::now());
     let chat_id = world.group(user).await;
     let refused = caller.send(request(chat_id, user, "hi")).await;
     assert!(matches!(refused, Err(IngestError::Unavailable { retry_after }) if retry_after == Duration::from_secs(1)));
     let sync = SyncRequest { user_id: user, chat_id, after: Sequence(0), limit: 1 };
     assert!(matches!(caller.ingest.sync(sync).await, Err(IngestError::Unavailable { .. })));
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < config().deadline, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
 async fn what_was_not_handed_over_goes_to_the_next_process_in_order() {
     let world = World::new();
     let (_process, tap) = world.ingest("a");
-    // It takes connections and says nothing, so that sends wait for it until connecting has taken too long.
+    // Accepts connections but never responds, so sends are queued until the connect timeout.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let peer = Peer { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
+    let peer = PeerProcess { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
     world.list.add(ProcessRole::Ingest, &peer);
-    let caller = Caller::start(&world).await;
+    let caller = CallingProcess::start(&world).await;
     let user = world.user();
     let chats = world.groups(user, 20).await;
     let mut sends = vec![];
@@ -131,10 +136,10 @@ async fn g5_a_send_that_waited_too_long_is_never_committed_behind_its_answer() {
     let world = World::new();
     let (_process, _tap) = world.ingest("a");
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let peer = Peer { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
+    let peer = PeerProcess { id: "mute".into(), address: mute.local_addr().unwrap().to_string().into() };
     world.list.add(ProcessRole::Ingest, &peer);
     let (deadline, connect_timeout) = (Duration::from_millis(200), Duration::from_millis(600));
-    let caller = Caller::with(&world, secret(), Config { deadline, connect_timeout, ..config() }, None).await;
+    let caller = CallingProcess::with(&world, secret(), Config { deadline, connect_timeout, ..config() }, None).await;
     let user = world.user();
     let chats = world.groups(user, 20).await;
     let sends: Vec<_> = chats.iter().map(|chat| caller.send(request(*chat, user, "waits for the mute"))).collect();
@@ -143,12 +148,10 @@ async fn g5_a_send_that_waited_too_long_is_never_committed_behind_its_answer() {
         late.extend(soon(send).await.is_err().then_some(chat));
     }
     assert!(!late.is_empty());
+    // By the deadline of another caller these arrive also on a busy machine, and after those of the first caller.
+    let patient = CallingProcess::with(&world, secret(), Config { connect_timeout, ..config() }, None).await;
     for chat in late {
-        let sent = loop {
-            if let Ok(sent) = soon(caller.send(request(chat, user, "again"))).await {
-                break sent;
-            }
-        };
+        let sent = soon(patient.send(request(chat, user, "again"))).await.unwrap();
         assert_eq!(sent.receipt.sequence, Sequence(1));
     }
 }

@@ -5,25 +5,25 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ContentType, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{Body, ChatId, ContentType, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ingest::{Ingester, Ports};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Ids, Ingest, IngestError, NewGroup, Page, Peer, Peers, ProcessRole, SendRequest, Sent, Signal,
-    Signals, StoreError, SyncRequest, SystemClock,
+    ChatWriter, Clock, Ids, Ingest, NewGroup, Page, PeerProcess, PeerRegistry, ProcessRole, SendRequest, Sent, Signal,
+    SignalSender, StoreError, SyncRequest, SystemClock,
 };
-use tidings_rpc::{Config, Directory, RemoteIngest, Security, Services, serve};
+use tidings_rpc::{Config, Directory, RemoteIngest, RpcServices, Security, serve};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time;
 
-/// What a fleet shares: the store, and the list of its processes.
+/// The shared parts of a fleet: the store, and the list of processes.
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) list: Arc<List>,
+    pub(crate) list: Arc<PeerList>,
     ids: Arc<SequentialIds>,
 }
 
@@ -33,26 +33,26 @@ impl World {
         Self { store: Arc::new(MemoryStore::new(ids.clone())), list: Arc::default(), ids }
     }
 
-    /// A listed process that commits.
-    pub(crate) fn ingest(&self, id: &str) -> (Process, Arc<Tap>) {
+    /// A listed ingest process.
+    pub(crate) fn ingest(&self, id: &str) -> (FleetProcess, Arc<Tap>) {
         let mut tap = None;
-        let process = Process::start(id, secret(), || {
+        let process = FleetProcess::start(id, secret(), || {
             let made = self.tap();
             tap = Some(made.clone());
-            Services { ingest: Some(made), ..Services::default() }
+            RpcServices { ingest: Some(made), ..RpcServices::default() }
         });
         self.list.add(ProcessRole::Ingest, &process.peer);
         (process, tap.unwrap())
     }
 
-    /// A durability plane on the runtime of whoever calls.
+    /// A durability plane on the caller's runtime.
     pub(crate) fn tap(&self) -> Arc<Tap> {
         let ports = Ports {
             writer: self.store.clone(),
             messages: self.store.clone(),
             chats: self.store.clone(),
             watermarks: self.store.clone(),
-            signals: Arc::new(Unheard),
+            signals: Arc::new(IgnoredSignals),
             clock: Arc::new(SystemClock),
             ids: self.ids.clone(),
         };
@@ -93,36 +93,36 @@ impl World {
 
 /// The list of processes, which can be made unreadable.
 #[derive(Default)]
-pub(crate) struct List {
-    peers: Mutex<BTreeMap<ProcessRole, Vec<Peer>>>,
+pub(crate) struct PeerList {
+    peers: Mutex<BTreeMap<ProcessRole, Vec<PeerProcess>>>,
     pub(crate) is_broken: AtomicBool,
-    /// How often it was read.
+    /// Number of reads.
     pub(crate) reads: watch::Sender<usize>,
 }
 
-impl List {
-    pub(crate) fn add(&self, role: ProcessRole, peer: &Peer) {
+impl PeerList {
+    pub(crate) fn add(&self, role: ProcessRole, peer: &PeerProcess) {
         self.peers.lock().unwrap().entry(role).or_default().push(peer.clone());
     }
 
-    pub(crate) fn remove(&self, role: ProcessRole, peer: &Peer) {
+    pub(crate) fn remove(&self, role: ProcessRole, peer: &PeerProcess) {
         self.peers.lock().unwrap().entry(role).or_default().retain(|listed| listed != peer);
     }
 }
 
 #[async_trait]
-impl Peers for List {
-    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+impl PeerRegistry for PeerList {
+    async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         roles.iter().for_each(|role| self.add(*role, peer));
         Ok(())
     }
 
-    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+    async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         roles.iter().for_each(|role| self.remove(*role, peer));
         Ok(())
     }
 
-    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError> {
         self.reads.send_modify(|reads| *reads += 1);
         if self.is_broken.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("the list is away"));
@@ -131,17 +131,17 @@ impl Peers for List {
     }
 }
 
-/// A process of the fleet. It dies when this is dropped.
-pub(crate) struct Process {
-    pub(crate) peer: Peer,
+/// A process of the fleet. Dropping it kills the process.
+pub(crate) struct FleetProcess {
+    pub(crate) peer: PeerProcess,
     runtime: Option<Runtime>,
     shutdown: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<Result<(), tidings_rpc::ServeError>>>,
 }
 
-impl Process {
-    /// A process that serves, with what `services` makes on its runtime.
-    pub(crate) fn start(id: &str, security: Security, services: impl FnOnce() -> Services) -> Self {
+impl FleetProcess {
+    /// Starts a server with the services that `services` creates on its runtime.
+    pub(crate) fn start(id: &str, security: Security, services: impl FnOnce() -> RpcServices) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = format!("localhost:{}", listener.local_addr().unwrap().port());
@@ -150,25 +150,25 @@ impl Process {
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
         let (shutdown, asked) = oneshot::channel();
         let served = runtime.spawn(serve(listener, services(), security, async { drop(asked.await) }));
-        let peer = Peer { id: id.into(), address: address.into() };
+        let peer = PeerProcess { id: id.into(), address: address.into() };
         Self { peer, runtime: Some(runtime), shutdown: Some(shutdown), served: Some(served) }
     }
 
-    /// Asks the process to end when it has answered everything.
+    /// Starts a graceful shutdown.
     pub(crate) fn begin_shutdown(&mut self) {
         self.shutdown.take().unwrap().send(()).unwrap();
     }
 
-    /// Waits until the process has ended as it was asked to.
+    /// Waits until the shutdown is complete.
     pub(crate) async fn ended(&mut self) {
         soon(self.served.take().unwrap()).await.unwrap().unwrap();
     }
 
-    /// Makes the process hang until what this returns is dropped.
+    /// Makes the process hang until the returned sender is dropped.
     pub(crate) fn hang(&self) -> mpsc::Sender<()> {
         let (held, released) = mpsc::channel();
         let (hanging, hangs) = mpsc::channel();
-        // The one thread that everything in the process runs on waits.
+        // Blocks the only worker thread of the process.
         self.runtime.as_ref().unwrap().spawn(async move {
             hanging.send(()).unwrap();
             released.recv().unwrap_err();
@@ -177,42 +177,42 @@ impl Process {
         held
     }
 
-    /// Ends the process in the middle of whatever it does.
+    /// Kills the process at once.
     pub(crate) fn kill(mut self) {
         self.die();
     }
 
     fn die(&mut self) {
-        // The sender would be a word of goodbye if it was dropped first.
+        // Dropping the sender first would start a graceful shutdown.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-impl Drop for Process {
+impl Drop for FleetProcess {
     fn drop(&mut self) {
         self.die();
     }
 }
 
-/// The durability plane of a process, which tells what it was sent, and can be kept from answering.
+/// The durability plane of a process. It records its sends, and can hold back answers.
 pub(crate) struct Tap {
     ingester: Ingester,
-    /// The chats of all sends, in the order in which they were handed over.
+    /// The chats of all sends, in the order of their arrival.
     pub(crate) taken: watch::Sender<Vec<ChatId>>,
-    /// How often it was asked for messages.
+    /// Number of syncs.
     pub(crate) syncs: AtomicUsize,
-    /// Answers that may pass.
+    /// Permits for answers.
     pub(crate) gate: Arc<Semaphore>,
     _lanes: JoinSet<()>,
 }
 
-/// More answers than any test waits for.
+/// More answers than any test needs.
 pub(crate) const OPEN: usize = 1_000_000;
 
 impl Tap {
-    /// Keeps all answers back from now on.
+    /// Holds back all answers from now on.
     pub(crate) fn shut(&self) {
         self.gate.forget_permits(OPEN);
     }
@@ -221,7 +221,7 @@ impl Tap {
         self.gate.add_permits(OPEN);
     }
 
-    /// Waits until it was handed so many sends.
+    /// Waits until `count` sends have arrived.
     pub(crate) async fn until(&self, count: usize) {
         soon(self.taken.subscribe().wait_for(|taken| taken.len() >= count)).await.unwrap();
     }
@@ -260,24 +260,24 @@ impl Ingest for Tap {
     }
 }
 
-struct Unheard;
+struct IgnoredSignals;
 
 #[async_trait]
-impl Signals for Unheard {
+impl SignalSender for IgnoredSignals {
     async fn signal(&self, _: Signal) -> Result<bool, StoreError> {
         Ok(true)
     }
 }
 
 /// A process that calls the others.
-pub(crate) struct Caller {
+pub(crate) struct CallingProcess {
     pub(crate) directory: Arc<Directory>,
     pub(crate) ingest: Arc<RemoteIngest>,
     _tasks: JoinSet<()>,
 }
 
-impl Caller {
-    /// A caller that knows who is listed.
+impl CallingProcess {
+    /// A caller that knows the listed processes.
     pub(crate) async fn start(world: &World) -> Self {
         Self::with(world, secret(), config(), None).await
     }
@@ -286,7 +286,7 @@ impl Caller {
         world: &World,
         security: Security,
         config: Config,
-        local: Option<(Peer, Arc<dyn Ingest>)>,
+        local: Option<(PeerProcess, Arc<dyn Ingest>)>,
     ) -> Self {
         let directory = Arc::new(Directory::new(world.list.clone(), security, config).unwrap());
         let ingest = Arc::new(RemoteIngest::new(directory.clone(), local));
@@ -299,11 +299,11 @@ impl Caller {
         caller
     }
 
-    /// Waits until the list as it is now is known.
+    /// Waits until the caller knows the current list.
     pub(crate) async fn refreshed(&self, world: &World) {
         let mut reads = world.list.reads.subscribe();
-        // The first read may have begun before, the second is of the list as it is now, and the third shows that what
-        // the second said was taken note of.
+        // The first read may have begun before, and the second reads the current list. The third shows that the result
+        // of the second was applied.
         let enough = *reads.borrow() + 3 * ProcessRole::ALL.len();
         soon(reads.wait_for(|reads| *reads >= enough)).await.unwrap();
     }
@@ -313,7 +313,7 @@ impl Caller {
     }
 }
 
-/// The usual bounds, and a list that is read often.
+/// Default limits, with a short refresh interval.
 pub(crate) fn config() -> Config {
     Config { refresh: Duration::from_millis(10), ..Config::new(ProcessRole::ALL.to_vec()) }
 }
@@ -322,20 +322,19 @@ pub(crate) fn secret() -> Security {
     Security::Secret("the secret of the fleet".to_owned().try_into().unwrap())
 }
 
-/// A send that nobody has tried before.
+/// A new send.
 pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendRequest {
     SendRequest {
         chat_id,
         sender_id,
         client_message_id: uuid::Uuid::new_v4().into(),
-        content: text.to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         origin_connection_id: None,
     }
 }
 
-/// What happens soon, or the test fails.
+/// Fails the test if the event does not happen in time.
 pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(20), event).await.expect("it happens soon")
 }

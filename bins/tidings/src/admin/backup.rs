@@ -2,10 +2,10 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use server::tools::backup::{BYTES_ABOUT, Destination};
 
-use super::Admin;
+use super::AdminConnection;
 
-impl Admin {
-    /// Has the service answer with a backup, and tells how many bytes there are, and of how many.
+impl AdminConnection {
+    /// Requests a backup from the service, writes it, and reports written and total bytes.
     pub(crate) async fn backup(
         &self,
         rate_mib: u32,
@@ -25,7 +25,9 @@ impl Admin {
             }
         }
         let about = response.headers().get(BYTES_ABOUT).and_then(|about| about.to_str().ok()?.parse().ok());
-        while let Some(piece) = response.chunk().await.context("the service has gone, or its log says why not")? {
+        while let Some(piece) =
+            response.chunk().await.context("the service ended the backup early; its log has the reason")?
+        {
             to.write(&piece)?;
             progress(to.written(), about.unwrap_or(0));
         }

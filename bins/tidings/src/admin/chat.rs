@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::routes::elements;
 use super::table::{self, cell, counted, row};
 use super::user::confirm;
-use super::{Admin, AdminArgs};
+use super::{AdminArgs, AdminConnection};
 
 #[derive(Subcommand)]
-pub(crate) enum ChatCommand {
-    /// Shows a chat: its members, how far each has come, and how far it is in the log.
+pub(crate) enum ChatAdminCommand {
+    /// Shows a chat: its members, their watermarks, and the position of the chat in the log.
     Show {
         chat_id: ChatId,
         #[command(flatten)]
@@ -24,55 +24,57 @@ pub(crate) enum ChatCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Lists what has happened in a chat, newest first, without what was said.
+    /// Lists the events of a chat, newest first, without message contents.
     Timeline {
         chat_id: ChatId,
-        /// Goes on below this sequence.
+        /// Continues below this sequence.
         #[arg(long, value_name = "SEQUENCE")]
         before: Option<u64>,
-        /// How many messages are listed at the most.
+        /// Maximum number of messages to list.
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=200))]
         limit: u16,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Takes a member out of a group, as its owner could.
+    /// Removes a member from a group, with the rights of its owner.
     ///
-    /// If it is the owner, the longest-standing admin, or else member, owns the group from then on.
+    /// If the member is the owner, ownership passes to the longest-standing admin, or else to the longest-standing
+    /// member.
     RemoveMember {
         chat_id: ChatId,
         /// The member's id, or their phone number.
         user: String,
-        /// Asks nobody.
+        /// Skips the confirmation prompt.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Makes a member the owner of a group, where the owner is not to be reached.
+    /// Makes a member the owner of a group, for example when the owner is unreachable.
     ///
-    /// Who was the owner is an admin from then on.
+    /// The previous owner becomes an admin.
     SetOwner {
         chat_id: ChatId,
         /// The member's id, or their phone number.
         user: String,
-        /// Asks nobody.
+        /// Skips the confirmation prompt.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Says how long the messages of a chat live, those of the past too.
+    /// Sets the retention of a chat, for existing messages too.
     ///
-    /// Messages from now on live so long unless they say otherwise; those that are there end when they would have, and older
-    /// ones at once. `off` lets new messages live for ever; what was to end still does. The command may be repeated: where it
-    /// was cut short, it goes on. Example: tidings chat retention chat_01K9D3A7PBQ9S4WZ6HK2B0ATSX --days 90
+    /// New messages expire after this time unless they set their own. Existing messages expire at the same age, and
+    /// older ones at once. With `off`, new messages never expire; existing expiries stay. An interrupted command can be
+    /// repeated: it continues where it stopped. Example: tidings admin chat retention chat_01K9D3A7PBQ9S4WZ6HK2B0ATSX
+    /// --days 90
     Retention {
         chat_id: ChatId,
         /// 1 to 365, or `off`.
         #[arg(long, value_name = "N|off", value_parser = days)]
         days: Days,
-        /// Asks nobody.
+        /// Skips the confirmation prompt.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -80,7 +82,7 @@ pub(crate) enum ChatCommand {
     },
 }
 
-/// How long messages live.
+/// Message retention in days; `None` for no expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Days(Option<u64>);
 
@@ -92,46 +94,46 @@ fn days(text: &str) -> Result<Days, String> {
     }
 }
 
-pub(crate) async fn run(command: ChatCommand) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: ChatAdminCommand) -> anyhow::Result<ExitCode> {
     match command {
-        ChatCommand::Show { chat_id, admin } => show(chat_id, admin.connect()?).await,
-        ChatCommand::Members { chat_id, admin } => {
+        ChatAdminCommand::Show { chat_id, admin } => show(chat_id, admin.connect()?).await,
+        ChatAdminCommand::Members { chat_id, admin } => {
             let admin = admin.connect()?;
             let answer = admin.call(Method::GET, &format!("/chats/{chat_id}"), None).await?;
             admin.print(&answer["members"], || members(&answer))
         }
-        ChatCommand::Timeline { chat_id, before, limit, admin } => {
+        ChatAdminCommand::Timeline { chat_id, before, limit, admin } => {
             timeline(chat_id, before, limit, admin.connect()?).await
         }
-        ChatCommand::RemoveMember { chat_id, user, yes, admin } => {
+        ChatAdminCommand::RemoveMember { chat_id, user, yes, admin } => {
             let admin = admin.connect()?;
             let user_id = admin.user(&user).await?;
-            confirm(yes, &format!("{user_id} will be no member of {chat_id} any more, and read nothing of it"))?;
+            confirm(yes, &format!("{user_id} will be removed from {chat_id} and can no longer read it"))?;
             let answer = admin.call(Method::DELETE, &format!("/chats/{chat_id}/members/{user_id}"), None).await?;
-            admin.print(&answer, || println!("{user_id} is no member of {chat_id} any more"))
+            admin.print(&answer, || println!("{user_id} was removed from {chat_id}"))
         }
-        ChatCommand::SetOwner { chat_id, user, yes, admin } => {
+        ChatAdminCommand::SetOwner { chat_id, user, yes, admin } => {
             let admin = admin.connect()?;
             let user_id = admin.user(&user).await?;
-            confirm(yes, &format!("{user_id} will own {chat_id}, and its owner of today will be an admin"))?;
+            confirm(yes, &format!("{user_id} will own {chat_id}, and its present owner becomes an admin"))?;
             let request = json!({ "user_id": user_id });
             let answer = admin.call(Method::PUT, &format!("/chats/{chat_id}/owner"), Some(&request)).await?;
             admin.print(&answer, || println!("{user_id} owns {chat_id}"))
         }
-        ChatCommand::Retention { chat_id, days: Days(days), yes, admin } => {
+        ChatAdminCommand::Retention { chat_id, days: Days(days), yes, admin } => {
             retention(chat_id, days, yes, admin.connect()?).await
         }
     }
 }
 
-async fn show(chat_id: ChatId, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn show(chat_id: ChatId, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let answer = admin.call(Method::GET, &format!("/chats/{chat_id}"), None).await?;
     admin.print(&answer, || {
         let [kind, name, since] = row(&answer, ["type", "name", "created_at"]);
         let [head, published, last] = row(&answer, ["head_sequence", "published_sequence", "last_message_at"]);
         let life = match answer["message_ttl_seconds"].as_u64() {
             Some(seconds) => format!("live {seconds} s"),
-            None => "live for ever".to_owned(),
+            None => "never expire".to_owned(),
         };
         println!("{chat_id}  {kind}  {name}  since {since}");
         println!("head at {head}, log at {published}, last message at {last}; messages {life}\n");
@@ -145,7 +147,12 @@ fn members(chat: &Value) {
     table::print(["member", "name", "role", "joined", "delivered", "read", "connected"], &rows);
 }
 
-async fn timeline(chat_id: ChatId, before: Option<u64>, limit: u16, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn timeline(
+    chat_id: ChatId,
+    before: Option<u64>,
+    limit: u16,
+    admin: AdminConnection,
+) -> anyhow::Result<ExitCode> {
     let before = before.map_or_else(String::new, |before| format!("&before={before}"));
     let path = format!("/chats/{chat_id}/timeline?limit={limit}{before}");
     let answer = admin.call(Method::GET, &path, None).await?;
@@ -153,7 +160,7 @@ async fn timeline(chat_id: ChatId, before: Option<u64>, limit: u16, admin: Admin
         let rows: Vec<_> = elements(&answer["events"]).iter().map(event).collect();
         table::print(["at", "what", "who", "detail"], &rows);
         if let Some(next) = answer["next_before"].as_u64() {
-            println!("there is more; go on with --before {next}");
+            println!("there are more; continue with --before {next}");
         }
     })
 }
@@ -181,17 +188,19 @@ fn in_days(days: u64) -> String {
     counted(days as usize, "day")
 }
 
-async fn retention(chat_id: ChatId, days: Option<u64>, yes: bool, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn retention(chat_id: ChatId, days: Option<u64>, yes: bool, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let what = match days {
-        Some(days) => format!("messages of {chat_id} that are older than {} will be gone for good", in_days(days)),
-        None => format!("new messages of {chat_id} will live for ever"),
+        Some(days) => {
+            format!("messages of {chat_id} that are older than {} will be deleted permanently", in_days(days))
+        }
+        None => format!("new messages of {chat_id} will never expire"),
     };
     confirm(yes, &what)?;
     let answer =
         admin.call(Method::PUT, &format!("/chats/{chat_id}/retention"), Some(&json!({ "days": days }))).await?;
     admin.print(&answer, || match days {
         Some(days) => println!("messages of {chat_id} live {}; shortened: {}", in_days(days), answer["shortened"]),
-        None => println!("new messages of {chat_id} live for ever"),
+        None => println!("new messages of {chat_id} never expire"),
     })
 }
 

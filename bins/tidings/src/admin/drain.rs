@@ -5,14 +5,14 @@ use clap::Args;
 use reqwest::Method;
 use serde_json::Value;
 
-use super::{Admin, AdminArgs};
+use super::{AdminArgs, AdminConnection};
 
-/// How often it is looked whether something is left.
+/// Interval at which the remaining work is polled.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 pub(crate) struct DrainArgs {
-    /// How many seconds to wait until the process is safe to remove; 0 only begins the drain.
+    /// Seconds to wait until the process is safe to remove; 0 only starts the drain.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=86_400))]
     timeout: u64,
@@ -20,7 +20,7 @@ pub(crate) struct DrainArgs {
     admin: AdminArgs,
 }
 
-/// Drains, and waits with a line for each change.
+/// Starts a drain, then waits and prints a line for each change.
 pub(crate) async fn drain(arguments: DrainArgs) -> anyhow::Result<ExitCode> {
     let admin = arguments.admin.connect()?;
     let until = Instant::now() + Duration::from_secs(arguments.timeout);
@@ -46,7 +46,7 @@ pub(crate) async fn resume(arguments: AdminArgs) -> anyhow::Result<ExitCode> {
     print(&admin, &standing)
 }
 
-fn print(admin: &Admin, standing: &Value) -> anyhow::Result<ExitCode> {
+fn print(admin: &AdminConnection, standing: &Value) -> anyhow::Result<ExitCode> {
     admin.print(standing, || match (&standing["draining"], &standing["safe_to_remove"]) {
         (Value::Bool(true), Value::Bool(true)) => println!("nothing is left; the process is safe to remove"),
         (Value::Bool(true), _) => println!("the drain goes on: {} left", left(standing)),
@@ -54,7 +54,7 @@ fn print(admin: &Admin, standing: &Value) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Each thing that is left, and how much of it.
+/// Each kind of remaining work, with its count.
 fn left(standing: &Value) -> String {
     let counts = standing.as_object().into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_u64()?)));
     let left: Vec<String> =

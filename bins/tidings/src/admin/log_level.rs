@@ -9,10 +9,11 @@ use super::AdminArgs;
 
 #[derive(Args)]
 pub(crate) struct LogLevelArgs {
-    /// A level (off, error, warn, info, debug, trace), or directives such as `info,gateway=debug`; what is logged now is
-    /// shown if it is left out.
+    /// A level (off, error, warn, info, debug, trace), or directives such as `info,gateway=debug`; without it, the
+    /// current level is shown.
     level: Option<String>,
-    /// How long it lasts, as 10m or 2h; then the configured level is back. Without it, until the next change or restart.
+    /// How long the level applies, such as 10m or 2h; then the configured level returns. Without it, until the next
+    /// change or restart.
     #[arg(long = "for", value_name = "DURATION", requires = "level", value_parser = humantime::parse_duration)]
     lasts: Option<Duration>,
     #[command(flatten)]

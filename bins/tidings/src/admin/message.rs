@@ -10,7 +10,7 @@ use super::table::{self, cell, row};
 
 #[derive(Subcommand)]
 pub(crate) enum MessageCommand {
-    /// Says where a message is, in words, and how far it has come with each member. Never what it says.
+    /// Shows the location of a message and its delivery state for each member, but never its content.
     Show {
         message_id: MessageId,
         #[command(flatten)]

@@ -5,30 +5,31 @@ use domain::ReportId;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Admin, AdminArgs};
+use super::{AdminArgs, AdminConnection};
 
 #[derive(Subcommand)]
 pub(crate) enum ReportCommand {
-    /// Lists what users have reported, oldest first.
+    /// Lists reports by users, oldest first.
     List {
-        /// Those that wait for an operator, or those that one is done with.
-        #[arg(long, value_enum, default_value_t = State::Open)]
-        state: State,
+        /// Reports that wait for an operator, or resolved ones.
+        #[arg(long, value_enum, default_value_t = ReportStateFilter::Open)]
+        state: ReportStateFilter,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Shows a report with the message that was reported. That you have looked is written into the audit trail.
+    /// Shows a report with the reported message. The access is recorded in the audit trail.
     Show {
         id: ReportId,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Ends a report, with a note on what came of it.
+    /// Resolves a report, with a note on the outcome.
     ///
-    /// A message that was to expire is deleted from the report at once. The rest is forgotten 90 days later.
+    /// If the reported message was to expire, its copy is deleted from the report at once. The rest is deleted 90 days
+    /// later.
     Resolve {
         id: ReportId,
-        /// What came of it, for whoever looks later.
+        /// The outcome, for later readers of the report.
         #[arg(long, value_name = "TEXT")]
         note: String,
         #[command(flatten)]
@@ -37,7 +38,7 @@ pub(crate) enum ReportCommand {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum State {
+pub(crate) enum ReportStateFilter {
     Open,
     Resolved,
 }
@@ -59,10 +60,10 @@ pub(crate) async fn run(command: ReportCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn list(admin: Admin, state: State) -> anyhow::Result<ExitCode> {
+async fn list(admin: AdminConnection, state: ReportStateFilter) -> anyhow::Result<ExitCode> {
     let state = match state {
-        State::Open => "open",
-        State::Resolved => "resolved",
+        ReportStateFilter::Open => "open",
+        ReportStateFilter::Resolved => "resolved",
     };
     let mut reports = vec![];
     let mut path = format!("/reports?state={state}");
@@ -87,7 +88,7 @@ async fn list(admin: Admin, state: State) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What a report is about, as narrowly as it says.
+/// The most specific subject that a report names.
 fn subject(report: &Value) -> &str {
     let named = ["message_id", "user_id", "chat_id"].into_iter().find_map(|key| report[key].as_str());
     named.unwrap_or("-")
@@ -109,7 +110,7 @@ fn show(report: &Value) {
     }
 }
 
-/// What somebody wrote, without what a terminal would obey.
+/// Text by a user, with control characters replaced so that a terminal does not interpret them.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }

@@ -9,26 +9,27 @@ use super::AdminArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum RoutesCommand {
-    /// Lists the connections that a user has now.
+    /// Lists the current connections of a user.
     ///
-    /// Pushes go to all of them. A user who has none is away: their devices are notified instead, and sync when they
-    /// come back.
+    /// Pushes go to all of them. A user without a connection is offline: their devices are notified instead, and sync
+    /// when they reconnect.
     User {
         user_id: UserId,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Lists the gateways that beat, and how many connections each has.
+    /// Lists the live gateways and their number of connections.
     ///
-    /// A gateway is gone from here some seconds after its last beat (`gateway.expiry_ms`), and so are its connections.
+    /// A gateway and its connections disappear from this list some seconds after its last heartbeat
+    /// (`gateway.expiry_ms`).
     Gateways(AdminArgs),
     /// Lists connections of one gateway.
     ///
-    /// Those of a gateway that beats no more are listed until they are swept away: nothing is pushed to them.
+    /// Connections of a gateway without a heartbeat are listed until they are purged, but nothing is pushed to them.
     Gateway {
-        /// Its name, as `tidings routes gateways` lists it.
+        /// Its name, as listed by `tidings admin routes gateways`.
         id: String,
-        /// How many are listed at the most.
+        /// Maximum number of connections to list.
         #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
         #[command(flatten)]
@@ -62,7 +63,7 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
                     println!("{name}  {more}{} connections", gateway["connections"]);
                 }
                 if elements(&answer["gateways"]).is_empty() {
-                    println!("no gateway beats");
+                    println!("no gateway is live");
                 }
             })
         }
@@ -80,10 +81,10 @@ pub(crate) async fn run(command: RoutesCommand) -> anyhow::Result<ExitCode> {
                     println!("`{id}` has no connection");
                 }
                 if answer["has_more"] == true {
-                    println!("there are more; name a higher --limit to see some of them");
+                    println!("there are more; raise --limit to see more of them");
                 }
                 if answer["is_live"] == false {
-                    println!("`{id}` beats no more; nothing is pushed to these");
+                    println!("`{id}` sends no heartbeat; nothing is pushed to these connections");
                 }
             })
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::routes::elements;
 use super::table::{self, counted, row};
 use super::user::confirm;
-use super::{Admin, AdminArgs};
+use super::{AdminArgs, AdminConnection};
 
 #[derive(Subcommand)]
 pub(crate) enum SessionCommand {
@@ -19,20 +19,20 @@ pub(crate) enum SessionCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Signs a user out, on one device or on all.
+    /// Revokes the sessions of a user, on one device or on all.
     ///
-    /// Tokens are void at once, and sockets close within a second. Whoever still has the phone can sign in again. Example:
-    /// tidings session revoke +14155550101 --all
+    /// Tokens are invalid at once, and sockets close within a second. A person who still has the phone can sign
+    /// in again. Example: tidings admin session revoke +14155550101 --all
     Revoke {
         /// The user's id, or their phone number.
         user: String,
-        /// The session, as `tidings session list` shows it.
+        /// The session, as `tidings admin session list` shows it.
         #[arg(required_unless_present = "all")]
         session: Option<String>,
         /// All sessions of the user.
         #[arg(long, conflicts_with = "session")]
         all: bool,
-        /// Asks nobody.
+        /// Skips the confirmation prompt.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -61,11 +61,11 @@ fn ended(answer: &Value) -> usize {
     answer["revoked_count"].as_u64().unwrap_or(0) as usize
 }
 
-async fn list(user: &str, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn list(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let user_id = admin.user(user).await?;
     let mut answer = admin.call(Method::GET, &format!("/users/{user_id}"), None).await?;
     if !answer["sessions"].is_array() {
-        bail!("the service does not say where `{user_id}` is signed in");
+        bail!("the service returned no sessions for `{user_id}`");
     }
     let sessions = answer["sessions"].take();
     admin.print(&sessions, || {

@@ -19,12 +19,12 @@ fn lines<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
     lines
 }
 
-/// So many of something, in words.
+/// A count with its noun, in the plural unless it is one.
 pub(super) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A field of an answer as a cell.
+/// A field of a response as a cell.
 pub(super) fn cell(body: &Value, name: &str) -> String {
     match &body[name] {
         Value::Null => "-".to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn cell(body: &Value, name: &str) -> String {
     }
 }
 
-/// Fields of an answer as a row.
+/// Fields of a response as a row.
 pub(super) fn row<const N: usize>(body: &Value, names: [&str; N]) -> [String; N] {
     names.map(|name| cell(body, name))
 }

@@ -1,5 +1,7 @@
+use std::fs::Permissions;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
@@ -11,55 +13,109 @@ use tokio::io::AsyncWriteExt;
 
 use super::routes::elements;
 use super::table::{self, cell, counted, row};
-use super::{Admin, AdminArgs};
+use super::{AdminArgs, AdminConnection};
 
 #[derive(Subcommand)]
 pub(crate) enum UserCommand {
-    /// Finds the user of a phone number or of an id.
+    /// Finds the user of a phone number or an id.
     ///
-    /// Names are no keys of the store, so nobody is found by name. Example: tidings user find +14155550101
+    /// The store has no index on names, so a search by name is not possible.
+    ///
+    /// Example: tidings admin user find +14155550101
     Find {
         /// A phone number, or the id of a user, session or connection.
         what: String,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Shows a user: where they are signed in and connected, and how far they have come in their chats.
+    /// Shows a user: sessions, connections, and watermarks in their chats.
     ///
-    /// Of an account that is being deleted it says so, and how many chats are left to leave.
+    /// For an account in deletion it also shows the number of chats still to leave.
     Show {
         /// The user's id, or their phone number.
         user: String,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Makes the user of a phone number before they sign in for the first time.
+    /// Creates the user of a phone number before their first sign-in.
     ///
-    /// One who is there stays as they are. Example: tidings user create --phone +14155550101 --name Ada
+    /// An existing user stays unchanged. Example: tidings admin user create --phone +14155550101 --name Ada
     Create {
-        /// The number that they will sign in with.
+        /// The number that the user will sign in with.
         #[arg(long, value_name = "NUMBER")]
         phone: String,
-        /// What others see.
+        /// The display name.
         #[arg(long)]
         name: String,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Gives a user another name.
+    /// Changes the display name of a user.
     Rename {
         /// The user's id, or their phone number.
         user: String,
-        /// What others see from now on.
+        /// The new display name.
         name: String,
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Writes everything that is a user's own into one JSON document.
+    /// Suspends a user: all their tokens and messages are refused.
     ///
-    /// Profile, sessions, devices, contacts, chats, and every message that they sent. It is what the user gets from
-    /// GET /api/v1/users/me/export, for one who cannot ask for it. It shows what they wrote, and the audit trail says who
-    /// asked. Example: tidings user export +14155550101 --output ada.json
+    /// Applies to tokens of this service and of an external identity provider. Sockets close within a second. Sessions
+    /// stay, and are valid again after `tidings admin user resume`. Example: tidings admin user suspend +14155550101
+    /// --reason spam
+    Suspend {
+        /// The user's id, or their phone number.
+        user: String,
+        /// The reason, for operators: the user does not see it.
+        #[arg(long)]
+        reason: Option<String>,
+        /// Skips the confirmation prompt.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Ends the suspension of a user.
+    Resume {
+        /// The user's id, or their phone number.
+        user: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Signs a user out everywhere: all sessions and tokens up to now become invalid.
+    ///
+    /// Includes tokens of an external identity provider, by their claim `iat`. Sockets close within a second. The user
+    /// can sign in again.
+    SignOut {
+        /// The user's id, or their phone number.
+        user: String,
+        /// Skips the confirmation prompt.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Revokes one token of a user by its id, the claim `jti`.
+    ///
+    /// Sockets of the user close within a second; clients with another token reconnect. Example: tidings admin user
+    /// revoke-token user_… 7f1c… --hours 12
+    RevokeToken {
+        /// The user's id, or their phone number.
+        user: String,
+        /// The id of the token. Never the token itself.
+        token_id: String,
+        /// Hours until the token expires; the entry is deleted then.
+        #[arg(long, default_value_t = 24)]
+        hours: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Exports all personal data of a user as one JSON document.
+    ///
+    /// It holds the profile, sessions, devices, contacts, chats, and every message that the user sent: the same
+    /// document that users get from GET /api/v1/users/me/export. It includes message contents, and the audit trail
+    /// records the export. Example: tidings admin user export +14155550101 --output ada.json
     Export {
         /// The user's id, or their phone number.
         user: String,
@@ -69,19 +125,19 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Deletes an account, for good.
+    /// Deletes an account permanently.
     ///
-    /// The user is signed out everywhere within a second and leaves every group; a group of theirs goes to its
-    /// longest-standing admin, or else member. Their phone number is free for a new account. Their messages stay, from
-    /// `Deleted account`, unless --erase-messages is given. What is under way survives a crash; `tidings user show` says when
-    /// it is done.
+    /// The user is signed out everywhere within a second and leaves every group; a group that they own passes to its
+    /// longest-standing admin, or else member. Their phone number becomes free for a new account. Their messages stay,
+    /// from `Deleted account`, unless --erase-messages is given. The deletion resumes after a crash; `tidings admin
+    /// user show` shows its progress.
     Delete {
         /// The user's id, or their phone number.
         user: String,
-        /// Has the messages of the user expire at once, wherever they are still a member.
+        /// Expires the user's messages at once, in chats where they are still a member.
         #[arg(long)]
         erase_messages: bool,
-        /// Asks nobody.
+        /// Skips the confirmation prompt.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -110,6 +166,36 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
             let answer = admin.call(Method::PATCH, &format!("/users/{user_id}"), Some(&request)).await?;
             admin.print(&answer, || println!("{user_id} is called {} now", cell(&answer, "display_name")))
         }
+        UserCommand::Suspend { user, reason, yes, admin } => {
+            let admin = admin.connect()?;
+            let user_id = admin.user(&user).await?;
+            confirm(yes, &format!("every token and message of {user_id} will be refused, and their sockets close"))?;
+            let request = json!({ "reason": reason });
+            let answer = admin.call(Method::POST, &format!("/users/{user_id}/suspend"), Some(&request)).await?;
+            admin.print(&answer, || println!("{user_id} is suspended since {}", cell(&answer, "suspended_since")))
+        }
+        UserCommand::Resume { user, admin } => {
+            let admin = admin.connect()?;
+            let user_id = admin.user(&user).await?;
+            let answer = admin.call(Method::POST, &format!("/users/{user_id}/resume"), None).await?;
+            admin.print(&answer, || println!("{user_id} is not suspended"))
+        }
+        UserCommand::SignOut { user, yes, admin } => {
+            let admin = admin.connect()?;
+            let user_id = admin.user(&user).await?;
+            confirm(yes, &format!("every session and token of {user_id} will end, and their sockets close"))?;
+            let answer = admin.call(Method::POST, &format!("/users/{user_id}/sign-out"), None).await?;
+            admin.print(&answer, || {
+                println!("tokens of {user_id} from before {} are invalid", cell(&answer, "tokens_valid_from"));
+            })
+        }
+        UserCommand::RevokeToken { user, token_id, hours, admin } => {
+            let admin = admin.connect()?;
+            let user_id = admin.user(&user).await?;
+            let request = json!({ "token_id": token_id, "lifetime_seconds": hours.saturating_mul(3600) });
+            let answer = admin.call(Method::POST, &format!("/users/{user_id}/revoke-token"), Some(&request)).await?;
+            admin.print(&answer, || println!("the token `{token_id}` of {user_id} is revoked"))
+        }
         UserCommand::Export { user, output, admin } => export(&user, output, admin.connect()?).await,
         UserCommand::Delete { user, erase_messages, yes, admin } => {
             delete(&user, erase_messages, yes, admin.connect()?).await
@@ -117,18 +203,18 @@ pub(crate) async fn run(command: UserCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Exits 1 if nobody is found.
-async fn find(what: &str, admin: Admin) -> anyhow::Result<ExitCode> {
+/// Exits 1 if no user is found.
+async fn find(what: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let answer = admin.search(what).await?;
     let found = elements(&answer["results"]).iter().find(|found| found["user_id"].is_string());
     admin.print(&answer, || match found {
         Some(found) => println!("{}", row(found, ["user_id", "display_name"]).join("  ")),
-        None => println!("nobody is found by `{what}`"),
+        None => println!("no user is found by `{what}`"),
     })?;
     Ok(if found.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn show(user: &str, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn show(user: &str, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let user_id = admin.user(user).await?;
     let answer = admin.call(Method::GET, &format!("/users/{user_id}"), None).await?;
     admin.print(&answer, || {
@@ -143,6 +229,14 @@ async fn show(user: &str, admin: Admin) -> anyhow::Result<ExitCode> {
                     counted(elements(&answer["chats"]).len(), "chat")
                 ),
             }
+        }
+        let restrictions = &answer["restrictions"];
+        if answer["deleted_at"].is_null() && restrictions["suspended_since"].is_string() {
+            let [since, reason] = row(restrictions, ["suspended_since", "suspension_reason"]);
+            println!("suspended since {since}, reason: {reason}");
+        }
+        if restrictions["tokens_valid_from"].is_string() {
+            println!("tokens from before {} are invalid", cell(restrictions, "tokens_valid_from"));
         }
         let sessions = elements(&answer["sessions"]);
         println!("\nsessions: {}", sessions.len());
@@ -161,15 +255,15 @@ async fn show(user: &str, admin: Admin) -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn export(user: &str, output: Option<PathBuf>, admin: Admin) -> anyhow::Result<ExitCode> {
+async fn export(user: &str, output: Option<PathBuf>, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let user_id = admin.user(user).await?;
     let mut document = admin.answer(Method::POST, &format!("/users/{user_id}/export"), None).await?;
     let mut bytes = 0;
-    let early = "the service has ended the document early; nothing that was written is whole";
+    let early = "the service ended the document early; the written part is incomplete";
     match &output {
         Some(path) => {
             let cannot = || format!("cannot write `{}`", path.display());
-            let mut file = tokio::fs::File::create(path).await.with_context(cannot)?;
+            let mut file = private_file(path).await.with_context(cannot)?;
             while let Some(piece) = document.chunk().await.context(early)? {
                 bytes += piece.len();
                 file.write_all(&piece).await.with_context(cannot)?;
@@ -187,7 +281,15 @@ async fn export(user: &str, output: Option<PathBuf>, admin: Admin) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-async fn delete(user: &str, erase_messages: bool, yes: bool, admin: Admin) -> anyhow::Result<ExitCode> {
+/// Creates or replaces a file that only its owner can read.
+async fn private_file(path: &Path) -> io::Result<tokio::fs::File> {
+    let file = tokio::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).await?;
+    // An existing file keeps its mode when it is truncated.
+    file.set_permissions(Permissions::from_mode(0o600)).await?;
+    Ok(file)
+}
+
+async fn delete(user: &str, erase_messages: bool, yes: bool, admin: AdminConnection) -> anyhow::Result<ExitCode> {
     let user_id = admin.user(user).await?;
     let path = format!("/users/{user_id}");
     let found = admin.call(Method::GET, &path, None).await?;
@@ -202,32 +304,32 @@ async fn delete(user: &str, erase_messages: bool, yes: bool, admin: Admin) -> an
     confirm(yes, &what)?;
     let answer = admin.call(Method::DELETE, &path, Some(&json!({ "erase_messages": erase_messages }))).await?;
     admin.print(&answer, || {
-        println!("{user_id} is signed out and gone; the rest follows");
-        println!("`tidings user show {user_id}` says when it is done");
+        println!("{user_id} is signed out and deleted; the rest follows in the background");
+        println!("`tidings admin user show {user_id}` shows when it is done");
     })
 }
 
-/// Has a person say yes to what is about to be done, unless it was said already.
+/// Asks the operator to confirm, unless `yes` is set.
 pub(super) fn confirm(yes: bool, what: &str) -> anyhow::Result<()> {
     if yes {
         return Ok(());
     }
-    ensure!(io::stdin().is_terminal(), "{what}; say --yes where nobody can be asked");
-    eprint!("{what}.\nType `yes` to go on: ");
+    ensure!(io::stdin().is_terminal(), "{what}; pass --yes where no terminal can ask");
+    eprint!("{what}.\nType `yes` to continue: ");
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     ensure!(line.trim() == "yes", "nothing was done");
     Ok(())
 }
 
-impl Admin {
-    /// What an id or a phone number stands for.
+impl AdminConnection {
+    /// Looks up an id or a phone number.
     async fn search(&self, what: &str) -> anyhow::Result<Value> {
         let url = Url::parse_with_params("http://admin/search", [("q", what)])?;
         self.call(Method::GET, &format!("/search?{}", url.query().unwrap_or_default()), None).await
     }
 
-    /// The user who is meant by an id or a phone number.
+    /// Resolves an id or a phone number to a user.
     pub(super) async fn user(&self, text: &str) -> anyhow::Result<UserId> {
         if let Ok(user_id) = text.parse() {
             return Ok(user_id);

@@ -1,17 +1,23 @@
 use anyhow::{Context, bail};
 use reqwest::Response;
 use serde_json::Value;
-use server::tools::verify::{Findings, Report};
+use server::tools::verify::{Findings, Verified};
 
-use super::Admin;
+use super::AdminConnection;
 
-/// Bytes of one line of the answer, at the most.
+/// Maximum length of one line of the response, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
-impl Admin {
-    /// Has the service check its store, and tells how far it is.
-    pub(crate) async fn verify(&self, rate: u32, progress: impl Fn(&str, u64, u64)) -> anyhow::Result<Findings> {
-        let url = format!("{}/verify?rate={rate}", self.base_url);
+impl AdminConnection {
+    /// Requests a check of the store, including file checksums if a rate in MiB is given, and reports progress.
+    pub(crate) async fn verify(
+        &self,
+        rate: u32,
+        rate_mib: Option<u32>,
+        progress: impl Fn(&str, u64, u64),
+    ) -> anyhow::Result<Verified> {
+        let deep = rate_mib.map(|rate_mib| format!("&deep=true&rate_mib={rate_mib}")).unwrap_or_default();
+        let url = format!("{}/verify?rate={rate}{deep}", self.base_url);
         let unreachable = || format!("no service answers at {}; name its admin listener", self.base_url);
         let request = self.http.get(url).bearer_auth(self.token.expose());
         let response = request.send().await.with_context(unreachable)?;
@@ -23,30 +29,35 @@ impl Admin {
                 None => bail!("the service answered {status}"),
             }
         }
-        let mut lines = Lines { response, read: vec![] };
+        let mut lines = ResponseLines { response, read: vec![] };
         while let Some(mut line) = lines.next().await? {
             if let Some(error) = line["error"].as_str() {
                 bail!("{error}");
             }
             if line["report"].is_object() {
-                let report: Report = serde_json::from_value(line["report"].take())?;
-                return Ok(report.try_into()?);
+                let verified: Verified = serde_json::from_value(line["report"].take())?;
+                // A service of a later version may check invariants that this version has no name for.
+                Findings::try_from(verified.report.clone())?;
+                if rate_mib.is_some() && verified.files.is_none() {
+                    bail!("the service is of an earlier version and does not check files; leave --deep out");
+                }
+                return Ok(verified);
             }
             let at = &line["progress"];
             let number = |name: &str| at[name].as_u64().unwrap_or(0);
             progress(at["stage"].as_str().unwrap_or_default(), number("read"), number("all"));
         }
-        bail!("the service ended before it was done")
+        bail!("the service ended the response before the check was complete")
     }
 }
 
-/// The lines of an answer, each a JSON value.
-struct Lines {
+/// The lines of a response, each a JSON value.
+struct ResponseLines {
     response: Response,
     read: Vec<u8>,
 }
 
-impl Lines {
+impl ResponseLines {
     async fn next(&mut self) -> anyhow::Result<Option<Value>> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {

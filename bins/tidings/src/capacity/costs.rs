@@ -1,32 +1,32 @@
-//! What things cost, in one table: each figure with where it comes from and how it was found.
+//! The cost table: each figure with its source and how it was obtained.
 //!
-//! The founding documents reckon with figures of their own, which are in [`founding`](super::founding). Where ours were
-//! measured they are used instead; what nobody has measured yet is marked as assumed.
+//! The founding documents use figures of their own, which are in [`founding`](super::founding). Measured figures
+//! replace them; figures without a measurement are marked as assumed.
 
 use serde::Serialize;
 
-/// One figure that everything is reckoned with.
+/// One input figure of the estimate.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Cost {
     pub(super) name: &'static str,
     pub(super) value: f64,
     pub(super) unit: &'static str,
     pub(super) basis: Basis,
-    /// The test, the load or the document that says so.
+    /// The test, load run or document that the figure comes from.
     pub(super) source: &'static str,
 }
 
-/// How a figure was found.
+/// How a figure was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Basis {
-    /// By a test or a load that anybody can run again.
+    /// By a repeatable test or load run.
     Measured,
-    /// By counting what the code asks for, under the rules of whoever charges it.
+    /// By counting the requests that the code makes, under the provider's billing rules.
     Counted,
-    /// A limit or a rule that somebody else has published.
+    /// A limit or a rule from third-party documentation.
     Published,
-    /// By nobody yet: a guess on the safe side.
+    /// Not measured: a conservative guess.
     Assumed,
 }
 
@@ -45,7 +45,7 @@ macro_rules! costs {
     ($($constant:ident = $value:expr, $unit:literal, $basis:ident, $name:literal, $source:literal;)*) => {
         $(pub(super) const $constant: f64 = $value;)*
 
-        /// All of them, in the order of the stages that a message passes.
+        /// All figures, in the order of the stages that a message passes.
         pub(super) const ALL: &[Cost] = &[
             $(Cost { name: $name, value: $value, unit: $unit, basis: Basis::$basis, source: $source },)*
         ];
@@ -107,7 +107,7 @@ costs! {
         "tidings load --workload connections";
     CONNECT_COMMANDS = 32.7, "commands", Measured, "connecting, until it is announced",
         "tidings load --workload connections";
-    SEND_COMMANDS = 6.0, "commands", Counted, "limits, members and routes of one message",
+    SEND_COMMANDS = 7.0, "commands", Counted, "limits, members and routes of one message",
         "crates/fanout/src/fanout.rs, adapters/redis/src/limits.rs";
     BEAT_SECONDS = 5.0, "seconds", Counted, "between two beats", "docs/tidings.example.toml";
     SHARD_COMMANDS = 80_000.0, "commands/s", Assumed, "that one node of Redis answers", "not measured";
@@ -139,13 +139,14 @@ mod tests {
     use std::borrow::Cow;
 
     use domain::{
-        ChatId, ClientMessageId, ConnectionId, ContentType, Event, Message, MessageId, Sequence, Timestamp, UserId,
+        Body, ChatId, ClientMessageId, ConnectionId, ContentType, Event, Message, MessageId, Sequence, Timestamp,
+        UserId,
     };
     use protocol::event::EventEnvelope;
 
     use super::*;
 
-    /// What Kafka adds to a record by itself: lengths, times and offsets, and its part of the head of a batch.
+    /// Bytes that Kafka adds to a record: lengths, timestamps, offsets, and a share of the batch header.
     const OF_KAFKA: usize = 30;
 
     #[test]
@@ -157,8 +158,7 @@ mod tests {
             sequence: Sequence(123_456),
             sender_id: UserId::from_bytes([3; 16]),
             client_message_id: ClientMessageId::from_bytes([4; 16]),
-            content: content.clone().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new(content.clone().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(1_700_000_000_123),
             expires_at: None,
         };

@@ -1,10 +1,10 @@
-//! What the founding documents reckon with, to be held against what was measured.
+//! The estimates of the founding documents, for comparison with the measured figures.
 
 use serde::Serialize;
 
-/// The same demand by their formulas.
+/// The same demand by the formulas of those documents.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Founding {
+pub(super) struct FoundingEstimate {
     /// ADR-004 App. A, with its safety factor.
     pub(super) read_units: f64,
     pub(super) write_units: f64,
@@ -21,7 +21,7 @@ const KEY_BYTES: f64 = 500.0;
 const BEAT_SECONDS: f64 = 5.0;
 const KEYS_REFRESHED: f64 = 5.0;
 
-impl Founding {
+impl FoundingEstimate {
     pub(super) fn of(messages: f64, connections: f64) -> Self {
         let redis_beats = connections / BEAT_SECONDS;
         Self {
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_example_of_adr_004_comes_out() {
         // 1000 messages/second: RCU = 2,250, WCU = 7,500.
-        let Founding { read_units, write_units, .. } = Founding::of(1000.0, 0.0);
+        let FoundingEstimate { read_units, write_units, .. } = FoundingEstimate::of(1000.0, 0.0);
         assert_eq!((read_units, write_units), (2250.0, 7500.0));
     }
 
@@ -52,7 +52,7 @@ mod tests {
         let usage = usage(&["--users", "100K", "--active", "1", "--online", "1", "--devices", "1.5"]);
         let connections = usage.demand().connections;
         assert_eq!(connections, 150_000.0);
-        let Founding { redis_bytes, redis_beats, redis_commands, .. } = Founding::of(0.0, connections);
+        let FoundingEstimate { redis_bytes, redis_beats, redis_commands, .. } = FoundingEstimate::of(0.0, connections);
         assert_eq!((redis_bytes, redis_beats, redis_commands), (75e6, 30_000.0, 150_000.0));
     }
 }

@@ -1,51 +1,37 @@
-use super::curve::{Curve, Mark};
+use html::{COLOURS, Escaped, Page, Plot, REPORT_STYLE, row};
+
+use super::curve::{Curve, LimitMark};
 use super::number::{bytes, dollars, percent, short};
-use super::plan::Plan;
-use super::text::{letter, push};
+use super::plan::CapacityPlan;
+use super::text::letter;
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 320.0;
-const MARGIN: f64 = 56.0;
-
-/// The plan as one page that needs nothing else.
-pub(super) fn page(plan: &Plan, curve: &Curve) -> String {
+/// Renders the plan as one self-contained page.
+pub(super) fn page(plan: &CapacityPlan, curve: &Curve) -> String {
     let (demand, one) = (&plan.demand, &plan.one_machine);
     let (verdict, class) = if one.is_enough { ("is enough", "good") } else { ("is not enough", "bad") };
-    let tables = rows(plan.tables.iter().map(|table| {
+    let tables = plan.tables.iter().map(|table| {
         let units = [table.write_units, table.read_units].map(short);
         let [writes, reads] = units;
-        vec![table.name.to_owned(), writes, reads, bytes(table.bytes), dollars(table.dollars_a_month)]
-    }));
-    let roles = rows(plan.processes.iter().map(|role| {
+        row([table.name.to_owned(), writes, reads, bytes(table.bytes), dollars(table.dollars_a_month)])
+    });
+    let roles = plan.processes.iter().map(|role| {
         let figures = [role.processes, role.cores, role.memory_gib].map(short);
         let [processes, cores, memory] = figures;
-        vec![role.role.to_owned(), processes, cores, memory, dollars(role.dollars_a_month)]
-    }));
-    let limits = rows(plan.limits.iter().map(|limit| {
-        vec![
+        row([role.role.to_owned(), processes, cores, memory, dollars(role.dollars_a_month)])
+    });
+    let limits = plan.limits.iter().map(|limit| {
+        row([
             limit.name.to_owned(),
             percent(limit.used()),
             short(limit.demand),
             short(limit.capacity),
             limit.lifted_by.to_owned(),
-        ]
-    }));
+        ])
+    });
+    let (tables, roles, limits): (String, String, String) = (tables.collect(), roles.collect(), limits.collect());
     let (kafka, redis) = (&plan.kafka, &plan.redis);
-    format!(
-        r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>tidings capacity: {users} users</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --line: #d5d9de; --good: #1a7f4b; --bad: #c62828; --mark: #2f6fde; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --ink: #e6e8ea; --paper: #14171a; --line: #363c43; --good: #4cc38a; --bad: #ff6b6b; --mark: #6ea8ff; }} }}
-body {{ font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 800px; margin: 2rem auto; padding: 0 1rem; }}
-h1 {{ font-size: 1.3rem; }} h2 {{ font-size: 1.05rem; margin-top: 2rem; }}
-table {{ border-collapse: collapse; width: 100%; }} td, th {{ padding: .25rem .5rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }}
-td:first-child, th:first-child {{ text-align: left; }} td {{ white-space: nowrap; }} .limits td:first-child, .limits td:last-child {{ text-align: left; white-space: normal; }} table + table {{ margin-top: 1.5rem; }} .good {{ color: var(--good); }} .bad {{ color: var(--bad); }}
-svg {{ width: 100%; height: auto; }} svg text {{ fill: var(--ink); font: 11px system-ui, sans-serif; }}
-.axis {{ stroke: var(--line); fill: none; }} .curve {{ stroke: var(--mark); fill: none; stroke-width: 2; }} .end {{ stroke: var(--bad); stroke-dasharray: 3 3; fill: none; }}
-</style></head><body>
-<h1>{users} users at their peak</h1>
+    let body = format!(
+        r#"<h1>{users} users at their peak</h1>
 <p>{connections} connections, {messages} messages/s, {pushes} pushes/s, {out}/s to the clients.</p>
 <p>One machine <strong class="{class}">{verdict}</strong>: {used} of its {short_of} are used. A fleet from {users_max} users on.</p>
 <h2>A fleet, for {month} a month</h2>
@@ -57,7 +43,7 @@ Redis: {shards} shards, {commands} commands/s, {redis_bytes}, {redis_month} a mo
 <table class="limits"><tr><th>limit</th><th>used</th><th>asked</th><th>there&nbsp;is</th><th>what lifts it</th></tr>{limits}</table>
 <h2>Dollars a month over users</h2>
 {plot}
-</body></html>
+<ol type="a">{marks}</ol>
 "#,
         users = short(plan.usage.users),
         connections = short(demand.connections),
@@ -78,53 +64,34 @@ Redis: {shards} shards, {commands} commands/s, {redis_bytes}, {redis_month} a mo
         redis_bytes = bytes(redis.bytes),
         redis_month = dollars(redis.dollars_a_month),
         plot = plot(curve),
-    )
-}
-
-/// Rows of a table. Everything in them is ours: names from the code, and numbers.
-fn rows(rows: impl Iterator<Item = Vec<String>>) -> String {
-    rows.map(|cells| {
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        format!("<tr>{cells}</tr>")
-    })
-    .collect()
+        marks = marks(curve),
+    );
+    let title = format!("tidings capacity: {} users", short(plan.usage.users));
+    Page { title: &title, style: REPORT_STYLE, script: "", body: &body }.to_string()
 }
 
 fn plot(curve: &Curve) -> String {
     let (low, high) = curve.decades();
-    let x = |users: f64| MARGIN + Curve::place(users) * (WIDTH - MARGIN - 24.0);
-    let y = |dollars: f64| {
-        let share = (dollars.max(1.0).log10() - f64::from(low)) / f64::from(high - low);
-        HEIGHT - MARGIN - share * (HEIGHT - MARGIN - 16.0)
-    };
-    let (mut svg, mut ends) = (String::new(), String::new());
+    let y = |dollars: f64| (dollars.max(1.0).log10() - f64::from(low)) / f64::from(high - low);
+    let mut plot = Plot::new(720.0, 320.0);
     for power in low..=high {
-        let (at, label) = (y(10f64.powi(power)), dollars(10f64.powi(power)));
-        push(&mut svg, format_args!(r#"<path class="axis" d="M{MARGIN} {at:.1}H{WIDTH}"/>"#));
-        let left = MARGIN - 4.0;
-        push(&mut svg, format_args!(r#"<text x="{left}" y="{:.1}" text-anchor="end">{label}</text>"#, at + 4.0));
+        let amount = 10f64.powi(power);
+        plot.line(y(amount), &dollars(amount));
     }
     for users in Curve::tens() {
-        let below = HEIGHT - MARGIN + 16.0;
-        push(
-            &mut svg,
-            format_args!(r#"<text x="{:.1}" y="{below}" text-anchor="middle">{}</text>"#, x(users), short(users)),
-        );
+        plot.below(Curve::place(users), &short(users));
     }
-    for (n, Mark { users, name }) in curve.marks.iter().enumerate() {
-        let (at, bottom) = (x(*users), HEIGHT - MARGIN);
-        push(&mut svg, format_args!(r#"<path class="end" d="M{at:.1} 16V{bottom}"><title>{name}</title></path>"#));
-        let letter = letter(n);
-        push(&mut svg, format_args!(r#"<text x="{:.1}" y="{:.1}">{letter}</text>"#, at + 3.0, 26.0 + 13.0 * n as f64));
-        push(&mut ends, format_args!("<li>{} users: {name}</li>", short(*users)));
+    for (n, LimitMark { users, name }) in curve.marks.iter().enumerate() {
+        plot.mark(n, Curve::place(*users), &letter(n).to_string(), name);
     }
-    let points: Vec<String> =
-        curve.points.iter().map(|(users, dollars)| format!("{:.1},{:.1}", x(*users), y(*dollars))).collect();
-    push(&mut svg, format_args!(r#"<polyline class="curve" points="{}"/>"#, points.join(" ")));
-    let label = "dollars a month over users";
-    format!(
-        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">{svg}</svg><ol type="a">{ends}</ol>"#
-    )
+    plot.curve(curve.points.iter().map(|(users, dollars)| (Curve::place(*users), y(*dollars))), COLOURS[0]);
+    plot.finish("dollars a month over users")
+}
+
+/// The names of the marks in the plot.
+fn marks(curve: &Curve) -> String {
+    let mark = |LimitMark { users, name }: &LimitMark| format!("<li>{} users: {}</li>", short(*users), Escaped(name));
+    curve.marks.iter().map(mark).collect()
 }
 
 #[cfg(test)]
@@ -145,10 +112,11 @@ mod tests {
             assert!(page.contains(&format!("<td>{}</td>", table.name)), "{}", table.name);
         }
         for limit in &plan.limits {
-            assert!(page.contains(limit.name) && page.contains(limit.lifted_by), "{}", limit.name);
+            let shown = |text: &str| page.contains(&Escaped(text).to_string());
+            assert!(shown(limit.name) && shown(limit.lifted_by), "{}", limit.name);
         }
         assert!(page.contains("3.00B users") && page.contains("<polyline"));
-        assert!(!page.contains("http"), "nothing is loaded from elsewhere");
+        assert!(!page.contains("://"), "nothing is loaded from elsewhere");
         assert!(!page.contains("NaN") && !page.contains("inf"), "every point is on the page");
     }
 }

@@ -1,12 +1,12 @@
-//! What ends first, and what lifts it.
+//! Limits of a fleet, and how to raise each of them.
 
 use serde::Serialize;
 
 use super::costs::*;
-use super::plan::{Table, kib};
+use super::plan::{TablePlan, kib};
 use super::usage::{Demand, Usage};
 
-/// Something that a fleet has only so much of, however many processes it is.
+/// A resource that does not scale with the number of processes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Limit {
     pub(super) name: &'static str,
@@ -17,15 +17,15 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// The share of it that is used.
+    /// The share of the limit that is used.
     pub(super) fn used(&self) -> f64 {
         self.demand / self.capacity
     }
 }
 
 /// All limits, the nearest first.
-pub(super) fn of(usage: &Usage, demand: &Demand, tables: &[Table]) -> Vec<Limit> {
-    let most = |units: fn(&Table) -> f64| tables.iter().map(units).fold(0.0, f64::max);
+pub(super) fn of(usage: &Usage, demand: &Demand, tables: &[TablePlan]) -> Vec<Limit> {
+    let most = |units: fn(&TablePlan) -> f64| tables.iter().map(units).fold(0.0, f64::max);
     let mut limits = vec![
         Limit {
             name: "one chat, in one partition of `messages`",
@@ -88,7 +88,7 @@ mod tests {
     fn a_hot_chat_is_named_first_where_it_is_the_first_to_end() {
         let limit = nearest(&["--users", "1000", "--busiest-chat", "500"]);
         assert_eq!((limit.name, limit.used()), ("one chat, in one partition of `messages`", 1.0));
-        // A row of two units of 1 KiB is paid twice.
+        // A row of two 1 KiB units costs twice as much.
         assert_eq!(nearest(&["--users", "1000", "--busiest-chat", "500", "--content", "1000"]).used(), 2.0);
     }
 

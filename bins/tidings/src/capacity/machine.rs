@@ -1,4 +1,4 @@
-//! Whether one machine on the embedded store does it.
+//! Whether one machine with the embedded store can carry a usage.
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::usage::Usage;
 /// One machine.
 #[derive(Args, Clone, Debug, Serialize)]
 #[command(next_help_heading = "One machine, with the embedded store")]
-pub(super) struct Machine {
+pub(super) struct MachineSpec {
     /// Its cores.
     #[arg(long = "machine-cores", value_name = "NUMBER", default_value_t = 8)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -25,22 +25,22 @@ pub(super) struct Machine {
     pub(super) disk_gib: u32,
 }
 
-/// What one machine makes of a demand.
+/// How one machine copes with a demand.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OneMachine {
     pub(super) is_enough: bool,
-    /// What it has least of, and the share that is used.
+    /// The scarcest resource, and the share of it that is used.
     pub(super) short_of: &'static str,
     pub(super) used: f64,
-    /// Users up to whom it is enough, if they all use it in this way.
+    /// Largest number of users that the machine can serve at this usage.
     pub(super) users_max: f64,
 }
 
-impl Machine {
-    /// Half of everything that was measured is used at the peak.
+impl MachineSpec {
+    /// Plans with half of every measured capacity at the peak.
     pub(super) fn carries(&self, usage: &Usage) -> OneMachine {
         let (short_of, used) = self.tightest(usage);
-        // Everything grows with the users in proportion.
+        // All demands are proportional to the number of users.
         let users_max = if used > 0.0 { (usage.users / used).floor() } else { usage.users };
         OneMachine { is_enough: used <= 1.0, short_of, used, users_max }
     }
@@ -58,7 +58,7 @@ impl Machine {
             ("cores", core_seconds / (f64::from(self.cores) * HEADROOM)),
             ("connections", demand.connections / (MACHINE_CONNECTIONS * HEADROOM)),
             ("memory", 2.0 * demand.connections * CONNECTION_BYTES / (f64::from(self.memory_gib) * GIB * HEADROOM)),
-            // The other half is what compaction and a backup take.
+            // The other half is for compaction and backups.
             ("disk", stored / (f64::from(self.disk_gib) * GIB * HEADROOM)),
         ];
         shares.into_iter().fold(("commits", 0.0), |most, share| if share.1 > most.1 { share } else { most })
@@ -70,8 +70,8 @@ pub(super) mod tests {
     use super::*;
     use crate::capacity::usage::tests::usage;
 
-    pub(in crate::capacity) fn machine() -> Machine {
-        Machine { cores: 8, memory_gib: 32, disk_gib: 2000 }
+    pub(in crate::capacity) fn machine() -> MachineSpec {
+        MachineSpec { cores: 8, memory_gib: 32, disk_gib: 2000 }
     }
 
     #[test]
@@ -84,7 +84,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_machine_is_short_of_depends_on_what_people_do() {
+    fn the_scarcest_resource_depends_on_the_usage() {
         let short_of = |arguments: &[&str]| machine().carries(&usage(arguments)).short_of;
         assert_eq!(short_of(&["--retention", "3650"]), "disk");
         assert_eq!(short_of(&["--messages", "0", "--online", "1"]), "connections");

@@ -1,7 +1,7 @@
-//! `tidings capacity`: what so many people take, on one machine or in a fleet, and what ends first.
+//! `tidings capacity`: resources for N users on one machine or in a fleet, and the first bottleneck.
 //!
-//! [`usage`] turns people into a demand, [`plan`] a demand into tables, log, Redis, processes and money, [`limits`] says
-//! what ends first. Whatever is multiplied with comes from [`costs`], where each figure names its source.
+//! [`usage`] turns users into a demand, [`plan`] turns a demand into tables, log, Redis, processes and money, and
+//! [`limits`] finds the first bottleneck. All factors come from [`costs`], where each figure names its source.
 
 mod costs;
 mod curve;
@@ -23,9 +23,9 @@ use clap::Args;
 use serde::Serialize;
 
 use costs::Cost;
-use machine::Machine;
-use plan::Plan;
-use prices::Prices;
+use machine::MachineSpec;
+use plan::CapacityPlan;
+use prices::{PriceList, Prices};
 use usage::Usage;
 
 #[derive(Args)]
@@ -33,10 +33,10 @@ pub(crate) struct CapacityArgs {
     #[command(flatten)]
     usage: Usage,
     #[command(flatten)]
-    machine: Machine,
+    machine: MachineSpec,
     #[command(flatten)]
     prices: Prices,
-    /// Also prints every figure that was reckoned with, and where it comes from.
+    /// Also prints every input figure with its source.
     #[arg(long)]
     costs: bool,
     /// Prints the plan as JSON, with the figures and the prices.
@@ -47,12 +47,14 @@ pub(crate) struct CapacityArgs {
     html: Option<PathBuf>,
 }
 
-/// Everything that was reckoned, and what with.
+/// The result with all of its inputs.
 #[derive(Serialize)]
-struct Answer<'a> {
-    plan: &'a Plan,
-    machine: &'a Machine,
+struct CapacityEstimate<'a> {
+    plan: &'a CapacityPlan,
+    machine: &'a MachineSpec,
     prices: &'a Prices,
+    /// The defaults of the prices, with their date and sources.
+    price_list: &'static PriceList,
     costs: &'static [Cost],
 }
 
@@ -65,7 +67,8 @@ pub(crate) fn run(arguments: CapacityArgs) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot write `{}`", path.display()))?;
     }
     if json {
-        let answer = Answer { plan: &plan, machine: &machine, prices: &prices, costs: costs::ALL };
+        let (machine, prices) = (&machine, &prices);
+        let answer = CapacityEstimate { plan: &plan, machine, prices, price_list: &prices::LIST, costs: costs::ALL };
         println!("{}", serde_json::to_string_pretty(&answer)?);
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,4 +1,4 @@
-//! Numbers for reading.
+//! Human-readable numbers.
 
 /// A number with three digits and a letter for its thousands.
 pub(super) fn short(value: f64) -> String {
@@ -10,7 +10,7 @@ pub(super) fn bytes(value: f64) -> String {
     scaled(value, 1000.0, &["B", "KB", "MB", "GB", "TB", "PB", "EB"], " ")
 }
 
-/// Dollars without cents, where there are enough of them.
+/// Dollars, without cents for larger amounts.
 pub(super) fn dollars(value: f64) -> String {
     format!("${}", short(value))
 }
@@ -27,13 +27,13 @@ pub(super) fn percent(value: f64) -> String {
 fn scaled(value: f64, step: f64, names: &[&str], space: &str) -> String {
     let mut value = value;
     let mut name = 0;
-    // Half a unit more would be written as the next thousand.
+    // Half a unit more would round up to the next thousand.
     while value >= step - 0.5 && name + 1 < names.len() {
         value /= step;
         name += 1;
     }
     let digits = match value {
-        // What is counted in whole numbers is shown in whole numbers.
+        // Integers are shown without decimals.
         value if name == 0 && value == value.trunc() => format!("{value:.0}"),
         value if name == 0 && value < 0.005 => "0".to_owned(),
         value if value < 9.995 => format!("{value:.2}"),

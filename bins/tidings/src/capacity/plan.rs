@@ -1,11 +1,11 @@
-//! From a demand to what carries it: tables, log, Redis, processes and money.
+//! Turns a demand into the resources that carry it: tables, log, Redis, processes and money.
 
 use serde::Serialize;
 
 use super::costs::*;
-use super::founding::Founding;
+use super::founding::FoundingEstimate;
 use super::limits::{self, Limit};
-use super::machine::{Machine, OneMachine};
+use super::machine::{MachineSpec, OneMachine};
 use super::prices::Prices;
 use super::usage::{Demand, Usage};
 
@@ -14,26 +14,26 @@ const MONTH: f64 = HOURS * 3600.0;
 const GB: f64 = 1e9;
 pub(super) const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
-/// What carries a demand.
+/// The resources that carry a demand.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Plan {
+pub(super) struct CapacityPlan {
     pub(super) usage: Usage,
     pub(super) demand: Demand,
-    pub(super) tables: Vec<Table>,
-    pub(super) kafka: Kafka,
-    pub(super) redis: Redis,
+    pub(super) tables: Vec<TablePlan>,
+    pub(super) kafka: KafkaPlan,
+    pub(super) redis: RedisPlan,
     pub(super) processes: Vec<Processes>,
     pub(super) network: Network,
     pub(super) dollars_a_month: f64,
-    /// What ends first as demand grows, the nearest first.
+    /// The limits of the fleet, the nearest first.
     pub(super) limits: Vec<Limit>,
     pub(super) one_machine: OneMachine,
-    pub(super) founding: Founding,
+    pub(super) founding: FoundingEstimate,
 }
 
-/// What one table of DynamoDB takes, at the peak.
+/// The peak load of one DynamoDB table.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Table {
+pub(super) struct TablePlan {
     pub(super) name: &'static str,
     pub(super) write_units: f64,
     pub(super) read_units: f64,
@@ -42,7 +42,7 @@ pub(super) struct Table {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Kafka {
+pub(super) struct KafkaPlan {
     pub(super) bytes_in: f64,
     pub(super) bytes_out: f64,
     pub(super) partitions: f64,
@@ -52,7 +52,7 @@ pub(super) struct Kafka {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Redis {
+pub(super) struct RedisPlan {
     pub(super) bytes: f64,
     pub(super) commands: f64,
     pub(super) shards: f64,
@@ -64,21 +64,21 @@ pub(super) struct Redis {
 pub(super) struct Processes {
     pub(super) role: &'static str,
     pub(super) processes: f64,
-    /// Of each of them.
+    /// Per process.
     pub(super) cores: f64,
     pub(super) memory_gib: f64,
     pub(super) dollars_a_month: f64,
 }
 
-/// What goes to the clients.
+/// Traffic to the clients.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Network {
     pub(super) bytes_out: f64,
     pub(super) dollars_a_month: f64,
 }
 
-/// Reckons what carries a usage.
-pub(super) fn plan(usage: &Usage, machine: &Machine, prices: &Prices) -> Plan {
+/// Computes the resources for a usage.
+pub(super) fn plan(usage: &Usage, machine: &MachineSpec, prices: &Prices) -> CapacityPlan {
     let demand = usage.demand();
     let tables = tables(usage, &demand, prices);
     let kafka = kafka(usage, &demand, prices);
@@ -91,10 +91,10 @@ pub(super) fn plan(usage: &Usage, machine: &Machine, prices: &Prices) -> Plan {
         + kafka.dollars_a_month
         + redis.dollars_a_month
         + network.dollars_a_month;
-    Plan {
+    CapacityPlan {
         limits: limits::of(usage, &demand, &tables),
         one_machine: machine.carries(usage),
-        founding: Founding::of(demand.messages, demand.connections),
+        founding: FoundingEstimate::of(demand.messages, demand.connections),
         dollars_a_month: dollars,
         usage: usage.clone(),
         demand,
@@ -106,31 +106,31 @@ pub(super) fn plan(usage: &Usage, machine: &Machine, prices: &Prices) -> Plan {
     }
 }
 
-fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<Table> {
+fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<TablePlan> {
     let message_bytes = usage.content + MESSAGE_BYTES;
     let (chats, kept) = (usage.users * usage.chats, demand.messages_in_a_day * usage.retention);
-    // Most chats are idle when a message comes, so each is reckoned with a commit of its own.
+    // Most chats are idle when a message arrives, so each message is assumed to need its own commit.
     let commits = demand.messages;
     let table = |name, write_units: f64, read_units: f64, bytes: f64| {
         let mean = |units: f64| units / usage.peak * MONTH / 1e6;
         let dollars_a_month = mean(write_units) * prices.write_units
             + mean(read_units) * prices.read_units
             + bytes / GB * prices.table_gb;
-        Table { name, write_units, read_units, bytes, dollars_a_month }
+        TablePlan { name, write_units, read_units, bytes, dollars_a_month }
     };
     vec![
         table(
             "messages",
             demand.messages * (MESSAGE_ROW * kib(message_bytes) + MESSAGE_INDEX),
             demand.missed * usage.devices * message_bytes / 4096.0,
-            // The index holds the keys again.
+            // The index stores the keys a second time.
             kept * (message_bytes + 2.0 * ITEM_BYTES + 80.0),
         ),
         table(
             "chat_counters",
             commits * (COMMIT_COUNTER + PUBLISHED_MARK + DIRTY_INDEX),
             demand.watermarks * WATERMARK_READ / 2.0 + demand.connects * usage.chats,
-            // A chat of two or more has one counter; each member counts it here, which is on the safe side.
+            // A chat has one counter, but this counts one per member, which is on the safe side.
             chats * (MESSAGE_BYTES + ITEM_BYTES),
         ),
         table(
@@ -157,12 +157,12 @@ fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<Table> {
     ]
 }
 
-fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> Kafka {
+fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> KafkaPlan {
     let record = usage.content + RECORD_BYTES;
     let bytes_in = demand.messages * record;
     let bytes_kept = demand.messages_in_a_day * record * LOG_DAYS * LOG_COPIES;
     let brokers = (bytes_in * LOG_COPIES / BROKER_BYTES).ceil().max(3.0);
-    Kafka {
+    KafkaPlan {
         bytes_in,
         bytes_out: bytes_in * LOG_GROUPS,
         partitions: partitions(demand),
@@ -172,15 +172,16 @@ fn kafka(usage: &Usage, demand: &Demand, prices: &Prices) -> Kafka {
     }
 }
 
-/// Partitions of a topic that spread the events over enough readers.
+/// Partitions of a topic, enough to spread the events over the consumers.
 fn partitions(demand: &Demand) -> f64 {
     (demand.messages / (PARTITION_EVENTS * HEADROOM)).ceil().max(LOG_PARTITIONS)
 }
 
-fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> Redis {
-    // As much again for members and limits.
+fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> RedisPlan {
+    // The same amount again for members and limits.
     let bytes = 2.0 * demand.connections * ROUTE_BYTES;
-    // A message goes once to each gateway that has somebody it is for; a coming or a going, once to each in a batch.
+    // A message goes once to each gateway that has a recipient; a presence change goes once to each gateway, in a
+    // batch.
     let online = demand.pushes / demand.messages.max(f64::MIN_POSITIVE);
     let reached = demand.messages * online.min(gateways);
     let announced = if usage.watchers > 0.0 { gateways * 5.0 } else { 0.0 };
@@ -192,15 +193,15 @@ fn redis(usage: &Usage, demand: &Demand, gateways: f64, prices: &Prices) -> Redi
     let by_commands = commands / (SHARD_COMMANDS * HEADROOM);
     // A node of the default type has 6.4 GB, three quarters of which are used.
     let shards = by_commands.max(bytes / 4.8e9).ceil().max(1.0);
-    Redis { bytes, commands, shards, dollars_a_month: 2.0 * shards * HOURS * prices.redis_hour }
+    RedisPlan { bytes, commands, shards, dollars_a_month: 2.0 * shards * HOURS * prices.redis_hour }
 }
 
-/// Two of each role at least, in two zones.
+/// At least two of each role, in two zones.
 fn processes(demand: &Demand, prices: &Prices) -> Vec<Processes> {
     let role = |role, cores_needed: f64, others: f64, memory_bytes: f64| {
         let processes = (cores_needed / (2.0 * HEADROOM)).ceil().max(others.ceil()).max(2.0);
         let cores = if cores_needed / HEADROOM / processes <= 1.0 { 1.0 } else { 2.0 };
-        // A quarter of a GiB for the process itself, and what is in flight as much again.
+        // A quarter of a GiB for the process itself, and twice the state to leave room for work in flight.
         let needed = 0.25 + 2.0 * memory_bytes / processes / GIB;
         let memory_gib = needed.ceil().max(cores);
         let hour = cores * prices.core_hour + memory_gib * prices.memory_hour;
@@ -230,7 +231,7 @@ fn network(usage: &Usage, demand: &Demand, prices: &Prices) -> Network {
     Network { bytes_out, dollars_a_month: bytes_out / usage.peak * MONTH / GB * prices.egress_gb }
 }
 
-/// Units of writing are of 1 KiB each.
+/// Write units, of 1 KiB each.
 pub(super) fn kib(bytes: f64) -> f64 {
     (bytes / 1024.0).ceil().max(1.0)
 }
@@ -242,22 +243,22 @@ mod tests {
     use crate::capacity::prices::tests::prices;
     use crate::capacity::usage::tests::usage;
 
-    fn planned(arguments: &[&str]) -> Plan {
+    fn planned(arguments: &[&str]) -> CapacityPlan {
         plan(&usage(arguments), &machine(), &prices())
     }
 
-    fn units(plan: &Plan) -> f64 {
+    fn units(plan: &CapacityPlan) -> f64 {
         plan.tables.iter().map(|table| table.write_units).sum()
     }
 
     #[test]
     fn a_message_in_an_idle_chat_costs_what_the_meter_counted() {
-        // Nobody reads, connects or is notified: what is left is the commit, and the mark that it is published.
+        // Without reads, connections and notifications, only the commit and the published mark remain.
         let alone = ["--receipts", "0", "--connects", "0", "--notified", "0", "--online", "0", "--content", "50"];
         let plan = planned(&alone);
         let counted = 9.0 + PUBLISHED_MARK + DIRTY_INDEX;
         assert!((units(&plan) / plan.demand.messages - counted).abs() < 1e-9);
-        // Beyond a KiB the row is paid twice.
+        // Above 1 KiB the row costs twice as much.
         let plan = planned(&[&alone[..8], &["--content", "1000"]].concat());
         assert!((units(&plan) / plan.demand.messages - counted - MESSAGE_ROW).abs() < 1e-9);
     }
@@ -288,7 +289,7 @@ mod tests {
         for power in 1..=44 {
             let users = 10f64.powf(f64::from(power) / 4.0).to_string();
             let plan = planned(&["--users", &users]);
-            let figures = |plan: &Plan| {
+            let figures = |plan: &CapacityPlan| {
                 let mut figures =
                     vec![plan.dollars_a_month, plan.kafka.brokers, plan.kafka.partitions, plan.redis.shards];
                 figures.extend([plan.redis.commands, plan.redis.bytes, plan.kafka.bytes_kept, plan.network.bytes_out]);
@@ -305,10 +306,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_does_anything_is_a_number_too() {
+    fn a_usage_without_activity_yields_finite_numbers() {
         let nobody = ["--active", "0", "--online", "0", "--messages", "0", "--connects", "0", "--retention", "0"];
         let json = serde_json::to_string(&planned(&nobody)).unwrap();
-        // What is no number would be `null` in JSON, and nothing else is.
+        // A value that is not finite would be `null` in JSON; no other value would.
         assert!(!json.contains("null"), "{json}");
         let most = ["--users", "100B", "--active", "1", "--online", "1", "--messages", "1e6", "--peak", "1000"];
         let json = serde_json::to_string(&planned(&most)).unwrap();

@@ -1,18 +1,19 @@
-//! The plan for people, in a terminal.
+//! The plan as text for a terminal.
 
 use std::fmt::{self, Write};
 
 use super::costs;
-use super::curve::{Curve, Mark};
+use super::curve::{Curve, LimitMark};
 use super::number::{bytes, dollars, percent, short};
-use super::plan::{Plan, Processes, Table};
+use super::plan::{CapacityPlan, Processes, TablePlan};
+use super::prices::LIST;
 
 /// Columns and rows of the plot.
 const WIDTH: usize = 72;
 const HEIGHT: usize = 12;
 
 /// The plan as tables.
-pub(super) fn report(plan: &Plan) -> String {
+pub(super) fn report(plan: &CapacityPlan) -> String {
     let mut text = String::new();
     let demand = &plan.demand;
     push(&mut text, format_args!("{} users at their peak\n", short(plan.usage.users)));
@@ -34,7 +35,7 @@ pub(super) fn report(plan: &Plan) -> String {
     text
 }
 
-fn one_machine(text: &mut String, plan: &Plan) {
+fn one_machine(text: &mut String, plan: &CapacityPlan) {
     let one = &plan.one_machine;
     let verdict = if one.is_enough { "is enough" } else { "is not enough" };
     push(
@@ -48,11 +49,11 @@ fn one_machine(text: &mut String, plan: &Plan) {
     );
 }
 
-fn fleet(text: &mut String, plan: &Plan) {
+fn fleet(text: &mut String, plan: &CapacityPlan) {
     push(text, format_args!("\nA fleet, for {} a month\n", dollars(plan.dollars_a_month)));
     let head = ["table", "write units/s", "read units/s", "stored", "a month"];
     push(text, format_args!("  {:<18}{:>14}{:>14}{:>12}{:>10}\n", head[0], head[1], head[2], head[3], head[4]));
-    for Table { name, write_units, read_units, bytes: stored, dollars_a_month } in &plan.tables {
+    for TablePlan { name, write_units, read_units, bytes: stored, dollars_a_month } in &plan.tables {
         let (writes, reads, month) = (short(*write_units), short(*read_units), dollars(*dollars_a_month));
         push(text, format_args!("  {name:<18}{writes:>14}{reads:>14}{:>12}{month:>10}\n", bytes(*stored)));
     }
@@ -87,9 +88,10 @@ fn fleet(text: &mut String, plan: &Plan) {
         ),
     );
     push(text, format_args!("  To the clients: {} a month\n", dollars(plan.network.dollars_a_month)));
+    push(text, format_args!("  List prices of {}, unless a flag sets another\n", LIST.basis()));
 }
 
-fn limits(text: &mut String, plan: &Plan) {
+fn limits(text: &mut String, plan: &CapacityPlan) {
     let Some(first) = plan.limits.first() else { return };
     let verdict = match first.used() {
         used if used > 1.0 => "is passed",
@@ -104,8 +106,8 @@ fn limits(text: &mut String, plan: &Plan) {
     }
 }
 
-fn founding(text: &mut String, plan: &Plan) {
-    let units = |units: fn(&Table) -> f64| short(plan.tables.iter().map(units).sum());
+fn founding(text: &mut String, plan: &CapacityPlan) {
+    let units = |units: fn(&TablePlan) -> f64| short(plan.tables.iter().map(units).sum());
     let founding = &plan.founding;
     text.push_str("\nBeside the founding documents\n");
     for (what, ours, theirs, document) in [
@@ -118,7 +120,7 @@ fn founding(text: &mut String, plan: &Plan) {
     }
 }
 
-/// Dollars over users, both in tens, with a letter wherever something ends.
+/// Dollars over users on logarithmic axes, with a letter at each limit.
 pub(super) fn plot(curve: &Curve) -> String {
     let (low, high) = curve.decades();
     let column = |users: f64| (Curve::place(users) * (WIDTH - 1) as f64).round() as usize;
@@ -136,7 +138,7 @@ pub(super) fn plot(curve: &Curve) -> String {
         cells[row(window[0].1)][from..=to].fill('*');
     }
     for (n, mark) in curve.marks.iter().enumerate() {
-        // Marks that fall together are read one below the other.
+        // Marks in the same column are listed one below the other.
         if let Some(row) = cells.get_mut(n) {
             row[column(mark.users)] = letter(n);
         }
@@ -160,13 +162,13 @@ pub(super) fn plot(curve: &Curve) -> String {
     }
     push(&mut text, format_args!("{:>8} +{}\n", "", "-".repeat(WIDTH)));
     push(&mut text, format_args!("{:>10}{}\n", "", axis.iter().collect::<String>().trim_end()));
-    for (n, Mark { users, name }) in curve.marks.iter().enumerate() {
+    for (n, LimitMark { users, name }) in curve.marks.iter().enumerate() {
         push(&mut text, format_args!("  {} {:>8}  {name}\n", letter(n), short(*users)));
     }
     text
 }
 
-/// Every figure that was reckoned with.
+/// Every input figure.
 pub(super) fn costs() -> String {
     let mut text = "\nReckoned with\n".to_owned();
     for cost in costs::ALL {
@@ -176,17 +178,17 @@ pub(super) fn costs() -> String {
     text
 }
 
-/// A figure as it is in the table of costs; what is too small for three digits in millionths.
+/// A figure as shown in the cost table; small values are in millionths.
 fn figure(value: f64) -> String {
     if value < 0.01 { format!("{:.1}e-6", value * 1e6) } else { short(value) }
 }
 
-/// What marks the n-th end in a plot.
+/// The letter of the n-th limit in a plot.
 pub(super) fn letter(n: usize) -> char {
     char::from(b'a' + (n % 26) as u8)
 }
 
-pub(super) fn push(text: &mut String, arguments: fmt::Arguments<'_>) {
+fn push(text: &mut String, arguments: fmt::Arguments<'_>) {
     text.write_fmt(arguments).expect("a string takes any text");
 }
 
@@ -234,8 +236,9 @@ mod tests {
               api                            2             1           1     $65.6
 
               Kafka: 3 brokers, 12 partitions; 606 KB/s in, 1.82 MB/s out, 367 GB kept; $483 a month
-              Redis: 1 shards of 2 nodes; 29.9K commands/s, 464 MB; $231 a month
+              Redis: 1 shards of 2 nodes; 30.6K commands/s, 464 MB; $231 a month
               To the clients: $292 a month
+              List prices of us-east-1, as of 2025-11, unless a flag sets another
 
             The bottleneck is close: notices that are due, in `due-index`.
               What lifts it: more partitions of the index (DUE_SHARDS), or a longer notify.silence_seconds.
@@ -249,7 +252,7 @@ mod tests {
             Beside the founding documents
               write units/s          31.7K   theirs      5.21K   ADR-004, sends alone
               read units/s           18.6K   theirs      1.56K   ADR-004, sends alone
-              Redis commands/s       29.9K   theirs       225K   ADR-010, beats alone
+              Redis commands/s       30.6K   theirs       225K   ADR-010, beats alone
               Redis memory          464 MB   theirs     112 MB   ADR-010, connections alone
         "#]]
         .assert_eq(&report(&plan));
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plot_has_room_for_everybody() {
+    fn a_plot_fits_any_number_of_users() {
         for users in ["1", "1K", "10B", "100B"] {
             let plot = plot(&curve(&["--users", users, "--messages", "1000000", "--peak", "1000"]));
             assert!(plot.contains('@') && !plot.contains("NaN"), "{plot}");

@@ -3,73 +3,73 @@ use serde::Serialize;
 
 const DAY: f64 = 86_400.0;
 
-/// How people use the service.
+/// How users use the service.
 #[derive(Args, Clone, Debug, Serialize)]
 pub(super) struct Usage {
-    /// People who have signed up; as 250000, 250K, 3M or 3B.
+    /// Registered users, such as 250000, 250K, 3M or 3B.
     #[arg(long, value_parser = count, default_value = "100K")]
     pub(super) users: f64,
-    /// Share of them who are there on a day.
+    /// Share of the registered users that are active on a day.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.5)]
     pub(super) active: f64,
-    /// Share of those who are connected at the peak.
+    /// Share of the active users that are connected at the peak.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.3)]
     pub(super) online: f64,
-    /// Devices of a user.
+    /// Devices per user.
     #[arg(long, value_name = "NUMBER", value_parser = positive, default_value_t = 1.5)]
     pub(super) devices: f64,
     /// Messages that an active user sends in a day.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 40.0)]
     pub(super) messages: f64,
-    /// How many times the mean of a day its peak is.
+    /// Ratio of the daily peak to the daily mean.
     #[arg(long, value_name = "FACTOR", value_parser = factor, default_value_t = 3.0)]
     pub(super) peak: f64,
-    /// Share of the messages that go to groups; the others go to one person.
+    /// Share of messages that go to groups; the others go to one person.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.3)]
     pub(super) group_share: f64,
-    /// Members of a group, on the average of its messages.
+    /// Members per group, averaged over group messages.
     #[arg(long, value_name = "NUMBER", value_parser = members, default_value_t = 20.0)]
     pub(super) group_size: f64,
-    /// Messages a second in the busiest chat, at its worst.
+    /// Peak messages per second in the busiest chat.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 10.0)]
     pub(super) busiest_chat: f64,
-    /// Chats of a user.
+    /// Chats per user.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 20.0)]
     pub(super) chats: f64,
-    /// Bytes of a message's content.
+    /// Bytes of content per message.
     #[arg(long, value_name = "BYTES", value_parser = content, default_value_t = 200.0)]
     pub(super) content: f64,
     /// Days that messages are kept.
     #[arg(long, value_name = "DAYS", value_parser = amount, default_value_t = 365.0)]
     pub(super) retention: f64,
-    /// How often a device of an active user connects in a day.
+    /// Connects per day of each device of an active user.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 10.0)]
     pub(super) connects: f64,
-    /// Share of the devices of people who are away that are notified of a message.
+    /// Share of the devices of offline recipients that are notified of a message.
     #[arg(long, value_name = "SHARE", value_parser = share, default_value_t = 0.3)]
     pub(super) notified: f64,
-    /// How often a recipient's watermarks move for each message: 2 if each is told as delivered and as read by itself, less
-    /// where many are told at once.
+    /// Watermark updates per recipient and message: 2 if each message is acknowledged as delivered and as read on its
+    /// own, less where one update covers several messages.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 1.0)]
     pub(super) receipts: f64,
-    /// People who are told when somebody comes or goes; 0 is a service without presence.
+    /// Subscribers to the presence of a user; 0 is a service without presence.
     #[arg(long, value_name = "NUMBER", value_parser = amount, default_value_t = 10.0)]
     pub(super) watchers: f64,
 }
 
-/// What that comes to, at the peak and in a second where nothing else is said.
+/// The resulting demand: at the peak, and per second unless stated otherwise.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Demand {
     pub(super) connections: f64,
     pub(super) messages: f64,
     pub(super) messages_in_a_day: f64,
     pub(super) pushes: f64,
-    /// Messages that somebody reads later, because they were away, counted for each of them.
+    /// Messages that recipients read later because they were offline, counted once per recipient.
     pub(super) missed: f64,
     pub(super) watermarks: f64,
     pub(super) notices: f64,
     pub(super) connects: f64,
-    /// People who come or go, where somebody is told.
+    /// Presence changes that have subscribers.
     pub(super) transitions: f64,
 }
 
@@ -85,7 +85,7 @@ impl Usage {
             connections: active * self.online * self.devices,
             messages,
             messages_in_a_day: active * self.messages,
-            // The sender's other devices are told too.
+            // The sender's other devices receive the push too.
             pushes: messages * (recipients + 1.0) * self.online * self.devices,
             missed,
             watermarks: messages * recipients * self.receipts,
@@ -96,7 +96,7 @@ impl Usage {
     }
 }
 
-/// A number of people, of which there are no more than this.
+/// Upper bound of a number of users.
 const USERS_MAX: f64 = 1e11;
 
 fn count(text: &str) -> Result<f64, String> {
@@ -140,7 +140,7 @@ fn parsed(text: &str) -> Result<f64, String> {
 }
 
 fn bounded(number: f64, low: f64, high: f64) -> Result<f64, String> {
-    // What is no number at all is in no range.
+    // NaN is in no range.
     if (low..=high).contains(&number) { Ok(number) } else { Err(format!("{number} is not from {low} to {high}")) }
 }
 
@@ -151,14 +151,14 @@ pub(super) mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Asked {
+    struct UsageCli {
         #[command(flatten)]
         usage: Usage,
     }
 
-    /// The usage of nobody in particular, but for what is said.
+    /// The default usage, overridden by the given arguments.
     pub(in crate::capacity) fn usage(arguments: &[&str]) -> Usage {
-        Asked::parse_from(["tidings"].iter().chain(arguments)).usage
+        UsageCli::parse_from(["tidings"].iter().chain(arguments)).usage
     }
 
     #[test]

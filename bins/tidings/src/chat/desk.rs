@@ -1,4 +1,4 @@
-//! A person at a terminal, for tests: keys and news go in, effects and the screen come out.
+//! A simulated user at a terminal, for tests: keys and events go in, effects and the screen come out.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use protocol::rest::{
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::app::App;
-use super::app::effect::{Answer, Effect};
+use super::app::ChatApp;
+use super::app::effect::{ApiResult, Effect};
 use super::view::{self, Theme};
 
 /// 30 January 2026, 14:30:00.
@@ -63,6 +63,7 @@ pub(crate) fn summary(chat_id: ChatId) -> ChatSummary {
         last_message: None,
         last_message_at: None,
         unread_count: 0,
+        unread_count_exact: true,
         my_membership: MyMembership { role: Role::Member, muted_until: None },
         message_ttl_seconds: None,
         head_sequence: Sequence::ZERO,
@@ -71,7 +72,7 @@ pub(crate) fn summary(chat_id: ChatId) -> ChatSummary {
     }
 }
 
-/// The chat with a last message and some of it unread.
+/// The chat with a last message and an unread count.
 pub(crate) fn with_last(chat_id: ChatId, head: u64, unread_count: u64, preview: &str) -> ChatSummary {
     let created_at = now().minus(Duration::from_secs(3600));
     ChatSummary {
@@ -84,6 +85,7 @@ pub(crate) fn with_last(chat_id: ChatId, head: u64, unread_count: u64, preview: 
         }),
         last_message_at: Some(created_at),
         unread_count,
+        unread_count_exact: true,
         head_sequence: Sequence(head),
         my_read_sequence: Sequence(head - unread_count),
         ..summary(chat_id)
@@ -112,6 +114,7 @@ pub(crate) fn message(chat_id: ChatId, sequence: u64, sender_id: UserId, content
         sender_id,
         content: content.to_owned().into(),
         content_type: ContentType::Text,
+        metadata: None,
         created_at: now(),
         expires_at: None,
         client_message_id: None,
@@ -140,7 +143,7 @@ pub(crate) fn ack(chat_id: ChatId, client_message_id: ClientMessageId, sequence:
 }
 
 pub(crate) struct Desk {
-    pub(crate) app: App,
+    pub(crate) app: ChatApp,
     pub(crate) now: Timestamp,
     terminal: Terminal<TestBackend>,
 }
@@ -150,7 +153,7 @@ impl Desk {
     pub(crate) fn new() -> Self {
         let mut ids = 100..;
         let new_id = move || ClientMessageId::from_bytes([ids.next().unwrap_or_default(); 16]);
-        let app = App::new(me(), "Grace".to_owned(), TimeZone::UTC, new_id);
+        let app = ChatApp::new(me(), "Grace".to_owned(), TimeZone::UTC, new_id);
         let terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
         let mut desk = Self { app, now: now(), terminal };
         desk.hear(ClientEvent::Connected { connection_id: ConnectionId::from_bytes([4; 16]), user_id: me() });
@@ -158,15 +161,15 @@ impl Desk {
         desk
     }
 
-    /// With these chats in the inbox.
+    /// A desk with these chats in the inbox.
     pub(crate) fn with_inbox(chats: impl IntoIterator<Item = ChatSummary>) -> Self {
         let mut desk = Self::new();
-        desk.answer(Answer::Inbox(chats.into_iter().collect()));
+        desk.answer(ApiResult::Inbox(chats.into_iter().collect()));
         desk.effects();
         desk
     }
 
-    /// With the chat with Ada open, and this much of its history.
+    /// A desk with the chat with Ada open, and these messages as its history.
     pub(crate) fn in_chat(messages: &[(u64, UserId, &str, Option<MessageStatus>)]) -> Self {
         let head = messages.iter().map(|(sequence, ..)| *sequence).max().unwrap_or(0);
         let read = Sequence(head);
@@ -174,7 +177,7 @@ impl Desk {
             Self::with_inbox([ChatSummary { head_sequence: read, my_read_sequence: read, ..summary(with_ada()) }]);
         desk.control('n');
         desk.screen();
-        desk.answer(Answer::Page { chat_id: with_ada(), before: None, page: page(with_ada(), messages) });
+        desk.answer(ApiResult::Page { chat_id: with_ada(), before: None, page: page(with_ada(), messages) });
         desk.effects();
         desk
     }
@@ -213,7 +216,7 @@ impl Desk {
         }));
     }
 
-    pub(crate) fn answer(&mut self, answer: Answer) {
+    pub(crate) fn answer(&mut self, answer: ApiResult) {
         self.app.handle_answer(self.now, answer);
     }
 
@@ -226,7 +229,7 @@ impl Desk {
         std::iter::from_fn(|| self.app.poll_effect()).collect()
     }
 
-    /// What the person sees, without spaces at the ends of its lines.
+    /// The screen as text, without trailing spaces.
     pub(crate) fn screen(&mut self) -> String {
         let mut seen = Default::default();
         self.terminal.draw(|frame| seen = view::draw(frame, &self.app, self.now, Theme::plain())).unwrap();
@@ -235,12 +238,12 @@ impl Desk {
     }
 }
 
-/// The rows of a screen, without spaces at their ends. Each begins with a bar, so that the spaces at its start stay.
+/// The rows of a screen, without trailing spaces. Each begins with a bar, to preserve leading spaces.
 pub(crate) fn text_of(terminal: &Terminal<TestBackend>) -> String {
     let buffer = terminal.backend().buffer();
     let mut text = String::new();
     for row in buffer.content.chunks(buffer.area.width.into()) {
-        // The cell behind a wide character is part of it.
+        // The cell after a wide character belongs to it.
         let mut columns = 0;
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {

@@ -5,27 +5,27 @@ use protocol::rest::{
     AddMember, ChatDetails, ChatSummary, CreateChat, Lookup, MemberWatermarks, Mute, Sensitive, UpdateChat,
 };
 
-use super::app::effect::{Answer, Request};
-use super::app::log::Log;
+use super::app::effect::{ApiRequest, ApiResult};
+use super::app::log::ChatLog;
 
-/// Asks the server what the app wants to know. Whatever happens, there is an answer.
-pub(crate) async fn run(api: Api, request: Request) -> Answer {
+/// Performs a request of the app on the server. A failure is an answer too.
+pub(crate) async fn run(api: Api, request: ApiRequest) -> ApiResult {
     match ask(&api, request.clone()).await {
         Ok(answer) => answer,
-        Err(Refusal(why)) => Answer::Failed { request, why },
+        Err(RequestRefusal(why)) => ApiResult::Failed { request, why },
     }
 }
 
-/// Why not: a sentence for the person.
-pub(crate) struct Refusal(pub(crate) String);
+/// A reason for the user, as a sentence.
+pub(crate) struct RequestRefusal(pub(crate) String);
 
-impl From<ApiError> for Refusal {
+impl From<ApiError> for RequestRefusal {
     fn from(error: ApiError) -> Self {
         Self(explain(&error))
     }
 }
 
-/// What went wrong, without the words that are for programs.
+/// Describes an error to the user, without technical detail.
 pub(crate) fn explain(error: &ApiError) -> String {
     match error {
         ApiError::Refused { error, .. } => error.message.clone(),
@@ -34,56 +34,56 @@ pub(crate) fn explain(error: &ApiError) -> String {
     }
 }
 
-async fn ask(api: &Api, request: Request) -> Result<Answer, Refusal> {
+async fn ask(api: &Api, request: ApiRequest) -> Result<ApiResult, RequestRefusal> {
     match request {
-        Request::Inbox => Ok(Answer::Inbox(inbox(api).await?)),
-        Request::Chat(chat_id) => {
+        ApiRequest::Inbox => Ok(ApiResult::Inbox(inbox(api).await?)),
+        ApiRequest::Chat(chat_id) => {
             let details = Box::new(api.chat(chat_id).await?);
             let watermarks = watermarks(api, chat_id, details.summary.head_sequence).await?;
-            Ok(Answer::Chat { details, watermarks })
+            Ok(ApiResult::Chat { details, watermarks })
         }
-        Request::Page { chat_id, before } => {
-            let range = HistoryRange { before, after: None, limit: Some(Log::PAGE_LEN) };
-            Ok(Answer::Page { chat_id, before, page: api.history(chat_id, range).await? })
+        ApiRequest::Page { chat_id, before } => {
+            let range = HistoryRange { before, after: None, limit: Some(ChatLog::PAGE_LEN) };
+            Ok(ApiResult::Page { chat_id, before, page: api.history(chat_id, range).await? })
         }
-        Request::New { phone_number } => Ok(Answer::Made(Box::new(direct_chat(api, phone_number).await?))),
-        Request::Group { name, phone_numbers } => {
+        ApiRequest::New { phone_number } => Ok(ApiResult::Made(Box::new(direct_chat(api, phone_number).await?))),
+        ApiRequest::Group { name, phone_numbers } => {
             let member_ids = look_up(api, &phone_numbers).await?;
             let chat = CreateChat { chat_type: ChatType::Group, name: Some(name), member_ids };
-            Ok(Answer::Made(Box::new(api.create_chat(&chat).await?)))
+            Ok(ApiResult::Made(Box::new(api.create_chat(&chat).await?)))
         }
-        Request::Add { chat_id, phone_number } => {
+        ApiRequest::Add { chat_id, phone_number } => {
             let user_id = look_up_one(api, phone_number).await?;
             let member = api.add_member(chat_id, &AddMember { user_id, role: domain::Role::Member }).await?;
             done(api, chat_id, format!("{} is a member now", member.display_name)).await
         }
-        Request::Leave(chat_id) => {
+        ApiRequest::Leave(chat_id) => {
             api.leave(chat_id).await?;
-            Ok(Answer::Left(chat_id))
+            Ok(ApiResult::Left(chat_id))
         }
-        Request::Mute { chat_id, duration } => {
+        ApiRequest::Mute { chat_id, duration } => {
             api.mute(chat_id, &Mute { duration_seconds: duration.map(|duration| duration.as_secs()) }).await?;
             done(api, chat_id, "this chat is quiet now; /unmute ends that".to_owned()).await
         }
-        Request::Unmute(chat_id) => {
+        ApiRequest::Unmute(chat_id) => {
             api.unmute(chat_id).await?;
             done(api, chat_id, "this chat rings again".to_owned()).await
         }
-        Request::SetTtl { chat_id, ttl } => {
+        ApiRequest::SetTtl { chat_id, ttl } => {
             let message_ttl_seconds = Some(ttl.map(|ttl| ttl.as_duration().as_secs()));
             api.update_chat(chat_id, &UpdateChat { name: None, message_ttl_seconds }).await?;
             let said = if ttl.is_some() { "new messages vanish after that time" } else { "new messages stay" };
             done(api, chat_id, said.to_owned()).await
         }
-        Request::AddContact { chat_id, user_id } => {
+        ApiRequest::AddContact { chat_id, user_id } => {
             let user = api.add_contact(user_id).await?;
             done(api, chat_id, format!("{} is a contact now", user.display_name)).await
         }
     }
 }
 
-async fn done(api: &Api, chat_id: ChatId, said: String) -> Result<Answer, Refusal> {
-    Ok(Answer::Done { details: Box::new(api.chat(chat_id).await?), said })
+async fn done(api: &Api, chat_id: ChatId, said: String) -> Result<ApiResult, RequestRefusal> {
+    Ok(ApiResult::Done { details: Box::new(api.chat(chat_id).await?), said })
 }
 
 async fn inbox(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
@@ -99,7 +99,7 @@ async fn inbox(api: &Api) -> Result<Vec<ChatSummary>, ApiError> {
     }
 }
 
-/// How far members have come. Of a last message that is gone there are no receipts, and none to show either.
+/// The watermarks of the members. The server has no receipts for an expired last message; the result is then empty.
 async fn watermarks(api: &Api, chat_id: ChatId, head: Sequence) -> Result<Vec<MemberWatermarks>, ApiError> {
     if head == Sequence::ZERO {
         return Ok(Vec::new());
@@ -111,28 +111,28 @@ async fn watermarks(api: &Api, chat_id: ChatId, head: Sequence) -> Result<Vec<Me
     }
 }
 
-/// The direct chat with somebody, made if there is none.
-pub(crate) async fn direct_chat(api: &Api, phone_number: String) -> Result<ChatDetails, Refusal> {
+/// The direct chat with a user, created if there is none.
+pub(crate) async fn direct_chat(api: &Api, phone_number: String) -> Result<ChatDetails, RequestRefusal> {
     let user_id = look_up_one(api, phone_number).await?;
-    // Whoever writes to somebody lets them see when they are online, as far as the other wants the same.
+    // Adding the recipient as a contact lets both see each other's presence, if the recipient adds the sender too.
     api.add_contact(user_id).await?;
     let chat = CreateChat { chat_type: ChatType::Direct, name: None, member_ids: vec![user_id] };
     Ok(api.create_chat(&chat).await?)
 }
 
-async fn look_up_one(api: &Api, phone_number: String) -> Result<UserId, Refusal> {
+async fn look_up_one(api: &Api, phone_number: String) -> Result<UserId, RequestRefusal> {
     let missing = nobody_with(&phone_number);
     look_up(api, &[phone_number]).await?.first().copied().ok_or(missing)
 }
 
 /// The users with these numbers, in their order.
-async fn look_up(api: &Api, phone_numbers: &[String]) -> Result<Vec<UserId>, Refusal> {
+async fn look_up(api: &Api, phone_numbers: &[String]) -> Result<Vec<UserId>, RequestRefusal> {
     let lookup = Lookup { phone_numbers: phone_numbers.iter().map(|number| Sensitive(number.clone())).collect() };
     let results = api.look_up_users(&lookup).await?.results;
     let found = phone_numbers.iter().zip(results);
     found.map(|(number, user)| user.map(|user| user.user_id).ok_or_else(|| nobody_with(number))).collect()
 }
 
-fn nobody_with(phone_number: &str) -> Refusal {
-    Refusal(format!("nobody with the number {phone_number} is on this server yet"))
+fn nobody_with(phone_number: &str) -> RequestRefusal {
+    RequestRefusal(format!("nobody with the number {phone_number} is on this server yet"))
 }

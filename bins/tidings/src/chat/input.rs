@@ -2,18 +2,18 @@ use crossterm::event::{Event, EventStream, KeyEvent, KeyEventKind};
 use futures_util::StreamExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What comes from the person and their terminal.
+/// Input from the user and the terminal.
 pub(crate) enum Input {
     Key(KeyEvent),
     Paste(String),
     Focus(bool),
-    /// The terminal has another size; it is drawn anew anyway.
+    /// The terminal was resized; the next draw uses the new size.
     Resized,
-    /// The terminal is gone, or somebody wants this process to end.
+    /// The terminal was closed, or the process received a termination signal.
     End,
 }
 
-/// Keys of the terminal and signals of the system.
+/// Terminal events and process signals.
 pub(crate) struct Inputs {
     events: EventStream,
     terminate: Signal,
@@ -31,7 +31,7 @@ impl Inputs {
         })
     }
 
-    /// The next input. Cancelling it loses nothing.
+    /// The next input. Cancel safe.
     pub(crate) async fn next(&mut self) -> Input {
         loop {
             let event = tokio::select! {

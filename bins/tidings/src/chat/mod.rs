@@ -1,7 +1,7 @@
-//! `tidings chat`: a person's client in a terminal, on the same SDK as every other client.
+//! `tidings chat`: a terminal client on the public SDK.
 //!
-//! [`app`] decides, [`view`] draws, and `run` connects both to a terminal and a server. `plain` is for pipes. A profile is
-//! what is kept between runs.
+//! [`app`] decides, [`view`] draws, and `run` connects both to a terminal and a server. `plain` is for pipes. A profile
+//! holds the state that survives between runs.
 
 mod app;
 #[cfg(test)]
@@ -26,20 +26,17 @@ use profile::Profile;
 
 /// Chats in the terminal.
 #[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ChatArgs {
-    #[command(subcommand)]
-    admin: Option<crate::admin::chat::ChatCommand>,
-    /// The server [default: the one that the profile is signed in at, or http://127.0.0.1:8080]
+    /// The server [default: the server of the profile, or http://127.0.0.1:8080]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Which of several sign-ins to use; each is a device of its own.
+    /// The profile to use; each profile is a separate device.
     #[arg(long, value_name = "NAME", default_value = "default")]
     profile: String,
-    /// Whom to --send to.
+    /// The recipient of --send.
     #[arg(long, value_name = "PHONE", requires = "send")]
     to: Option<String>,
-    /// Sends this text, or what is on standard input for `-`, and exits 0 once it is durable.
+    /// Sends this text, or standard input for `-`, and exits 0 once it is durable.
     #[arg(long, value_name = "TEXT", requires = "to", conflicts_with = "tail")]
     send: Option<String>,
     /// Prints each message on a line, as it arrives.
@@ -48,9 +45,6 @@ pub(crate) struct ChatArgs {
 }
 
 pub(crate) async fn run(arguments: ChatArgs) -> anyhow::Result<ExitCode> {
-    if let Some(command) = arguments.admin {
-        return crate::admin::chat::run(command).await;
-    }
     let profile = Profile::open(&arguments.profile, arguments.server.as_deref())?;
     let client = client(&profile)?;
     let is_plain = arguments.tail || arguments.send.is_some();
@@ -68,12 +62,12 @@ pub(crate) async fn run(arguments: ChatArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The device that the profile is, with tokens that are kept whenever there are new ones.
+/// The SDK client of a profile. It stores new tokens in the profile.
 fn client(profile: &Profile) -> anyhow::Result<Client> {
     let keeper = profile.clone();
     let mut builder = Client::builder(profile.server()).device_id(profile.device_id()).keep_tokens(move |tokens| {
         if let Err(error) = keeper.keep_tokens(tokens) {
-            // This run goes on with them; the next one may have to sign in again.
+            // This run continues with the new tokens; the next run may have to sign in again.
             tracing::warn!("the tokens were not kept: {error:#}");
         }
     });

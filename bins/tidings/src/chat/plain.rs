@@ -9,13 +9,13 @@ use protocol::frame::MessageBody;
 use protocol::rest::ChatDetails;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::errands::{Refusal, direct_chat};
+use super::errands::{RequestRefusal, direct_chat};
 use super::text;
 
-/// Sends one message, and ends when it is durable.
+/// Sends one message, and returns when it is durable.
 pub(crate) async fn send(client: &Client, phone_number: String, words: String) -> anyhow::Result<ExitCode> {
     let words = if words == "-" { from_stdin()? } else { words };
-    let chat = direct_chat(client.api(), phone_number).await.map_err(|Refusal(why)| anyhow::anyhow!(why))?;
+    let chat = direct_chat(client.api(), phone_number).await.map_err(|RequestRefusal(why)| anyhow::anyhow!(why))?;
     let (handle, mut events) = client.connect()?;
     let sent = handle.send(chat.summary.chat_id, words);
     tokio::pin!(sent);
@@ -23,7 +23,7 @@ pub(crate) async fn send(client: &Client, phone_number: String, words: String) -
         tokio::select! {
             outcome = &mut sent => {
                 let ack = outcome.context("not sent")?;
-                // Nobody is left to acknowledge messages that arrived meanwhile: they come again.
+                // Messages that arrived meanwhile stay unacknowledged, so the server delivers them again.
                 drop(events);
                 println!("{} {}", ack.message_id, ack.sequence);
                 return Ok(ExitCode::SUCCESS);
@@ -35,7 +35,7 @@ pub(crate) async fn send(client: &Client, phone_number: String, words: String) -
     }
 }
 
-/// Prints every message on a line of its own, until somebody ends it.
+/// Prints every message on a line of its own, until interrupted.
 pub(crate) async fn tail(client: &Client) -> anyhow::Result<ExitCode> {
     let (handle, mut events) = client.connect()?;
     let mut chats = HashMap::new();
@@ -59,7 +59,7 @@ pub(crate) async fn tail(client: &Client) -> anyhow::Result<ExitCode> {
             None => break,
         }
     }
-    // What was printed is acknowledged. If the session is over already, it was.
+    // Acknowledges the printed messages. An error means that the session has already ended, and with it the acks.
     let _ = handle.close().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +73,7 @@ async fn line(
         .get(&message.chat_id)
         .is_some_and(|chat| chat.members.iter().any(|member| member.user_id == message.sender_id));
     if !is_known {
-        // Whoever has left is nobody's member any more; their messages keep their id.
+        // The list of members may be outdated. A sender who has left is not in the new list either, and is shown by id.
         chats.insert(message.chat_id, client.api().chat(message.chat_id).await?);
     }
     let chat = &chats[&message.chat_id];
@@ -91,7 +91,7 @@ async fn line(
 }
 
 fn from_stdin() -> anyhow::Result<String> {
-    // One byte more than a message may have, so that one which is too long is refused and not cut.
+    // Reads past the maximum content size, so that an oversized message is refused instead of truncated.
     let mut words = String::new();
     let bytes_max = domain::limits::CONTENT_BYTES_MAX as u64 + 2;
     stdin().take(bytes_max).read_to_string(&mut words).context("standard input cannot be read as text")?;

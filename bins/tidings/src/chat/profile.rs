@@ -1,67 +1,68 @@
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use anyhow::{Context, bail, ensure};
 use domain::limits::RETENTION;
-use domain::{ChatId, ClientMessageId, ContentType, DeviceId, Timestamp, Ttl, UserId};
+use domain::{Body, ChatId, ClientMessageId, ContentType, DeviceId, Timestamp, Ttl, UserId};
 use keyfile::{KeyFile, Keys};
+use ports::lock;
 use protocol::frame::SendMessage;
 use protocol::rest::Tokens;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What is kept between runs: who this device is, how it proves that, and what it has not sent yet. Clones are the same
-/// profile. One process has it at a time, because two with the same device would throw each other out.
+/// State that survives between runs: the device, its tokens, and unsent messages. Clones share one profile. A lock
+/// admits one process at a time, because two processes with the same device would disconnect each other.
 #[derive(Clone)]
 pub(crate) struct Profile {
-    shared: Arc<Shared>,
+    shared: Arc<ProfileState>,
 }
 
-struct Shared {
-    file: KeyFile<Kept>,
-    kept: Mutex<Kept>,
-    /// Let go when the process ends, however it ends.
+struct ProfileState {
+    file: KeyFile<StoredProfile>,
+    kept: Mutex<StoredProfile>,
+    /// Released when the process ends, even in a crash.
     _lock: File,
 }
 
-/// The file of a profile. Written whole or not at all, for the eyes of its owner alone.
+/// The file of a profile, replaced atomically and readable by its owner only.
 #[derive(Clone, Serialize, Deserialize)]
-struct Kept {
+struct StoredProfile {
     server: String,
     device_id: DeviceId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tokens: Option<Tokens>,
-    /// Whose they are, so that a run can begin without the server.
+    /// The owner of the tokens, so that a run can start without the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    person: Option<Person>,
+    person: Option<SignedInUser>,
     #[serde(default)]
     unsent: Vec<Unsent>,
 }
 
-impl Keys for Kept {
+impl Keys for StoredProfile {
     const FILE: &'static str = "session.json";
     const VERSION: u32 = 1;
     const LOSS: &'static str = "this device signs in again, and what it has not sent is lost";
 }
 
-/// Who is signed in.
+/// The signed-in user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Person {
+pub(crate) struct SignedInUser {
     pub(crate) user_id: UserId,
     pub(crate) name: String,
 }
 
-/// What an earlier run has not sent.
+/// Unsent messages of an earlier run.
 pub(crate) struct TakenUp {
-    /// In the order it was written.
+    /// In the order they were written.
     pub(crate) fresh: Vec<(SendMessage, Timestamp)>,
-    /// Older than a server recognizes sends, as text alone.
+    /// Older than the server's deduplication window, as text only.
     pub(crate) stale: Vec<String>,
 }
 
-/// A message that is not known to be sent.
+/// A message without a known result.
 #[derive(Clone, Serialize, Deserialize)]
 struct Unsent {
     client_message_id: ClientMessageId,
@@ -74,10 +75,10 @@ struct Unsent {
 }
 
 impl Profile {
-    /// The server of somebody who has named none.
+    /// The default server.
     const SERVER: &'static str = "http://127.0.0.1:8080";
 
-    /// Opens the profile of that name in the user's state directory, and makes it if there is none.
+    /// Opens or creates the named profile in the user's state directory.
     pub(crate) fn open(name: &str, server: Option<&str>) -> anyhow::Result<Self> {
         let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
         ensure!(is_plain, "profile `{name}` is no name; use letters, digits, - and _");
@@ -97,9 +98,9 @@ impl Profile {
             }
             Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("cannot lock `{shown}`")),
         }
-        let file = KeyFile::<Kept>::new(&directory);
+        let file = KeyFile::<StoredProfile>::new(&directory);
         let kept = match (file.read()?, server) {
-            (None, server) => Kept {
+            (None, server) => StoredProfile {
                 server: server.unwrap_or(Self::SERVER).to_owned(),
                 device_id: Uuid::new_v4().into(),
                 tokens: None,
@@ -110,9 +111,9 @@ impl Profile {
                 let known = kept.server;
                 bail!("profile `{name}` is signed in at {known}; choose another one for {server} with --profile")
             }
-            (Some(kept), server) => Kept { server: server.map_or(kept.server, str::to_owned), ..kept },
+            (Some(kept), server) => StoredProfile { server: server.map_or(kept.server, str::to_owned), ..kept },
         };
-        Ok(Self { shared: Arc::new(Shared { file, kept: Mutex::new(kept), _lock: lock }) })
+        Ok(Self { shared: Arc::new(ProfileState { file, kept: Mutex::new(kept), _lock: lock }) })
     }
 
     pub(crate) fn server(&self) -> String {
@@ -128,38 +129,42 @@ impl Profile {
         self.kept().tokens.clone()
     }
 
-    /// Keeps tokens, or forgets them. Blocks on the disk.
+    /// Stores or clears the tokens. Blocks on the disk.
     pub(crate) fn keep_tokens(&self, tokens: Option<&Tokens>) -> anyhow::Result<()> {
         self.change(|kept| kept.tokens = tokens.cloned())
     }
 
-    /// Who is signed in; nobody without tokens.
-    pub(crate) fn person(&self) -> Option<Person> {
+    /// The signed-in user; `None` without tokens.
+    pub(crate) fn person(&self) -> Option<SignedInUser> {
         let kept = self.kept();
         kept.person.clone().filter(|_| kept.tokens.is_some())
     }
 
-    /// Keeps who is signed in. Blocks on the disk.
-    pub(crate) fn keep_person(&self, person: &Person) -> anyhow::Result<()> {
+    /// Stores the signed-in user. Blocks on the disk.
+    pub(crate) fn keep_person(&self, person: &SignedInUser) -> anyhow::Result<()> {
         self.change(|kept| kept.person = Some(person.clone()))
     }
 
-    /// Keeps a message that is about to be sent. Blocks on the disk.
+    /// Stores a message before it is sent. Blocks on the disk.
     pub(crate) fn keep_unsent(&self, message: &SendMessage, written_at: Timestamp) -> anyhow::Result<()> {
-        let SendMessage { client_message_id, chat_id, content, content_type, ttl } = message.clone();
-        let ttl_seconds = ttl.map(|ttl| ttl.as_duration().as_secs());
-        let content = content.into();
-        let unsent = Unsent { client_message_id, chat_id, content, content_type, ttl_seconds, written_at };
+        let unsent = Unsent {
+            client_message_id: message.client_message_id,
+            chat_id: message.chat_id,
+            content: message.body.content.as_str().to_owned(),
+            content_type: message.body.content_type,
+            ttl_seconds: message.ttl.map(|ttl| ttl.as_duration().as_secs()),
+            written_at,
+        };
         self.change(|kept| kept.unsent.push(unsent))
     }
 
-    /// Forgets a message of which it is known what became. Blocks on the disk.
+    /// Removes a message after its result is known. Blocks on the disk.
     pub(crate) fn forget_unsent(&self, client_message_id: ClientMessageId) -> anyhow::Result<()> {
         self.change(|kept| kept.unsent.retain(|unsent| unsent.client_message_id != client_message_id))
     }
 
-    /// What an earlier run has not sent. A server recognizes a send for a week; what is older could be doubled, so it is let
-    /// go.
+    /// Takes the unsent messages of an earlier run. The server deduplicates sends for a week; an older message could be
+    /// stored twice, so it is not sent again.
     pub(crate) fn take_up_unsent(&self, now: Timestamp) -> anyhow::Result<TakenUp> {
         let (mut fresh, mut stale) = (Vec::new(), Vec::new());
         for unsent in self.kept().unsent.clone() {
@@ -168,10 +173,13 @@ impl Profile {
                 stale.push(content);
                 continue;
             }
-            // What is kept was a message when it was written; a file that was changed by hand may say anything.
+            // A stored message was valid when it was written, but the file may have been edited by hand.
             let Ok(content) = content.try_into() else { continue };
             let ttl = ttl_seconds.and_then(Ttl::from_secs);
-            fresh.push((SendMessage { client_message_id, chat_id, content, content_type, ttl }, written_at));
+            fresh.push((
+                SendMessage { client_message_id, chat_id, body: Body::new(content, content_type), ttl },
+                written_at,
+            ));
         }
         if !stale.is_empty() {
             self.change(|kept| kept.unsent.retain(|unsent| now.since(unsent.written_at) < RETENTION))?;
@@ -179,19 +187,18 @@ impl Profile {
         Ok(TakenUp { fresh, stale })
     }
 
-    fn change(&self, change: impl FnOnce(&mut Kept)) -> anyhow::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut StoredProfile)) -> anyhow::Result<()> {
         let mut kept = self.kept();
         change(&mut kept);
         self.shared.file.write(&kept).context("the profile cannot be kept")
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // Nothing panics while it holds the lock, and a whole value is always there.
-        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, StoredProfile> {
+        lock(&self.shared.kept)
     }
 }
 
-/// Where programs keep what they need again and nobody edits.
+/// The directory for program state that users do not edit (XDG_STATE_HOME).
 fn state_directory() -> anyhow::Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
@@ -219,8 +226,7 @@ mod tests {
         SendMessage {
             client_message_id: ClientMessageId::from_bytes([n; 16]),
             chat_id: ChatId::from_bytes([9; 16]),
-            content: format!("message {n}").try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new(format!("message {n}").try_into().unwrap(), ContentType::Text),
             ttl: Ttl::from_secs(60),
         }
     }
@@ -260,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_taken_up_in_order_for_as_long_as_the_server_recognizes_it() {
+    fn unsent_messages_are_resumed_in_order_within_the_deduplication_window() {
         let directory = tempfile::tempdir().unwrap();
         let profile = open(&directory, None).unwrap();
         let written_at = Timestamp::from_millis(1_000_000);

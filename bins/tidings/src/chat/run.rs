@@ -14,26 +14,26 @@ use protocol::rest::UpdateMe;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::app::App;
-use super::app::effect::{Answer, Effect, Ended, Request};
-use super::app::sign_in::{Outcome, SignIn, SignInAnswer, SignInEffect};
+use super::app::ChatApp;
+use super::app::effect::{ApiRequest, ApiResult, Effect, ExitReason};
+use super::app::sign_in::{SignIn, SignInAnswer, SignInEffect, SignInOutcome};
 use super::errands;
 use super::input::{Input, Inputs};
-use super::profile::{Person, Profile, TakenUp};
-use super::terminal::Screen;
+use super::profile::{Profile, SignedInUser, TakenUp};
+use super::terminal::TerminalScreen;
 use super::view::{self, Theme};
 
-/// Questions to the server under way at once; the others wait, each once.
+/// Maximum number of concurrent requests; further ones are queued, without duplicates.
 const ERRANDS_MAX: usize = 4;
-/// Events that are taken before the screen is drawn again.
+/// Maximum number of events handled between two draws.
 const EVENTS_PER_DRAWING: usize = 256;
-/// A goodbye takes no longer.
+/// Longest time to wait for the connection to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs the client on this terminal until the person ends it.
+/// Runs the client on this terminal until the user ends it.
 pub(crate) async fn run(profile: Profile, client: Client) -> anyhow::Result<ExitCode> {
     let theme = Theme::from_environment();
-    let mut screen = Screen::take()?;
+    let mut screen = TerminalScreen::take()?;
     let mut inputs = Inputs::new()?;
     let person = match profile.person() {
         Some(person) => person,
@@ -43,20 +43,25 @@ pub(crate) async fn run(profile: Profile, client: Client) -> anyhow::Result<Exit
         },
     };
     profile.keep_person(&person)?;
-    let ended = Session::start(profile.clone(), &client, person)?.run(&mut screen, &mut inputs, theme).await?;
+    let ended = ChatSession::start(profile.clone(), &client, person)?.run(&mut screen, &mut inputs, theme).await?;
     drop(screen);
     match ended {
-        Ended::Quit => Ok(ExitCode::SUCCESS),
-        Ended::SignedOut => {
+        ExitReason::Quit => Ok(ExitCode::SUCCESS),
+        ExitReason::SignedOut => {
             profile.keep_tokens(None)?;
             bail!("this device was signed out; run `tidings chat` again to sign in")
         }
-        Ended::TakenOver => bail!("this device has connected from elsewhere, which ended this connection"),
+        ExitReason::TakenOver => bail!("this device has connected from elsewhere, which ended this connection"),
     }
 }
 
-/// Asks who this is. `None` if the person left instead.
-async fn sign_in(screen: &mut Screen, inputs: &mut Inputs, api: &Api, theme: Theme) -> anyhow::Result<Option<Person>> {
+/// Runs the sign-in dialog. `None` if the user quit instead.
+async fn sign_in(
+    screen: &mut TerminalScreen,
+    inputs: &mut Inputs,
+    api: &Api,
+    theme: Theme,
+) -> anyhow::Result<Option<SignedInUser>> {
     let mut sign_in = SignIn::default();
     let mut asked = FuturesUnordered::new();
     loop {
@@ -74,10 +79,10 @@ async fn sign_in(screen: &mut Screen, inputs: &mut Inputs, api: &Api, theme: The
             Some(answer) = asked.next(), if !asked.is_empty() => sign_in.handle_answer(answer),
         }
         match sign_in.outcome() {
-            Some(Outcome::SignedIn { user_id, name }) => {
-                return Ok(Some(Person { user_id: *user_id, name: name.clone() }));
+            Some(SignInOutcome::SignedIn { user_id, name }) => {
+                return Ok(Some(SignedInUser { user_id: *user_id, name: name.clone() }));
             }
-            Some(Outcome::Quit) => return Ok(None),
+            Some(SignInOutcome::Quit) => return Ok(None),
             None => {}
         }
     }
@@ -103,36 +108,41 @@ async fn answer(api: Api, effect: SignInEffect) -> SignInAnswer {
     answer.unwrap_or_else(|error| SignInAnswer::Failed { why: errands::explain(&error) })
 }
 
-/// What became of one send.
-struct Sent {
+/// The result of one send.
+struct SendCompletion {
     chat_id: ChatId,
     client_message_id: ClientMessageId,
     outcome: Result<SendMessageAck, SendError>,
 }
 
-/// The app, and the world it acts on.
-struct Session {
-    app: App,
+/// The app with its connection, profile and pending requests.
+struct ChatSession {
+    app: ChatApp,
     profile: Profile,
     api: Api,
     handle: ClientHandle,
     events: Events,
-    sends: FuturesUnordered<BoxFuture<'static, Sent>>,
-    requests: VecDeque<Request>,
-    errands: FuturesUnordered<BoxFuture<'static, Answer>>,
+    sends: FuturesUnordered<BoxFuture<'static, SendCompletion>>,
+    requests: VecDeque<ApiRequest>,
+    errands: FuturesUnordered<BoxFuture<'static, ApiResult>>,
 }
 
-impl Session {
-    fn start(profile: Profile, client: &Client, person: Person) -> anyhow::Result<Self> {
-        let Person { user_id, name } = person;
-        let app = App::new(user_id, name, TimeZone::system(), || Uuid::new_v4().into());
+impl ChatSession {
+    fn start(profile: Profile, client: &Client, person: SignedInUser) -> anyhow::Result<Self> {
+        let SignedInUser { user_id, name } = person;
+        let app = ChatApp::new(user_id, name, TimeZone::system(), || Uuid::new_v4().into());
         let (handle, events) = client.connect()?;
         let api = client.api().clone();
         let (sends, requests, errands) = (FuturesUnordered::new(), VecDeque::new(), FuturesUnordered::new());
         Ok(Self { app, profile, api, handle, events, sends, requests, errands })
     }
 
-    async fn run(mut self, screen: &mut Screen, inputs: &mut Inputs, theme: Theme) -> anyhow::Result<Ended> {
+    async fn run(
+        mut self,
+        screen: &mut TerminalScreen,
+        inputs: &mut Inputs,
+        theme: Theme,
+    ) -> anyhow::Result<ExitReason> {
         self.take_up_unsent().await?;
         loop {
             self.act(screen).await?;
@@ -147,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Sends what an earlier run has not.
+    /// Sends the unsent messages of an earlier run.
     async fn take_up_unsent(&mut self) -> anyhow::Result<()> {
         let TakenUp { fresh, stale } = self.profile.take_up_unsent(now())?;
         if !stale.is_empty() {
@@ -164,8 +174,8 @@ impl Session {
         Ok(())
     }
 
-    /// Does what the app says, until it says nothing more.
-    async fn act(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
+    /// Performs the effects of the app until there are none left.
+    async fn act(&mut self, screen: &mut TerminalScreen) -> anyhow::Result<()> {
         let mut rings = false;
         while let Some(effect) = self.app.poll_effect() {
             let told = match effect {
@@ -190,7 +200,7 @@ impl Session {
                     Ok(())
                 }
             };
-            // Only a session that is over takes nothing more, and it has said so in its last event.
+            // An error means that the session has ended, and its last event has reported that.
             let _ = told;
         }
         while self.errands.len() < ERRANDS_MAX
@@ -213,10 +223,10 @@ impl Session {
                 Err(closed) => Err(closed.into()),
             }
         };
-        self.sends.push(outcome.map(move |outcome| Sent { chat_id, client_message_id, outcome }).boxed());
+        self.sends.push(outcome.map(move |outcome| SendCompletion { chat_id, client_message_id, outcome }).boxed());
     }
 
-    /// Waits for something to happen, and takes it in.
+    /// Waits for the next input and handles it.
     async fn take_next(&mut self, inputs: &mut Inputs) {
         let pause = self.app.poll_timeout(now()).map_or(Duration::from_secs(3600), |at| at.since(now()));
         tokio::select! {
@@ -239,7 +249,7 @@ impl Session {
         }
     }
 
-    /// Takes an event and those right behind it, so that a burst is drawn once.
+    /// Handles an event and those queued after it, so that a burst is drawn once.
     fn handle_events(&mut self, event: Option<client::ClientEvent>) {
         let mut next = event;
         for _ in 0..EVENTS_PER_DRAWING {
@@ -255,9 +265,9 @@ impl Session {
         }
     }
 
-    fn handle_sent(&mut self, Sent { chat_id, client_message_id, outcome }: Sent) {
+    fn handle_sent(&mut self, SendCompletion { chat_id, client_message_id, outcome }: SendCompletion) {
         if matches!(outcome, Err(SendError::Closed(_))) {
-            // The session is over. The message is kept for the next one.
+            // The session has ended. The message stays in the profile for the next run.
             return;
         }
         if let Err(error) = self.profile.forget_unsent(client_message_id) {

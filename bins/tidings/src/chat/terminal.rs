@@ -9,18 +9,18 @@ use crossterm::terminal::{
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
-/// The person's terminal, taken over while this lives. It is given back as it was, also on a panic.
-pub(crate) struct Screen {
+/// The terminal in raw mode on its alternate screen. Dropping it restores the terminal, also on a panic.
+pub(crate) struct TerminalScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-impl Screen {
+impl TerminalScreen {
     pub(crate) fn take() -> anyhow::Result<Self> {
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enable_raw_mode().context("this terminal cannot be drawn on; --send and --tail need none")?;
-        // From here on dropping it gives the terminal back.
+        // From here on, dropping it restores the terminal.
         let screen = Self { terminal };
-        // The message of a panic would be lost on the other screen, and the shell behind it unusable.
+        // A panic message on the alternate screen would be lost, and the shell would stay in raw mode.
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -36,19 +36,19 @@ impl Screen {
         Ok(drawn)
     }
 
-    /// Draws attention, in the way that the person has told their terminal to.
+    /// Rings the terminal bell.
     pub(crate) fn ring(&mut self) -> io::Result<()> {
         execute!(stdout(), crossterm::style::Print('\u{7}'))
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalScreen {
     fn drop(&mut self) {
         give_back();
     }
 }
 
-/// Nobody is left to tell if it fails: the terminal is gone then.
+/// Errors are ignored: they mean that the terminal was closed.
 fn give_back() {
     let _ =
         execute!(stdout(), DisableFocusChange, DisableBracketedPaste, LeaveAlternateScreen, crossterm::cursor::Show);

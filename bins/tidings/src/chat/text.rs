@@ -1,8 +1,8 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// A peer's text as a terminal may show it. What would move the cursor, recolour the screen or turn the direction of
-/// reading shows as a replacement character, so nobody can draw over another person's words.
+/// Untrusted text, safe to print on a terminal. Characters that would move the cursor, recolour the screen or change
+/// the text direction become replacement characters, so that a peer cannot draw over other messages.
 pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,17 +18,17 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
-/// The same on one line.
+/// The same, on one line.
 pub(crate) fn one_line(text: &str) -> String {
     printable(text).replace('\n', " ")
 }
 
-/// Columns that a text takes.
+/// Columns that a text occupies.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// The beginning of a text that fits, with a sign if some of it does not.
+/// The beginning of a text that fits, with an ellipsis if it was cut.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     fitting
 }
 
-/// Breaks a text into rows of at most so many columns: at its line ends, between words, and inside of a word that is
+/// Breaks a text into rows of at most this many columns: at its newlines, between words, and inside a word that is
 /// longer than a row.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(2);

@@ -5,33 +5,33 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::sleep_until;
 
-use super::measure::Window;
+use super::measure::MeasurementWindow;
 use super::report::{CommitFigures, ServerFigures};
-use super::target::Target;
+use super::target::LoadTarget;
 
-/// A server under load and the means to watch it.
+/// A server under load, with its progress display and counters.
 pub(super) struct Bench {
-    target: Target,
+    target: LoadTarget,
     warmup: Duration,
     time: Duration,
-    /// What the times in messages are counted from.
+    /// The reference of the send times in messages.
     pub(super) epoch: Instant,
     /// Drawn on a terminal only.
     pub(super) progress: ProgressBar,
     done: Arc<AtomicU64>,
 }
 
-/// What was seen of a window from outside.
+/// Observations of a window from outside.
 pub(super) struct Observed {
     pub(super) server: Option<ServerFigures>,
-    /// Things done in each second.
+    /// Operations completed in each second.
     pub(super) timeline: Vec<u64>,
 }
 
 impl Bench {
     const SAMPLE: Duration = Duration::from_secs(1);
 
-    pub(super) fn new(target: Target, warmup: Duration, time: Duration) -> Self {
+    pub(super) fn new(target: LoadTarget, warmup: Duration, time: Duration) -> Self {
         let progress = ProgressBar::new_spinner().with_style(
             ProgressStyle::with_template("{spinner} {msg} {pos} ({elapsed})").expect("the template is valid"),
         );
@@ -42,42 +42,42 @@ impl Bench {
         self.target.base_url()
     }
 
-    pub(super) fn target(&self) -> &Target {
+    pub(super) fn target(&self) -> &LoadTarget {
         &self.target
     }
 
-    /// The server, to be started again between two windows.
-    pub(super) fn target_mut(&mut self) -> &mut Target {
+    /// The server, for a restart between two windows.
+    pub(super) fn target_mut(&mut self) -> &mut LoadTarget {
         &mut self.target
     }
 
-    pub(super) fn into_target(self) -> Target {
+    pub(super) fn into_target(self) -> LoadTarget {
         self.progress.finish_and_clear();
         self.target
     }
 
-    /// A counter of things done, for the timeline.
+    /// A counter of completed operations, for the timeline.
     pub(super) fn counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.done)
     }
 
-    /// How long is measured.
+    /// Length of the measurement.
     pub(super) fn time(&self) -> Duration {
         self.time
     }
 
-    /// The window that begins now, with its warm-up.
-    pub(super) fn window(&self) -> Window {
+    /// The window that starts now, after its warm-up.
+    pub(super) fn window(&self) -> MeasurementWindow {
         let from = Instant::now() + self.warmup;
-        Window { from, until: from + self.time }
+        MeasurementWindow { from, until: from + self.time }
     }
 
-    /// Watches the server and the counter until the window is over.
-    pub(super) async fn observe(&self, window: Window) -> anyhow::Result<Observed> {
+    /// Samples the server and the counter until the window is over.
+    pub(super) async fn observe(&self, window: MeasurementWindow) -> anyhow::Result<Observed> {
         self.progress.set_message("warming up");
         sleep_until(window.from.into()).await;
         self.progress.set_message("measuring");
-        // A busy server takes its time to say how long its commits took, and that time is part of the window.
+        // Reading the commit latencies of a busy server takes time, and that time is part of the window.
         let cpu_before = self.target.cpu_seconds();
         let commits_before = self.target.commits().await?;
         let mut timeline = Vec::new();
@@ -99,7 +99,7 @@ impl Bench {
         Ok(Observed { server, timeline })
     }
 
-    /// What the server has used since it had used so much.
+    /// Resources that the server has used since `cpu_before`.
     pub(super) fn server_since(&self, cpu_before: Option<f64>) -> Option<ServerFigures> {
         Some(ServerFigures {
             cpu_seconds: self.target.cpu_seconds()? - cpu_before?,

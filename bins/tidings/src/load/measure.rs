@@ -2,24 +2,24 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::order::Integrity;
+use super::order::IntegrityViolations;
 
-/// The time that counts, after the warm-up.
+/// The measured time, after the warm-up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct MeasurementWindow {
     pub(super) from: Instant,
     pub(super) until: Instant,
 }
 
-impl Window {
-    /// How long after the window what is under way may still arrive.
+impl MeasurementWindow {
+    /// How long after the window operations in flight may still complete.
     const GRACE: Duration = Duration::from_secs(10);
 
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.until
     }
 
-    /// When to stop waiting for what is under way.
+    /// When to stop waiting for operations in flight.
     pub(super) fn deadline(&self) -> Instant {
         self.until + Self::GRACE
     }
@@ -33,13 +33,13 @@ impl Window {
     }
 }
 
-/// How long things took.
+/// A latency histogram.
 #[derive(Clone, Debug)]
 pub(super) struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
     fn default() -> Self {
-        // 1 us to 2 min with a percent of error: a few kilobytes, so each task can have its own.
+        // 1 us to 2 min with an error of one percent: a few kilobytes, so each task can have its own.
         Self(Histogram::new_with_bounds(1, 120_000_000, 2).expect("the bounds are in order"))
     }
 }
@@ -57,30 +57,30 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The time within which this share of them was done.
+    /// The latency at a quantile.
     pub(super) fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_micros(self.0.value_at_quantile(quantile))
     }
 }
 
-/// What one task has seen.
+/// The measurements of one task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    /// Sends acknowledged in the window, and how long each took.
+pub(super) struct LoadTally {
+    /// Sends acknowledged in the window, with their latency.
     pub(super) acks: Latencies,
-    /// Pushes that arrived in the window, and how long after their send.
+    /// Pushes received in the window, with the latency since their send.
     pub(super) deliveries: Latencies,
     /// Sends that the server refused.
     pub(super) refused: u64,
-    pub(super) integrity: Integrity,
+    pub(super) integrity: IntegrityViolations,
 }
 
-impl Tally {
-    pub(super) fn acked(&mut self, window: &Window, sent_at: Instant) {
+impl LoadTally {
+    pub(super) fn acked(&mut self, window: &MeasurementWindow, sent_at: Instant) {
         record(&mut self.acks, window, sent_at);
     }
 
-    pub(super) fn delivered(&mut self, window: &Window, sent_at: Instant) {
+    pub(super) fn delivered(&mut self, window: &MeasurementWindow, sent_at: Instant) {
         record(&mut self.deliveries, window, sent_at);
     }
 
@@ -92,7 +92,7 @@ impl Tally {
     }
 }
 
-fn record(latencies: &mut Latencies, window: &Window, since: Instant) {
+fn record(latencies: &mut Latencies, window: &MeasurementWindow, since: Instant) {
     let now = Instant::now();
     if window.counts(now) {
         latencies.record(now.saturating_duration_since(since));

@@ -1,8 +1,8 @@
-//! `tidings load`: the workloads that our figures are measured with, and the checks that make them count.
+//! `tidings load`: the benchmark workloads, with integrity checks.
 //!
-//! Each workload of `workloads` prepares its users and chats, opens a [`Window`](measure::Window), lets real WebSocket
-//! clients work in it, and checks every sequence they saw. A figure without these checks would be a guess: a load that has
-//! lost, doubled or reordered a message fails.
+//! Each workload of `workloads` prepares its users and chats, opens a
+//! [`MeasurementWindow`](measure::MeasurementWindow), runs real WebSocket clients in it, and checks every sequence they
+//! received. A figure counts only with these checks: a load that loses, duplicates or reorders a message fails.
 
 mod bench;
 mod html;
@@ -13,6 +13,7 @@ mod redis;
 mod redis_cost;
 mod report;
 mod stamp;
+mod store;
 mod target;
 mod users;
 mod workloads;
@@ -28,38 +29,40 @@ use serde::Serialize;
 
 use bench::Bench;
 use report::StoreFigures;
-use target::Target;
+use target::LoadTarget;
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
-    /// What is done to the server.
+    /// The workload to run.
     #[arg(long, short, value_enum, default_value_t = Workload::Pairs)]
     workload: Workload,
-    /// A running server, with --dev and its limits off; without this, one is started from this binary and measured too.
+    /// A running server, with --dev and its limits off; without this, one is started from this binary and its resource
+    /// use is measured too.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Allows a server that is not on this machine.
     #[arg(long, requires = "url")]
     allow_remote: bool,
-    /// A gateway for `connections`; said several times, they are taken in turn [default: --url]
+    /// A gateway for `connections`; repeat it to use several in turn [default: --url]
     #[arg(long, value_name = "URL", requires = "url")]
     gateway: Vec<String>,
-    /// The Redis of the fleet, redis://HOST:PORT: `connections` has it count the commands that it was given.
+    /// The Redis of the fleet, redis://HOST:PORT: `connections` reads its command counts. Needs fleet support.
     #[arg(long, value_name = "URL", requires = "url")]
     redis: Option<String>,
-    /// Where a server that is started here keeps its data: a disk like the one it would have in earnest.
+    /// Parent directory for the data of a server started here; use a disk like that of production.
     #[arg(long, value_name = "DIR", default_value = ".", conflicts_with = "url")]
     data_dir: PathBuf,
-    /// How long is measured [default: 60 for idle and connections, 5 in each step of growth, else 10]
+    /// Seconds to measure [default: 60 for idle and connections, 5 in each step of growth, else 10]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// How long the load runs before that [default: 20 for connections, else 2]
+    /// Seconds of warm-up before that [default: 20 for connections, else 2]
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600))]
     warmup: Option<u64>,
-    /// Users: pairs x 2, senders, idle connections, watchers…, or the chats of each `inbox` [default: as the workload is defined]
+    /// Users: pairs x 2, senders, idle connections, subscribers…, or the chats of each `inbox` [default: as the
+    /// workload is defined]
     #[arg(long, short = 'n', value_parser = clap::value_parser!(u32).range(2..=100_000))]
     users: Option<u32>,
-    /// Members of the group of `group`, its sender among them.
+    /// Members of the group of `group`, including its sender.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1000))]
     members: u32,
     /// Messages a second in `group` and `witness`, operations a second in `mixed` [default: group as fast as they are delivered, witness 100, mixed 1000]
@@ -69,13 +72,13 @@ pub(crate) struct LoadArgs {
     /// last step of `growth` (10000000).
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     messages: Option<u32>,
-    /// Runs `hot-chat` beside `mixed`, whose control chat should not notice.
+    /// Runs `hot-chat` beside `mixed`, to show that the latency of the control chat does not suffer.
     #[arg(long)]
     beside_hot_chat: bool,
-    /// Messages a second in that hot chat [default: as many as it takes]
+    /// Messages a second in that hot chat [default: unlimited]
     #[arg(long, requires = "beside_hot_chat", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     hot_rate: Option<u32>,
-    /// Writes down what the clients of `witness` did and saw, for `tidings history check`.
+    /// Records the history of the clients of `witness` in this file, for `tidings history check`.
     #[arg(long, value_name = "FILE", required_if_eq("workload", "witness"))]
     history: Option<PathBuf>,
     /// Also measures the store alone, and the disk alone, at the same number of sends in flight.
@@ -89,7 +92,7 @@ pub(crate) struct LoadArgs {
     html: Option<PathBuf>,
 }
 
-/// What is done to a server.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
@@ -97,33 +100,33 @@ pub(crate) enum Workload {
     Pairs,
     /// The same with 16 in flight.
     PairsDeep,
-    /// One group whose members are all online, one sender.
+    /// One sender in one group with all members online.
     Group,
-    /// Connections that only stay: what each costs in memory.
+    /// Idle connections: memory per connection.
     Idle,
-    /// Connections that stay, 3 for each 2 users: what they cost Redis, beside what ADR-010 reckons with.
+    /// Idle connections, 3 for each 2 users: load on Redis, compared with the estimate of ADR-010.
     Connections,
-    /// Clients that come back to 1000 missed messages, one at a time and all at once.
+    /// Clients that reconnect to 1000 missed messages, one at a time and all at once.
     CatchUp,
     /// 2000 users who connect at once.
     Storm,
-    /// One user who comes and goes before 10000 watchers.
+    /// One user who connects and disconnects, with 10000 presence subscribers.
     Presence,
-    /// 256 senders into one chat.
+    /// 256 senders in one chat.
     HotChat,
-    /// 1000 users who write, read, look and come and go, beside a chat that is watched.
+    /// 1000 users with mixed operations, beside a control chat with measured latency.
     Mixed,
-    /// Pages of a long chat, near its head and deep in it.
+    /// History pages of a long chat, near its head and deep in it.
     History,
     /// The first page of inboxes of 1000 chats, short and long ones.
     Inbox,
-    /// `pairs` on a store that is filled further in each step, up to 10,000,000 messages: what its size costs.
+    /// `pairs` on a store that grows in steps, up to 10,000,000 messages: the cost of store size.
     Growth,
-    /// 20 people on the SDK in groups, whose history is written down and checked.
+    /// 20 users on the SDK in groups, with a recorded and checked history.
     Witness,
 }
 
-/// Exits 0 if nothing was lost, doubled or reordered, else 1.
+/// Exits 0 if no message was lost, duplicated or reordered, else 1.
 pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     raise_file_limit();
     ensure!(
@@ -131,11 +134,12 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
         "only the clients of `--workload witness` write a history"
     );
     let target = match &arguments.url {
-        Some(url) => Target::running(url, arguments.allow_remote)?,
-        None => Target::start(&arguments.data_dir).await?,
+        Some(url) => LoadTarget::running(url, arguments.allow_remote)?,
+        None => LoadTarget::start(&arguments.data_dir).await?,
     };
     let (warmup, seconds) = match arguments.workload {
-        // Those who have come are announced first, which is no part of what it costs that they stay.
+        // The warm-up covers the presence announcements of new connections, which do not count as the cost of idle
+        // ones.
         Workload::Connections => (20, 60),
         Workload::Idle => (2, 60),
         Workload::Growth => (2, 5),
@@ -163,7 +167,7 @@ pub(crate) async fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
 
 async fn store_limit(parent: &Path, in_flight: usize) -> anyhow::Result<StoreFigures> {
     let directory = tempfile::Builder::new().prefix("tidings-load-").tempdir_in(parent)?;
-    let limit = embedded::store_limit(directory.path(), in_flight, Duration::from_secs(5)).await?;
+    let limit = store::store_limit(directory.path(), in_flight, Duration::from_secs(5)).await?;
     Ok(StoreFigures {
         in_flight: limit.in_flight,
         store_sends_per_second: limit.store_sends_per_second,
@@ -171,24 +175,25 @@ async fn store_limit(parent: &Path, in_flight: usize) -> anyhow::Result<StoreFig
     })
 }
 
-/// This version, and what was typed after its name.
+/// This version, with the arguments of the command line.
 fn command_line() -> String {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     format!("tidings {}: tidings {}", env!("CARGO_PKG_VERSION"), arguments.join(" "))
 }
 
-/// Thousands of connections need as many files. Where the limit cannot be raised, connecting says so soon enough.
+/// Thousands of connections need as many file descriptors. If the limit cannot be raised, connecting fails with a clear
+/// error.
 fn raise_file_limit() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
-        tracing::debug!(%error, "the limit of open files stays");
+        tracing::debug!(%error, "cannot raise the open files limit; keeping it");
     }
 }
 
 impl LoadArgs {
-    /// The number of users asked for, or that of the workload's definition.
+    /// The requested number of users, or the default of the workload.
     fn users_or(&self, default: u32) -> usize {
         self.users.unwrap_or(default) as usize
     }

@@ -3,24 +3,24 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 
-/// What must be zero.
+/// Integrity violations; all counts must be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Integrity {
-    /// Acknowledged messages that a member neither was pushed nor can sync.
+pub(super) struct IntegrityViolations {
+    /// Acknowledged messages that a member neither received by push nor finds in a sync.
     pub(super) lost: u64,
-    /// Messages that came twice.
+    /// Messages received twice.
     pub(super) doubled: u64,
-    /// Messages that came in another order than their sequences, or were acknowledged with another sequence.
+    /// Messages received out of sequence order, or acknowledged with another sequence.
     pub(super) reordered: u64,
 }
 
-impl Integrity {
+impl IntegrityViolations {
     pub(super) fn is_sound(&self) -> bool {
         *self == Self::default()
     }
 }
 
-impl AddAssign for Integrity {
+impl AddAssign for IntegrityViolations {
     fn add_assign(&mut self, other: Self) {
         self.lost += other.lost;
         self.doubled += other.doubled;
@@ -28,27 +28,32 @@ impl AddAssign for Integrity {
     }
 }
 
-/// Checks the sequences that one connection sees of one chat. One's own messages count when they are acknowledged.
+/// Checks the sequences that one connection sees of one chat. Own messages count when they are acknowledged.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct SequenceChecker {
     next: u64,
     missing: BTreeSet<u64>,
     own: BTreeSet<u64>,
-    integrity: Integrity,
+    integrity: IntegrityViolations,
 }
 
-impl Order {
+impl SequenceChecker {
     /// Nothing up to `head` is expected.
     pub(super) fn after(head: u64) -> Self {
-        Self { next: head + 1, missing: BTreeSet::new(), own: BTreeSet::new(), integrity: Integrity::default() }
+        Self {
+            next: head + 1,
+            missing: BTreeSet::new(),
+            own: BTreeSet::new(),
+            integrity: IntegrityViolations::default(),
+        }
     }
 
-    /// A message was pushed.
+    /// Records a pushed message.
     pub(super) fn pushed(&mut self, sequence: u64) {
         if sequence >= self.next {
             self.missing.extend(self.next..sequence);
             self.next = sequence + 1;
-            // What one sent oneself fills its place, whenever its ack comes.
+            // Own messages are not pushed, so an ack fills their gap, whenever it arrives.
             self.missing.retain(|sequence| !self.own.remove(sequence));
             self.pass_own();
         } else if self.missing.remove(&sequence) {
@@ -58,7 +63,7 @@ impl Order {
         }
     }
 
-    /// An own message was acknowledged; it is not pushed to the connection that sent it.
+    /// Records the ack of an own message, which is not pushed to the sending connection.
     pub(super) fn acked(&mut self, sequence: u64) {
         if sequence >= self.next {
             self.own.insert(sequence);
@@ -74,7 +79,7 @@ impl Order {
         }
     }
 
-    /// A sync has shown a message, which fills a hole if there is one.
+    /// Records a message from a sync, which may fill a gap.
     pub(super) fn synced(&mut self, sequence: u64) {
         if sequence >= self.next {
             self.missing.extend(self.next..sequence);
@@ -83,20 +88,20 @@ impl Order {
         self.missing.remove(&sequence);
     }
 
-    /// The last sequence before the first one that is missing.
+    /// The last sequence before the first gap.
     pub(super) fn contiguous(&self) -> u64 {
         self.missing.first().copied().unwrap_or(self.next) - 1
     }
 
-    /// Whether everything up to `head` has been seen.
+    /// Whether everything up to `head` was received.
     pub(super) fn is_complete(&self, head: u64) -> bool {
         self.contiguous() >= head
     }
 
-    /// The verdict, if the chat's head is `head`.
-    pub(super) fn finish(self, head: u64) -> Integrity {
+    /// The violations, given the head of the chat.
+    pub(super) fn finish(self, head: u64) -> IntegrityViolations {
         let unseen = (head + 1).saturating_sub(self.next).saturating_sub(self.own.len() as u64);
-        Integrity { lost: self.integrity.lost + self.missing.len() as u64 + unseen, ..self.integrity }
+        IntegrityViolations { lost: self.integrity.lost + self.missing.len() as u64 + unseen, ..self.integrity }
     }
 }
 
@@ -105,15 +110,15 @@ mod tests {
     use super::*;
 
     fn verdict(pushed: &[u64], acked: &[u64], head: u64) -> (u64, u64, u64) {
-        let mut order = Order::after(10);
+        let mut order = SequenceChecker::after(10);
         acked.iter().for_each(|sequence| order.acked(*sequence));
         pushed.iter().for_each(|sequence| order.pushed(*sequence));
-        let Integrity { lost, doubled, reordered } = order.finish(head);
+        let IntegrityViolations { lost, doubled, reordered } = order.finish(head);
         (lost, doubled, reordered)
     }
 
     #[test]
-    fn each_kind_of_damage_is_told_from_the_others() {
+    fn losses_duplicates_and_reorderings_are_distinguished() {
         assert_eq!(verdict(&[11, 12, 13], &[], 13), (0, 0, 0));
         assert_eq!(verdict(&[11, 13], &[], 13), (1, 0, 0));
         assert_eq!(verdict(&[11], &[], 13), (2, 0, 0), "the end is missing");
@@ -130,11 +135,11 @@ mod tests {
 
     #[test]
     fn a_sync_fills_holes() {
-        let mut order = Order::after(0);
+        let mut order = SequenceChecker::after(0);
         order.pushed(3);
         assert_eq!(order.contiguous(), 0);
         (1..=4).for_each(|sequence| order.synced(sequence));
         assert!(order.is_complete(4));
-        assert_eq!(order.finish(4), Integrity::default());
+        assert_eq!(order.finish(4), IntegrityViolations::default());
     }
 }

@@ -2,45 +2,45 @@ use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until};
 
-use super::measure::Window;
-use super::redis::{Counts, RedisInfo};
-use super::report::Report;
+use super::measure::MeasurementWindow;
+use super::redis::{RedisCounters, RedisInfo};
+use super::report::LoadReport;
 
-/// How long Redis is watched before anybody connects, at the most.
+/// Longest baseline measurement before clients connect.
 const QUIET_MAX: Duration = Duration::from_secs(10);
-/// Redis operations for a beat of a connection in ADR-010 §3.1, and the share of them that is allowed here.
+/// Redis operations per heartbeat of a connection in ADR-010 §3.1, and the share of them that is allowed here.
 const ADR_COMMANDS: f64 = 5.0;
 const SHARE_MAX: f64 = 0.1;
-/// Bytes of a connection in ADR-010 §3.1, which is one key there.
+/// Bytes per connection in ADR-010 §3.1, which uses one key per connection.
 const ADR_BYTES: f64 = 500.0;
 const MIB: f64 = (1 << 20) as f64;
 
-/// What connections cost a Redis, as it counts itself.
+/// Measures the cost of connections in Redis, from its own counters.
 pub(super) struct RedisCost {
     redis: RedisInfo,
-    pub(super) seen: Seen,
+    pub(super) seen: RedisSamples,
 }
 
-/// A Redis from time to time, in the order of the fields.
+/// Redis counters at successive moments, in the order of the fields.
 #[derive(Clone, Copy)]
-pub(super) struct Seen {
-    first: Counts,
-    before_connecting: Counts,
-    connected: Counts,
-    from: Counts,
-    until: Counts,
+pub(super) struct RedisSamples {
+    first: RedisCounters,
+    before_connecting: RedisCounters,
+    connected: RedisCounters,
+    from: RedisCounters,
+    until: RedisCounters,
 }
 
 impl RedisCost {
-    /// Begins to watch the Redis at `url`, which must be on this machine unless `allow_remote`.
+    /// Starts to measure the Redis at `url`, which must be on this machine unless `allow_remote`.
     pub(super) async fn of(url: &str, allow_remote: bool) -> anyhow::Result<Self> {
         let mut redis = RedisInfo::connect(url, allow_remote).await?;
         let now = redis.counts().await?;
-        let seen = Seen { first: now, before_connecting: now, connected: now, from: now, until: now };
+        let seen = RedisSamples { first: now, before_connecting: now, connected: now, from: now, until: now };
         Ok(Self { redis, seen })
     }
 
-    /// Watches what Redis does while nobody is connected, for this long if it is not long.
+    /// Measures the baseline without connections, for at most [`QUIET_MAX`].
     pub(super) async fn watch_quiet(&mut self, time: Duration) -> anyhow::Result<()> {
         self.seen.first = self.redis.counts().await?;
         sleep(time.min(QUIET_MAX)).await;
@@ -48,8 +48,8 @@ impl RedisCost {
         Ok(())
     }
 
-    /// Watches what it does for connections that are there, until the window is over.
-    pub(super) async fn watch_held(&mut self, window: Window) -> anyhow::Result<()> {
+    /// Measures the cost of idle connections, until the window is over.
+    pub(super) async fn watch_held(&mut self, window: MeasurementWindow) -> anyhow::Result<()> {
         self.seen.connected = self.redis.counts().await?;
         sleep_until(window.from.into()).await;
         self.seen.from = self.redis.counts().await?;
@@ -59,9 +59,9 @@ impl RedisCost {
     }
 }
 
-impl Seen {
-    /// Adds what was counted to a report, beside what ADR-010 §3.1 reckons with.
-    pub(super) fn add_to(&self, report: &mut Report, connections: usize, heartbeat_interval: Duration) {
+impl RedisSamples {
+    /// Adds the counts to a report, next to the estimates of ADR-010 §3.1.
+    pub(super) fn add_to(&self, report: &mut LoadReport, connections: usize, heartbeat_interval: Duration) {
         let Self { first, before_connecting: before, connected, from, until } = self;
         let connections = connections as f64;
         let beats = connections / heartbeat_interval.as_secs_f64();
@@ -99,20 +99,20 @@ mod tests {
     #[test]
     fn each_phase_counts_what_happened_in_it() {
         let start = Instant::now();
-        let at = |seconds: u64, commands, memory_bytes, keys| Counts {
+        let at = |seconds: u64, commands, memory_bytes, keys| RedisCounters {
             at: start + Duration::from_secs(seconds),
             commands,
             memory_bytes,
             keys,
         };
-        let seen = Seen {
+        let seen = RedisSamples {
             first: at(0, 100, 1 << 20, 5),
             before_connecting: at(10, 121, 2 << 20, 5),
             connected: at(12, 8_122, 3 << 20, 3_000),
             from: at(14, 10_000, 3 << 20, 3_000),
             until: at(74, 16_001, 4 << 20, 3_005),
         };
-        let mut report = Report::new(Workload::Connections, "1000 connections".to_owned(), 60.0);
+        let mut report = LoadReport::new(Workload::Connections, "1000 connections".to_owned(), 60.0);
         seen.add_to(&mut report, 1000, Duration::from_secs(5));
         let figures: Vec<String> = report
             .figures

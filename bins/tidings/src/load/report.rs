@@ -1,35 +1,35 @@
 use std::fmt;
 
 use serde::Serialize;
-use tidings_metrics::Buckets;
+use tidings_metrics::HistogramBuckets;
 
 use super::Workload;
 use super::measure::Latencies;
-use super::order::Integrity;
+use super::order::IntegrityViolations;
 
-/// What a load has shown.
+/// The results of a load.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct LoadReport {
     pub(super) workload: Workload,
-    /// How it was set up, in words.
+    /// The setup, in words.
     pub(super) setup: String,
-    /// The version and the command that repeat it.
+    /// The version and the command that reproduce it.
     pub(super) command: String,
     pub(super) durability: &'static str,
     pub(super) seconds: f64,
     /// Sends in flight in all chats together.
     pub(super) in_flight: usize,
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<ReportFigure>,
     pub(super) latencies: Vec<LatencyRow>,
-    /// Things done in each second of the window.
+    /// Operations completed in each second of the window.
     pub(super) timeline: Vec<u64>,
-    pub(super) integrity: Integrity,
+    pub(super) integrity: IntegrityViolations,
     pub(super) server: Option<ServerFigures>,
     pub(super) store: Option<StoreFigures>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Figure {
+pub(super) struct ReportFigure {
     pub(super) name: String,
     pub(super) value: f64,
     pub(super) unit: &'static str,
@@ -39,33 +39,32 @@ pub(super) struct Figure {
 pub(super) struct LatencyRow {
     pub(super) name: String,
     pub(super) count: u64,
-    /// Share of all, and milliseconds within which it was done.
+    /// Quantile, and its latency in milliseconds.
     pub(super) quantiles: Vec<(f64, f64)>,
 }
 
-/// What the server has used in the window.
+/// Resources that the server used in the window.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ServerFigures {
     pub(super) cpu_seconds: f64,
     pub(super) memory_kib: u64,
-    /// Absent if there were none, or nobody looked.
+    /// Absent if there were no commits, or no metrics to read.
     pub(super) commits: Option<CommitFigures>,
 }
 
-/// How long commits of the store took, fsync included. The server counts them in buckets: what is said here is rather too
-/// much than too little.
+/// Latency of store commits, fsync included. The server counts in buckets, so these figures are upper bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct CommitFigures {
     pub(super) count: u64,
     pub(super) median_ms: f64,
-    /// Those that took more than ten medians.
+    /// Commits that took more than ten times the median.
     pub(super) long: u64,
-    /// None took longer; absent if one took longer than the server's buckets tell apart.
+    /// Upper bound of the longest commit; absent if it exceeds the largest bucket.
     pub(super) longest_ms: Option<f64>,
 }
 
 impl CommitFigures {
-    pub(super) fn of(commits: &Buckets) -> Option<Self> {
+    pub(super) fn of(commits: &HistogramBuckets) -> Option<Self> {
         let median = commits.quantile(0.5)?;
         Some(Self {
             count: commits.count() as u64,
@@ -87,7 +86,7 @@ impl fmt::Display for CommitFigures {
     }
 }
 
-/// What the store alone and the disk alone do with as many sends in flight.
+/// Throughput of the store alone and of the disk alone, with as many sends in flight.
 #[derive(Debug, Serialize)]
 pub(super) struct StoreFigures {
     pub(super) in_flight: usize,
@@ -95,13 +94,13 @@ pub(super) struct StoreFigures {
     pub(super) raw_sends_per_second: f64,
 }
 
-/// The class of the embedded store, which every server of ours has.
+/// The durability class of the embedded store, which every server uses.
 const DURABILITY: &str = "D2: fsynced before the ack";
-/// Room for the names of figures, if none is longer.
+/// Column width for names of figures, unless one is longer.
 const FIGURE_WIDTH: usize = 44;
 const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
-impl Report {
+impl LoadReport {
     pub(super) fn new(workload: Workload, setup: String, seconds: f64) -> Self {
         Self {
             workload,
@@ -113,17 +112,17 @@ impl Report {
             figures: Vec::new(),
             latencies: Vec::new(),
             timeline: Vec::new(),
-            integrity: Integrity::default(),
+            integrity: IntegrityViolations::default(),
             server: None,
             store: None,
         }
     }
 
     pub(super) fn figure(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.figures.push(Figure { name: name.into(), value, unit });
+        self.figures.push(ReportFigure { name: name.into(), value, unit });
     }
 
-    /// So many things in the time of the window, and for what the server has used.
+    /// Adds a rate: per second of the window, and per CPU second of the server.
     pub(super) fn rate(&mut self, name: &str, count: u64, unit: &'static str) {
         self.figure(name, count as f64 / self.seconds, unit);
         if let Some(server) = self.server
@@ -133,7 +132,7 @@ impl Report {
         }
     }
 
-    /// What connections have cost the server, in KiB before and after.
+    /// Adds the server memory per connection, from KiB before and after.
     pub(super) fn server_memory(&mut self, before: u64, after: u64, connections: usize) {
         self.figure("server memory per connection", after.saturating_sub(before) as f64 / connections as f64, "KiB");
         self.figure("server memory before", before as f64 / 1024.0, "MiB");
@@ -153,13 +152,13 @@ impl LatencyRow {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LoadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.setup)?;
         writeln!(f, "{}, measured for {:.1} s", self.durability, self.seconds)?;
         writeln!(f, "{}\n", self.command)?;
         let width = self.figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0).max(FIGURE_WIDTH);
-        for Figure { name, value, unit } in &self.figures {
+        for ReportFigure { name, value, unit } in &self.figures {
             writeln!(f, "{name:<width$} {:>12} {unit}", grouped(*value))?;
         }
         if !self.latencies.is_empty() {
@@ -186,12 +185,12 @@ impl fmt::Display for Report {
                 grouped(store.raw_sends_per_second)
             )?;
         }
-        let Integrity { lost, doubled, reordered } = self.integrity;
+        let IntegrityViolations { lost, doubled, reordered } = self.integrity;
         writeln!(f, "\nlost {lost}, doubled {doubled}, reordered {reordered}")
     }
 }
 
-/// A number for reading: whole and in groups of three, or with two decimals if it is small.
+/// A readable number: an integer in groups of three, or with two decimals if it is small.
 pub(super) fn grouped(value: f64) -> String {
     if value.abs() < 100.0 {
         return format!("{value:.2}");
@@ -200,7 +199,7 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{text}") } else { text }
 }
 
-/// A whole number in groups of three.
+/// An integer in groups of three.
 pub(super) fn whole(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -239,14 +238,14 @@ mod tests {
         assert_eq!(CommitFigures::of(&and_all(98)), Some(expected));
         let figures = CommitFigures::of(&and_all(99)).unwrap();
         assert_eq!((figures.long, figures.longest_ms), (4, None));
-        assert_eq!(CommitFigures::of(&Buckets::default()), None);
+        assert_eq!(CommitFigures::of(&HistogramBuckets::default()), None);
     }
 
     #[test]
     fn a_report_for_people() {
         let mut latencies = Latencies::default();
         (1..=100).for_each(|n| latencies.record(Duration::from_millis(n)));
-        let mut report = Report::new(Workload::Pairs, "100 direct chats, 1 in flight in each".to_owned(), 10.0);
+        let mut report = LoadReport::new(Workload::Pairs, "100 direct chats, 1 in flight in each".to_owned(), 10.0);
         let commits = CommitFigures { count: 12_345, median_ms: 0.456, long: 7, longest_ms: Some(25.0) };
         report.server = Some(ServerFigures { cpu_seconds: 5.0, memory_kib: 40 * 1024, commits: Some(commits) });
         report.rate("messages delivered", 50_000, "msg/s");

@@ -2,11 +2,11 @@ use std::time::{Duration, Instant};
 
 use domain::Content;
 
-/// Bytes of every message of a load.
+/// Size of every message of a load, in bytes.
 const CONTENT_BYTES: usize = 128;
 const HEX: usize = 16;
 
-/// What a message of a load says: its number among its sender's, and when it was sent.
+/// The content of a load message: its number at the sender, and its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) number: u64,
@@ -21,7 +21,7 @@ impl Stamp {
         text.try_into().expect("128 printable bytes are content")
     }
 
-    /// The stamp in a content, if it is one of the load that began at `epoch`.
+    /// Parses the stamp from a content, if it belongs to the load that started at `epoch`.
     pub(super) fn read(content: &str, epoch: Instant) -> Option<Self> {
         let number = u64::from_str_radix(content.get(..HEX)?, 16).ok()?;
         let nanos = u64::from_str_radix(content.get(HEX..2 * HEX)?, 16).ok()?;

@@ -6,15 +6,17 @@ use anyhow::{Context, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
-use tidings_metrics::{Buckets, Scrape};
+use tidings_metrics::{HistogramBuckets, Scrape};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Every limit of a server that would get in the way of a load.
-const LIMITS: [&str; 14] = [
+/// All rate limits of a server, which a load disables.
+const LIMITS: [&str; 22] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
+    "OTP_REQUEST_PER_COUNTRY",
+    "OTP_REQUEST_TOTAL",
     "OTP_VERIFY",
     "OTP_VERIFY_PER_IP",
     "REFRESH",
@@ -27,49 +29,55 @@ const LIMITS: [&str; 14] = [
     "SEND_PER_USER",
     "SYNC",
     "TYPING",
+    "FRAMES_PER_CONNECTION",
+    "GROUPS_CREATED",
+    "MEMBERS_ADDED",
+    "CHATS_PER_USER",
+    "MESSAGE_MIB",
+    "UNAUTHENTICATED_PER_IP",
 ];
-/// Longer than anybody would wait: how long a full store takes to open is a figure, and not a failure.
+/// Longer than any realistic start: the time to open a full store is a result, not a failure.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-/// What goes wrong, and where it listens.
+/// Logs warnings, and the addresses the server listens on.
 const LOG_LEVEL: &str = "warn,tidings_server::run=info";
-/// Where in its directory a server keeps its data.
+/// Subdirectory of the server's data.
 const DATA: &str = "data";
-/// Clock ticks of `/proc/<pid>/stat` in a second, on every Linux we run on.
+/// Clock ticks per second in `/proc/<pid>/stat`, on every Linux we support.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The server under load.
-pub(super) enum Target {
-    /// Somebody else's. What it costs is not known.
+pub(super) enum LoadTarget {
+    /// An external server. Its resource use is unknown.
     Running { base_url: String },
-    /// Our own, from this very binary, with an empty store that goes away with it.
+    /// A server of this load, started from this binary, with an empty store that is removed afterwards.
     Own(Box<OwnServer>),
 }
 
 pub(super) struct OwnServer {
-    process: Process,
+    process: TargetProcess,
     directory: TempDir,
 }
 
-impl Target {
+impl LoadTarget {
     /// The server at `url`, which must be on this machine unless `allow_remote`.
     pub(super) fn running(url: &str, allow_remote: bool) -> anyhow::Result<Self> {
-        host_and_port(url, allow_remote)?;
+        check_host(url, allow_remote)?;
         Ok(Self::Running { base_url: url.trim_end_matches('/').to_owned() })
     }
 
-    /// Starts a server with an empty store in a directory of its own under `parent`.
+    /// Starts a server with an empty store in a new directory under `parent`.
     pub(super) async fn start(parent: &Path) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("tidings-load-")
             .tempdir_in(parent)
             .with_context(|| format!("cannot make a directory in `{}`", parent.display()))?;
-        let process = Process::start(directory.path()).await?;
+        let process = TargetProcess::start(directory.path()).await?;
         Ok(Self::Own(Box::new(OwnServer { process, directory })))
     }
 
-    /// Stops our own server, has something done to the store that it leaves, and starts it on that again. Returns what was
-    /// done, and how long the server took to be ready.
+    /// Stops the load's own server, changes its store, and starts it again. Returns the result of the change, and the
+    /// time that the server took to become ready.
     pub(super) async fn restart<T>(
         &mut self,
         meanwhile: impl AsyncFnOnce(&Path) -> anyhow::Result<T>,
@@ -81,7 +89,7 @@ impl Target {
         process.stop().await?;
         let done = meanwhile(&directory.path().join(DATA)).await?;
         let started = Instant::now();
-        *process = Process::start(directory.path()).await?;
+        *process = TargetProcess::start(directory.path()).await?;
         Ok((done, started.elapsed()))
     }
 
@@ -92,14 +100,14 @@ impl Target {
         }
     }
 
-    /// CPU seconds that the server has used, if it is ours.
+    /// CPU seconds used by the server, if this load started it.
     pub(super) fn cpu_seconds(&self) -> Option<f64> {
         let Self::Own(server) = self else { return None };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.pid)).ok()?;
         cpu_seconds(&stat)
     }
 
-    /// Memory that the server holds, in KiB, if it is ours.
+    /// Resident memory of the server in KiB, if this load started it.
     pub(super) fn memory_kib(&self) -> Option<u64> {
         let Self::Own(server) = self else { return None };
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.pid)).ok()?;
@@ -107,16 +115,16 @@ impl Target {
         line.split_whitespace().next()?.parse().ok()
     }
 
-    /// How long the server's commits have taken so far, if it is ours.
-    pub(super) async fn commits(&self) -> anyhow::Result<Option<Buckets>> {
+    /// Commit latencies of the server so far, if this load started it.
+    pub(super) async fn commits(&self) -> anyhow::Result<Option<HistogramBuckets>> {
         let Self::Own(server) = self else { return Ok(None) };
         let url = format!("{}/metrics", server.process.admin_url);
         let metrics = reqwest::get(&url).await.and_then(reqwest::Response::error_for_status);
-        let metrics = metrics.with_context(|| format!("the server says nothing at {url}"))?;
+        let metrics = metrics.with_context(|| format!("the server does not respond at {url}"))?;
         Ok(Some(Scrape::of(&metrics.text().await?).buckets("tidings_store_commit_seconds")))
     }
 
-    /// Stops our own server in order, and removes what it stored.
+    /// Stops the load's own server gracefully, and removes its data.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         let Self::Own(server) = self else { return Ok(()) };
         let OwnServer { mut process, directory } = *server;
@@ -125,16 +133,16 @@ impl Target {
     }
 }
 
-/// A server that runs.
-struct Process {
+/// A running server process.
+struct TargetProcess {
     base_url: String,
     admin_url: String,
     child: Child,
     pid: u32,
 }
 
-impl Process {
-    /// Starts a server that keeps its data in `directory`, and waits until it is ready.
+impl TargetProcess {
+    /// Starts a server with its data in `directory`, and waits until it is ready.
     async fn start(directory: &Path) -> anyhow::Result<Self> {
         let log_path = directory.join("server.log");
         let log = std::fs::File::create(&log_path)?;
@@ -155,12 +163,12 @@ impl Process {
             bail!("the server did not start:\n{log}");
         };
         let log = std::fs::read_to_string(log_path).context("the server's log cannot be read")?;
-        let admin_url = admin_url(&log).context("the server does not say where operators look")?;
+        let admin_url = admin_url(&log).context("the server did not log its admin address")?;
         let pid = child.id().context("the server has ended already")?;
         Ok(Self { base_url, admin_url, child, pid })
     }
 
-    /// Stops it in order.
+    /// Stops the process gracefully.
     async fn stop(&mut self) -> anyhow::Result<()> {
         kill(Pid::from_raw(self.pid as i32), Signal::SIGTERM).context("cannot stop the server")?;
         let status = timeout(STOP_TIMEOUT, self.child.wait()).await.context("the server did not stop")??;
@@ -169,19 +177,19 @@ impl Process {
     }
 }
 
-/// Where a URL leads, with the port if it names one. It must be on this machine unless `allow_remote`.
-pub(super) fn host_and_port(url: &str, allow_remote: bool) -> anyhow::Result<(String, Option<u16>)> {
+/// Refuses a URL of another machine, unless `allow_remote`.
+pub(super) fn check_host(url: &str, allow_remote: bool) -> anyhow::Result<()> {
     let parsed = reqwest::Url::parse(url).with_context(|| format!("`{url}` is not a URL"))?;
-    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     ensure!(
         is_loopback || allow_remote,
         "`{host}` is not this machine; a load can bring down a service (--allow-remote if it is meant)"
     );
-    Ok((host, parsed.port()))
+    Ok(())
 }
 
-/// Waits for the line that tells the address.
+/// Waits for the line with the address.
 async fn address(stdout: tokio::process::ChildStdout) -> Option<String> {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -192,14 +200,14 @@ async fn address(stdout: tokio::process::ChildStdout) -> Option<String> {
     None
 }
 
-/// Where operators look, by what the server logs when it is ready.
+/// The admin address, from the server's log at startup.
 fn admin_url(log: &str) -> Option<String> {
     let (_, rest) = log.rsplit_once("admin_address=")?;
     Some(format!("http://{}", rest.split_whitespace().next()?))
 }
 
-/// User and system time in the text of `/proc/<pid>/stat`. The process name may hold anything, so fields are counted
-/// from behind it.
+/// User and system time in the text of `/proc/<pid>/stat`. The process name may contain any characters, so the fields
+/// are counted after it.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut times = fields.split(' ').skip(11).map(|field| field.parse::<f64>().ok());
@@ -213,12 +221,12 @@ mod tests {
     #[test]
     fn a_server_elsewhere_is_refused_unless_it_is_meant() {
         for url in ["http://127.0.0.1:8080", "http://localhost:1", "http://[::1]:8080"] {
-            assert!(Target::running(url, false).is_ok(), "{url}");
+            assert!(LoadTarget::running(url, false).is_ok(), "{url}");
         }
-        assert!(Target::running("http://192.0.2.1:8080", false).is_err());
-        assert!(Target::running("http://127.0.0.1.example.org", false).is_err());
-        assert!(Target::running("http://192.0.2.1:8080", true).is_ok());
-        assert!(Target::running("here", true).is_err());
+        assert!(LoadTarget::running("http://192.0.2.1:8080", false).is_err());
+        assert!(LoadTarget::running("http://127.0.0.1.example.org", false).is_err());
+        assert!(LoadTarget::running("http://192.0.2.1:8080", true).is_ok());
+        assert!(LoadTarget::running("here", true).is_err());
     }
 
     #[test]
@@ -229,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_is_read_behind_any_process_name() {
+    fn cpu_time_is_parsed_after_any_process_name() {
         let stat = "12 (a) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20";
         assert_eq!(cpu_seconds(stat), Some(2.0));
         assert_eq!(cpu_seconds("12 (a"), None);

@@ -7,22 +7,22 @@ use protocol::rest::CreateChat;
 
 use super::peer::LoadUser;
 
-/// Sign-ups and other preparations under way at once.
+/// Maximum number of concurrent sign-ups and other preparations.
 pub(super) const PARALLEL: usize = 64;
 
-/// Makes users.
+/// Signs up users.
 pub(super) async fn sign_up(base_url: &str, count: usize, progress: &ProgressBar) -> anyhow::Result<Vec<LoadUser>> {
     sign_in(base_url, &phone_numbers(count), progress).await
 }
 
-/// Numbers that nobody has, `+1555…`.
+/// Unassigned numbers, `+1555…`.
 pub(super) fn phone_numbers(count: usize) -> Vec<String> {
-    // Another load against the same server has other users, most likely; the same ones would do no harm.
+    // Another load against the same server very likely gets other users; a collision is harmless.
     let first = rand::random_range(0..10_000_000 - count.min(9_999_999));
     (first..first + count).map(|number| format!("+1555{number:07}")).collect()
 }
 
-/// Signs in on a new device for each number, with the code of `--dev`.
+/// Signs in on a new device for each number, with the fixed code of `--dev`.
 pub(super) async fn sign_in(
     base_url: &str,
     phone_numbers: &[String],
@@ -48,7 +48,7 @@ pub(super) async fn sign_in(
         .await
 }
 
-/// A chat and where it stood before the load.
+/// A chat, with its head sequence before the load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadChat {
     pub(super) chat_id: ChatId,
@@ -66,7 +66,7 @@ pub(super) async fn group(user: &LoadUser, others: &[LoadUser]) -> anyhow::Resul
     create(user, CreateChat { chat_type: ChatType::Group, name: Some("load".to_owned()), member_ids }).await
 }
 
-/// A direct chat for each two users in a row.
+/// A direct chat for each two consecutive users.
 pub(super) async fn pair_up(users: &[LoadUser]) -> anyhow::Result<Vec<LoadChat>> {
     stream::iter(users.chunks_exact(2))
         .map(|pair| direct_chat(&pair[0], pair[1].user_id))

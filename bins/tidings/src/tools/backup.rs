@@ -4,20 +4,20 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use server::tools::backup::{self, Contents, Destination, RATE_MIB, RATE_MIB_MAX};
+use server::tools::backup::{self, BackupContents, Destination, RATE_MIB, RATE_MIB_MAX};
 
 use super::{ToolArgs, bytes_bar};
 use crate::admin::AdminArgs;
 
 #[derive(Args)]
 pub(crate) struct BackupArgs {
-    /// The file to write, which must not be there yet; - is the standard output.
+    /// The file to write, which must not exist yet; - is standard output.
     file: PathBuf,
-    /// Asks the running service on one machine, which goes on serving; its admin listener is the configured one, unless it
-    /// is named.
+    /// Asks the running service on one machine, which continues to serve. Uses the configured admin listener unless an
+    /// address is given.
     #[arg(long, value_name = "ADDR")]
     admin: Option<Option<SocketAddr>>,
-    /// MiB that are read in a second, at the most.
+    /// Maximum read rate in MiB per second.
     #[arg(long, value_name = "MIB", default_value_t = RATE_MIB, value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MIB_MAX)))]
     rate: u32,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
     let json = tool.json;
     let bar = bytes_bar();
     let progress = |bytes: u64, about: u64| {
-        // How long it will be is only known roughly.
+        // The total length is only an estimate.
         bar.set_length(about.max(bytes));
         bar.set_position(bytes);
     };
@@ -47,13 +47,13 @@ pub(crate) async fn run(arguments: BackupArgs) -> anyhow::Result<ExitCode> {
             print(&contents);
             println!("`{}` holds keys: keep it as you keep the data directory", file.display());
         }
-        None => eprintln!("{written} bytes; look at what was made of them with `tidings restore --check`"),
+        None => eprintln!("{written} bytes; check the result with `tidings store restore --check`"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is in a backup, for programs.
-pub(super) fn answer(contents: &Contents) -> Value {
+/// The contents of a backup as JSON.
+pub(super) fn answer(contents: &BackupContents) -> Value {
     json!({
         "taken_at": contents.header.taken_at,
         "version": contents.header.version,
@@ -66,8 +66,8 @@ pub(super) fn answer(contents: &Contents) -> Value {
     })
 }
 
-/// What is in a backup, for people.
-pub(super) fn print(contents: &Contents) {
+/// Prints the contents of a backup.
+pub(super) fn print(contents: &BackupContents) {
     let header = &contents.header;
     println!("taken at {} by tidings {}, store format {}", header.taken_at, header.version, header.store_format);
     println!("{} rows in {} tables, {} bytes", contents.rows(), contents.tables.len(), contents.bytes);

@@ -10,16 +10,16 @@ use super::ToolArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum EventsCommand {
-    /// Prints events of the log as they come, until it is interrupted.
+    /// Prints events of the log as they arrive, until interrupted.
     ///
-    /// On one machine the log is in the data directory, which one process holds: stop the service, and this prints what
-    /// is there and ends.
+    /// On one machine the log is in the data directory, which only one process can open: stop the service first. The
+    /// command then prints the retained events and ends.
     Tail(TailArgs),
-    /// Has a fresh group of consumers begin at a place, so that what consumes as it builds its state anew.
+    /// Positions a new consumer group in the log, so that its consumer can rebuild its state.
     ///
-    /// The log keeps events for 7 days. What is older has to be read from the store. The groups of the service itself
-    /// are `fanout`, `webhook` and `notifications`: stop the processes that consume as them first, and say --force.
-    Replay(ReplayArgs),
+    /// The log retains events for 7 days; older data must be read from the store. The service's own groups are
+    /// `fanout`, `webhook` and `notifications`: stop their consumers first, and pass --force.
+    Replay(EventsReplayArgs),
 }
 
 #[derive(Args)]
@@ -29,14 +29,15 @@ pub(crate) struct TailArgs {
     chat: Option<ChatId>,
     /// The events of one kind.
     #[arg(long, value_enum)]
-    kind: Option<Kind>,
-    /// Where to begin: now, oldest, a time as 2026-01-30T14:30:00Z, or a position [default: now, or where --group is]
+    kind: Option<EventKindFilter>,
+    /// Start position: now, oldest, a time such as 2026-01-30T14:30:00Z, or a position [default: now, or the offset of
+    /// --group]
     #[arg(long, value_name = "PLACE")]
     from: Option<Beginning>,
-    /// Reads as this group, which goes on where it ended the next time.
+    /// Consumes as this group, and commits its offset for the next run.
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
-    /// Shows what users wrote: contents of messages, and names of chats.
+    /// Shows user content: message contents and chat names.
     #[arg(long)]
     contents: bool,
     #[command(flatten)]
@@ -44,14 +45,14 @@ pub(crate) struct TailArgs {
 }
 
 #[derive(Args)]
-pub(crate) struct ReplayArgs {
-    /// The group: a new name for a consumer that is to be built.
+pub(crate) struct EventsReplayArgs {
+    /// The consumer group, normally a new name.
     #[arg(long, value_name = "NAME")]
     group: String,
-    /// Where it begins: oldest, now, a time as 2026-01-30T14:30:00Z, or the position of an event.
+    /// Start position: oldest, now, a time such as 2026-01-30T14:30:00Z, or the position of an event.
     #[arg(long, value_name = "PLACE")]
     from: Beginning,
-    /// Also moves a group that has consumed already. Nobody may consume as it meanwhile.
+    /// Also moves a group that already has an offset. The group must have no running consumer.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -59,21 +60,21 @@ pub(crate) struct ReplayArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Kind {
+enum EventKindFilter {
     /// Messages that were sent, and that expired.
     Message,
-    /// Members who came, went, or got another role.
+    /// Members who joined, left, or changed role.
     Member,
-    /// Chats that were opened or changed.
+    /// Chats that were created or changed.
     Chat,
 }
 
-impl From<Kind> for EventKind {
-    fn from(kind: Kind) -> Self {
+impl From<EventKindFilter> for EventKind {
+    fn from(kind: EventKindFilter) -> Self {
         match kind {
-            Kind::Message => Self::Message,
-            Kind::Member => Self::Member,
-            Kind::Chat => Self::Chat,
+            EventKindFilter::Message => Self::Message,
+            EventKindFilter::Member => Self::Member,
+            EventKindFilter::Chat => Self::Chat,
         }
     }
 }
@@ -98,7 +99,7 @@ async fn tail(arguments: TailArgs) -> anyhow::Result<ExitCode> {
             records = tail.next() => records?,
         };
         let Some(records) = records else {
-            eprintln!("the log ends here; nobody writes to it while this command holds the data directory");
+            eprintln!("the log ends here; no process can write to it while this command holds the data directory");
             break;
         };
         let mut lines = String::new();
@@ -109,7 +110,7 @@ async fn tail(arguments: TailArgs) -> anyhow::Result<ExitCode> {
         }
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush()) {
-            // Whoever read along has seen enough.
+            // The reader of the pipe has closed it.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
             written => written?,
         }
@@ -126,7 +127,7 @@ fn readable(envelope: &Value) -> String {
     let mut line = format!("{}  {:<17}  {}", text("event_time"), text("event_type"), text("partition_key"));
     for (key, value) in envelope["payload"].as_object().into_iter().flatten().filter(|(key, _)| *key != "chat_id") {
         line += &match value {
-            // Quoted, because a line must stay one.
+            // Quoted, to keep the event on one line.
             Value::String(text) if text.contains(char::is_whitespace) => format!("  {key}={text:?}"),
             Value::String(text) => format!("  {key}={text}"),
             other => format!("  {key}={other}"),
@@ -135,15 +136,15 @@ fn readable(envelope: &Value) -> String {
     line + &format!("  position={}", envelope["position"])
 }
 
-async fn replay(arguments: ReplayArgs) -> anyhow::Result<ExitCode> {
-    let ReplayArgs { group, from, force, tool } = arguments;
+async fn replay(arguments: EventsReplayArgs) -> anyhow::Result<ExitCode> {
+    let EventsReplayArgs { group, from, force, tool } = arguments;
     let json = tool.json;
     let prepared = events::replay(&tool.load()?, &group, from, force).await?;
     if json {
         println!("{}", serde_json::to_string_pretty(&json!({ "group": prepared.group, "events": prepared.events }))?);
     } else {
         println!("group `{}` begins {} events before the end of the log", prepared.group, prepared.events);
-        println!("start its consumer now; whatever others have made of these events, this one hears of all of them");
+        println!("start its consumer now; it receives all of these events, independently of other groups");
     }
     Ok(ExitCode::SUCCESS)
 }

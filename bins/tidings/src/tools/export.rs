@@ -4,13 +4,13 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use server::tools::transfer::{self, Exported, Left};
-use server::tools::verify::Progress;
+use server::tools::verify::AuditProgress;
 
 use super::{ToolArgs, staged_bar};
 
 #[derive(Args)]
 pub(crate) struct ExportArgs {
-    /// The file to write; there must be none of that name.
+    /// The file to write, which must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) async fn run(arguments: ExportArgs) -> anyhow::Result<ExitCode> {
     let ExportArgs { file, tool } = arguments;
     let json = tool.json;
     let (bar, draw) = staged_bar("rows");
-    let draw = |Progress { stage, read, all }| draw(stage, read, all);
+    let draw = |AuditProgress { stage, read, all }| draw(stage, read, all);
     let exported = transfer::export(&tool.load()?, &file, draw).await?;
     bar.finish_and_clear();
     if json {
@@ -33,18 +33,18 @@ pub(crate) async fn run(arguments: ExportArgs) -> anyhow::Result<ExitCode> {
         println!("{kind:<12} {count:>12}");
     }
     println!("content {content}");
-    println!("`{}` is whole, {bytes} bytes; it holds secrets, keep it as such", file.display());
+    println!("`{}` is complete, {bytes} bytes; it holds secrets, so protect it", file.display());
     warn_of(*left);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names what nobody will be told after the move, and what to do about it.
+/// Warns about events that will not be delivered after the move, with the remedy.
 fn warn_of(left: Left) {
     let Left { webhook_events, unpublished_chats } = left;
     if webhook_events > 0 {
         eprintln!(
             "warning: {webhook_events} events have not reached the webhook and do not move; start the service again, wait \
-             until `tidings webhook status` says lag 0, and export once more"
+             until `tidings log webhook status` says lag 0, and export once more"
         );
     }
     if unpublished_chats > 0 {

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use server::tools::transfer::{self, Imported};
-use server::tools::verify::Progress;
+use server::tools::verify::AuditProgress;
 
 use super::{ToolArgs, staged_bar};
 
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// The file that an export has written.
+    /// The file written by an export.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Looks whether the file is whole and right, and touches no store.
+    /// Validates the file without touching a store.
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: ImportArgs) -> anyhow::Result<ExitCode> {
     let ImportArgs { file, check, tool } = arguments;
     let json = tool.json;
     let (bar, draw) = staged_bar("done");
-    let draw = |Progress { stage, read, all }| draw(stage, read, all);
+    let draw = |AuditProgress { stage, read, all }| draw(stage, read, all);
     let imported = match check {
         true => transfer::check(&file, draw)?,
         false => transfer::import(&tool.load()?, &file, draw).await?,
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: ImportArgs) -> anyhow::Result<ExitCode> {
     }
     println!("content {content}");
     if *left_out > 0 {
-        println!("{left_out} rows were over since the export and are left out");
+        println!("{left_out} rows have expired since the export and are left out");
     }
     match check {
         true => println!("`{}` of {exported_at} is whole", file.display()),

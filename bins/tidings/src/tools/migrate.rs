@@ -10,14 +10,14 @@ use super::{ToolArgs, exit, staged_bar, verify};
 
 #[derive(Args)]
 pub(crate) struct MigrateArgs {
-    /// Where the backup of the store as it was is kept [default: beside the data directory, named after its format]
+    /// Where to keep the backup of the old store [default: beside the data directory, named after its format]
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
     #[command(flatten)]
     tool: ToolArgs,
 }
 
-/// Exits 1 if the store could not be brought forward; it is then as it was.
+/// Exits 1 if the upgrade failed; the store is then unchanged.
 pub(crate) async fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
     let MigrateArgs { backup, tool } = arguments;
     let json = tool.json;
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: MigrateArgs) -> anyhow::Result<ExitCode> {
                     println!("{} rows were brought into format {to}; start the service", contents.rows());
                 } else {
                     println!(
-                        "the store is still of format {from}, because in format {to} it would not be as it must be"
+                        "the store is still of format {from}, because in format {to} it would violate an invariant"
                     );
                 }
             }

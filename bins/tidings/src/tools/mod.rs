@@ -1,4 +1,4 @@
-//! Commands that look after tables, topics and the log of a service, without asking a running one.
+//! Commands that work on the tables, topics and log of a service directly, without a running service.
 
 pub(crate) mod backup;
 pub(crate) mod events;
@@ -6,8 +6,11 @@ pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod migrate;
 pub(crate) mod reconcile;
+#[cfg(feature = "fleet")]
 pub(crate) mod recover_counter;
+pub(crate) mod repair;
 pub(crate) mod restore;
+#[cfg(feature = "fleet")]
 pub(crate) mod schema;
 pub(crate) mod verify;
 
@@ -21,16 +24,16 @@ use server::config::Config;
 
 use crate::serve::ConfigArgs;
 
-/// Which service it is about.
+/// The service that the command works on.
 #[derive(Args)]
 pub(crate) struct ToolArgs {
     /// The TOML file that the service runs with.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The data directory, where the service is on one machine [default: tidings-data]
+    /// The data directory of a single-machine service [default: tidings-data]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Prints the answer as JSON.
+    /// Prints the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -41,7 +44,7 @@ impl ToolArgs {
     }
 }
 
-/// A bar on the standard error, which draws itself on a terminal only.
+/// A progress bar on standard error, which draws on a terminal only.
 fn bar(template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).expect("the template is valid");
     let bar = ProgressBar::no_length().with_style(style);
@@ -51,12 +54,12 @@ fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-/// A bar of bytes that are read or written.
+/// A progress bar that counts bytes.
 fn bytes_bar() -> ProgressBar {
     bar("{bar:30} {bytes}/{total_bytes} ({bytes_per_sec}, {elapsed}, {eta} left)")
 }
 
-/// A bar of what is done in stages, and how to move it.
+/// A progress bar for work in stages, and the function that advances it.
 fn staged_bar(unit: &str) -> (ProgressBar, impl Fn(&str, u64, u64)) {
     let bar = bar(&format!("{{bar:30}} {{pos}}/{{len}} {unit} ({{msg}}, {{elapsed}}, {{eta}} left)"));
     let moving = bar.clone();
@@ -70,7 +73,7 @@ fn staged_bar(unit: &str) -> (ProgressBar, impl Fn(&str, u64, u64)) {
     (bar, draw)
 }
 
-/// 1 if something is left to see to.
+/// Exit code 1 if there are findings.
 fn exit(has_findings: bool) -> ExitCode {
     if has_findings { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

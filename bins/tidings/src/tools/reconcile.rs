@@ -3,40 +3,40 @@ use std::process::ExitCode;
 use clap::Args;
 use domain::{ChatId, Timestamp};
 use indicatif::{ProgressBar, ProgressStyle};
-use server::tools::reconcile::{self, Finding, Report, Scope};
+use server::tools::reconcile::{self, ReconcileFinding, Report, Scope};
 
 use super::{ToolArgs, exit};
 
-/// Examples of each sort of finding that are printed.
+/// Number of examples printed for each kind of finding.
 const EXAMPLES: usize = 5;
 
 #[derive(Args)]
 pub(crate) struct ReconcileArgs {
-    /// Compares one chat, whether the log knows it or not.
+    /// Compares one chat, whether or not the log has events of it.
     #[arg(long, value_name = "ID")]
     chat: Option<ChatId>,
-    /// Leaves out what is older, as 2026-01-30T14:30:00Z [default: what the log keeps, 7 days]
+    /// Skips older messages and events, such as 2026-01-30T14:30:00Z [default: the retention of the log, 7 days]
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
-    /// Publishes the events that are missing, from the store, the oldest of each chat first.
+    /// Republishes missing events from the store, the oldest of each chat first.
     #[arg(long)]
     republish: bool,
-    /// Stops after so many findings.
+    /// Stops after this many findings.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
-    /// Pages of messages that are read from the store in a second, at the most.
+    /// Maximum pages of messages read from the store per second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
     #[command(flatten)]
     tool: ToolArgs,
 }
 
-/// Exits 1 if something is left to see to.
+/// Exits 1 if findings remain.
 pub(crate) async fn run(arguments: ReconcileArgs) -> anyhow::Result<ExitCode> {
     let ReconcileArgs { chat, since, republish, limit, rate, tool } = arguments;
     let json = tool.json;
     let config = tool.load()?;
-    // It draws itself on a terminal only.
+    // The progress bar draws on a terminal only.
     let bar = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("{bar:30} {pos}/{len} events ({elapsed}, {eta} left)")
             .expect("the template is valid"),
@@ -64,9 +64,9 @@ fn print(report: &Report, republish: bool) {
     let rows = [
         ("missing", report.missing.len(), "messages without an event"),
         ("orphaned", report.orphaned.len(), "events without a message: a defect, report it"),
-        ("late", report.late.len(), "events behind a later one of their chat"),
-        ("overdue", report.overdue.len(), "chats with something that nobody publishes"),
-        ("repeated", *repeated as usize, "events that the log has again, which is no harm"),
+        ("late", report.late.len(), "events after a later one of their chat"),
+        ("overdue", report.overdue.len(), "chats with events that no process publishes"),
+        ("repeated", *repeated as usize, "duplicate events in the log, which are harmless"),
     ];
     for (name, count, meaning) in rows {
         println!("{name:<11} {count:>8}  {meaning}");
@@ -86,10 +86,10 @@ fn print(report: &Report, republish: bool) {
             "it stopped at --limit, so there may be more, and nothing was republished; raise it, or name a --chat"
         );
     } else if !report.missing.is_empty() && !republish {
-        println!("`tidings reconcile --republish` publishes what is missing");
+        println!("`tidings log reconcile --republish` publishes the missing events");
     }
     if !report.overdue.is_empty() {
-        println!("start a process with the role ingest or api: it publishes what is overdue");
+        println!("start a process with the role ingest or api: it publishes the overdue events");
     }
     if report.uncovered_events > 0 {
         println!("{} events were of more chats than fit into memory; narrow it with --since", report.uncovered_events);
@@ -99,8 +99,8 @@ fn print(report: &Report, republish: bool) {
     }
 }
 
-fn examples(name: &str, findings: &[Finding]) {
-    for Finding { chat_id, sequence, message_id } in findings.iter().take(EXAMPLES) {
+fn examples(name: &str, findings: &[ReconcileFinding]) {
+    for ReconcileFinding { chat_id, sequence, message_id } in findings.iter().take(EXAMPLES) {
         println!("{name}: {chat_id} sequence {sequence} {message_id}");
     }
     if findings.len() > EXAMPLES {

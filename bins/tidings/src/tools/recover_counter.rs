@@ -10,15 +10,15 @@ use super::ToolArgs;
 
 #[derive(Args)]
 pub(crate) struct RecoverCounterArgs {
-    /// The chat whose sends are refused with COUNTER_MISSING.
+    /// The chat that refuses sends with COUNTER_MISSING.
     chat: ChatId,
-    /// Does it. Without this, it only says what it would do.
+    /// Performs the recovery. Without this flag, the command only shows what it would do.
     #[arg(long, requires = "reason")]
     yes: bool,
-    /// What happened, or the number of the incident; it is written into the row.
+    /// The cause, or the incident number; it is stored in the row.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Who does it; it is written into the row.
+    /// The operator; stored in the row.
     #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
     by: Option<String>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) async fn run(arguments: RecoverCounterArgs) -> anyhow::Result<ExitCod
     let config = tool.load()?;
     match reason.filter(|_| yes) {
         Some(reason) => {
-            let actor = by.context("nobody is known to be logged in; say who does this with --by")?;
+            let actor = by.context("the logged-in user is unknown; name the operator with --by")?;
             let recovery = recover::recover(&config, chat, &RecoveryAudit { actor, reason }).await?;
             done(chat, recovery, json)
         }
@@ -57,7 +57,7 @@ fn would_do(chat_id: ChatId, counter: Counter, json: bool) -> anyhow::Result<Exi
         println!("the counter of `{chat_id}` {says}");
         println!("the highest sequence of messages and watermarks is {highest}");
         println!("it would be restored to that, or to a higher one of a send of the last 7 days");
-        println!("nothing was changed; say --yes and --reason to do it");
+        println!("nothing was changed; pass --yes and --reason to perform it");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -79,7 +79,7 @@ fn done(chat_id: ChatId, recovery: Recovery, json: bool) -> anyhow::Result<ExitC
         Recovery::Restored { sequence, published, .. } => {
             println!("the counter of `{chat_id}` says {sequence}; the next message is {}", sequence.next());
             println!("messages above {published} are published, some of them maybe again");
-            println!("send a message to the chat to see that it works, and write down what happened");
+            println!("send a message to the chat to see that it works, and document the incident");
         }
     }
     Ok(ExitCode::SUCCESS)

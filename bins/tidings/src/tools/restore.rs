@@ -4,22 +4,22 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 use server::tools::restore::{self, Restored};
-use server::tools::verify::{Progress, Report};
+use server::tools::verify::{AuditProgress, Report};
 
 use super::{ToolArgs, backup, bytes_bar, exit, staged_bar, verify};
 
 #[derive(Args)]
 pub(crate) struct RestoreArgs {
-    /// The backup; - is the standard input.
+    /// The backup; - is standard input.
     file: PathBuf,
-    /// Reads all of the backup, says what is in it, and writes nothing.
+    /// Reads and validates the whole backup, prints its contents, and writes nothing.
     #[arg(long)]
     check: bool,
     #[command(flatten)]
     tool: ToolArgs,
 }
 
-/// Exits 1 if the backup is refused, or if what was restored is not as it must be.
+/// Exits 1 if the backup is refused, or if the restored store violates an invariant.
 pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
     let RestoreArgs { file, check, tool } = arguments;
     let json = tool.json;
@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (rows, draw) = staged_bar("rows");
-    let verifying = |Progress { stage, read, all }: Progress| draw(stage, read, all);
+    let verifying = |AuditProgress { stage, read, all }: AuditProgress| draw(stage, read, all);
     let restored = restore::restore(&tool.load()?, &file, progress, verifying).await?;
     bar.finish_and_clear();
     rows.finish_and_clear();
@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
         if findings.is_clean() {
             println!("`{}` is restored; start it with `tidings serve --data-dir {0}`", directory.display());
         } else {
-            println!("what was restored is not as it must be, and is kept in `{}`", directory.display());
+            println!("the restored store violates an invariant, and is kept in `{}`", directory.display());
         }
     }
     Ok(exit(!findings.is_clean()))

@@ -10,30 +10,30 @@ use super::{ToolArgs, exit};
 
 #[derive(Subcommand)]
 pub(crate) enum SchemaCommand {
-    /// Prints the definition of tables and topics, from which everything else about them is made.
+    /// Prints the definition of tables and topics, the source of every other format.
     Show(ShowArgs),
-    /// Makes the tables and topics that are missing. It drops nothing and changes no item.
+    /// Creates missing tables and topics. It drops nothing and changes no item.
     ///
-    /// Time to live and backups of tables are seen to as well. What it cannot change is printed, and exits 1. Without
-    /// `kafka.brokers` it leaves topics alone.
+    /// It also sets time to live and backups of tables. It prints the differences that it cannot change, and then exits
+    /// 1. Without `kafka.brokers` it skips topics.
     Apply(ToolArgs),
-    /// Says what of tables and topics is not as defined, and exits 1 if anything is.
+    /// Compares tables and topics with their definition, and exits 1 on a difference.
     Diff(ToolArgs),
 }
 
 #[derive(Args)]
 pub(crate) struct ShowArgs {
-    /// In whose words.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = SchemaFormat::Table)]
+    format: SchemaFormat,
     /// The policy of one role, with --format iam: gateway, ingest, fanout or api [default: all of them]; or `auditor`,
-    /// that of whoever runs `tidings verify`
+    /// the policy for running `tidings store verify`
     #[arg(long)]
     role: Option<String>,
-    /// The AWS account of the policies, twelve digits [default: whichever they are used in]
+    /// The AWS account of the policies, twelve digits [default: the account that uses them]
     #[arg(long, value_name = "DIGITS", default_value = "*", hide_default_value = true)]
     account_id: String,
-    /// The MSK cluster whose clients sign in with IAM, as its ARN ends; without it policies say nothing of the log.
+    /// The MSK cluster with IAM authentication, as the end of its ARN; without it the policies do not cover the log.
     #[arg(long, value_name = "NAME/UUID")]
     msk_cluster: Option<String>,
     #[command(flatten)]
@@ -41,14 +41,14 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people.
+enum SchemaFormat {
+    /// A readable table.
     Table,
-    /// A template of AWS CloudFormation: tables, and the policies of roles.
+    /// An AWS CloudFormation template: tables, and the policies of roles.
     Cloudformation,
-    /// The policies of roles.
+    /// IAM policies of the roles.
     Iam,
-    /// The commands that make the topics.
+    /// Commands that create the topics.
     Kafka,
 }
 
@@ -63,11 +63,11 @@ pub(crate) async fn run(command: SchemaCommand) -> anyhow::Result<ExitCode> {
 fn show(arguments: ShowArgs) -> anyhow::Result<ExitCode> {
     let ShowArgs { format, role, account_id, msk_cluster, tool } = arguments;
     let format = match format {
-        Format::Iam => schema::Format::Iam(Policies { role, account_id, msk_cluster }),
+        SchemaFormat::Iam => schema::Format::Iam(Policies { role, account_id, msk_cluster }),
         _ if role.is_some() => bail!("only policies are of a role; --role goes with --format iam"),
-        Format::Table => schema::Format::Table,
-        Format::Cloudformation => schema::Format::Cloudformation,
-        Format::Kafka => schema::Format::Kafka,
+        SchemaFormat::Table => schema::Format::Table,
+        SchemaFormat::Cloudformation => schema::Format::Cloudformation,
+        SchemaFormat::Kafka => schema::Format::Kafka,
     };
     let json = tool.json;
     let config = tool.load()?;
@@ -94,7 +94,7 @@ async fn apply(tool: ToolArgs) -> anyhow::Result<ExitCode> {
         println!("left: {drift}");
     }
     if !left.is_empty() {
-        println!("what is left takes a new table or topic, or a change by hand");
+        println!("the remaining differences need a new table or topic, or a manual change");
     }
     if changed.is_empty() && left.is_empty() {
         println!("everything was as defined; nothing was changed");
@@ -116,7 +116,7 @@ async fn diff(tool: ToolArgs) -> anyhow::Result<ExitCode> {
     }
     match drifts.len() {
         0 => println!("everything is as defined"),
-        _ => println!("run `tidings schema apply` to make what is missing"),
+        _ => println!("run `tidings store schema apply` to create the missing ones"),
     }
     note_log(&config);
     Ok(exit(!drifts.is_empty()))

@@ -3,47 +3,56 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use server::tools::verify::{self, Findings, Manner, Progress, RATE, Report};
+use server::tools::backup::RATE_MIB_MAX;
+use server::tools::verify::{
+    self, AuditProgress, DamagedFile, Manner, RATE, RATE_MIB, Report, ScrubbedFiles, Verified,
+};
 
 use super::{ToolArgs, exit, staged_bar};
 use crate::admin::AdminArgs;
 
-/// Examples of each violation that are printed.
+/// Number of examples printed for each violated invariant.
 const EXAMPLES: usize = 3;
-/// The code of an audit that could not be done.
+/// Exit code of a check that could not run.
 const CANNOT_LOOK: u8 = 2;
 
 #[derive(Args)]
 pub(crate) struct VerifyArgs {
-    /// Asks the running service on one machine, which checks its own store while it serves; its admin listener is the
-    /// configured one, unless it is named.
+    /// Asks the running service on one machine, which checks its own store while it serves. Uses the configured admin
+    /// listener unless an address is given.
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["checkpoint", "resume"])]
     admin: Option<Option<SocketAddr>>,
-    /// Rows that are read in a second, at the most.
+    /// Maximum rows read per second.
     #[arg(long, default_value_t = RATE, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rate: u32,
-    /// Keeps in this file how far it is, until it is done.
+    /// Verifies every checksum in the files of an embedded store first. Rows are not read if a file is damaged.
+    #[arg(long)]
+    deep: bool,
+    /// Maximum MiB of files read per second.
+    #[arg(long, value_name = "MIB", default_value_t = RATE_MIB, requires = "deep",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(RATE_MIB_MAX)))]
+    rate_mib: u32,
+    /// Saves progress in this file until the check is complete.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// Goes on where --checkpoint was left. The log is read anew if it was not read to its end.
+    /// Resumes from --checkpoint. The log is read from the start again unless it was read to its end.
     #[arg(long, requires = "checkpoint")]
     resume: bool,
     #[command(flatten)]
     tool: ToolArgs,
 }
 
-/// Exits 1 if something is violated, and 2 if it could not look.
+/// Exits 1 if an invariant is violated or a file is damaged, and 2 if the check could not run.
 pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<ExitCode> {
     let json = arguments.tool.json;
     match look(arguments).await {
-        Ok(findings) => {
-            let report = Report::from(&findings);
+        Ok(verified) => {
             if json {
-                println!("{}", serde_json::to_string_pretty(&report)?);
+                println!("{}", serde_json::to_string_pretty(&verified)?);
             } else {
-                print(&report);
+                print_verified(&verified);
             }
-            Ok(exit(!findings.is_clean()))
+            Ok(exit(!verified.is_clean()))
         }
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -52,19 +61,58 @@ pub(crate) async fn run(arguments: VerifyArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn look(arguments: VerifyArgs) -> anyhow::Result<Findings> {
-    let VerifyArgs { admin, rate, checkpoint, resume, tool } = arguments;
-    let (bar, draw) = staged_bar("rows");
-    let findings = match admin {
-        Some(address) => AdminArgs::of(tool, address).connect()?.verify(rate, draw).await?,
+async fn look(arguments: VerifyArgs) -> anyhow::Result<Verified> {
+    let VerifyArgs { admin, rate, deep, rate_mib, checkpoint, resume, tool } = arguments;
+    let (rows_bar, draw_rows) = staged_bar("rows");
+    let (files_bar, draw_files) = staged_bar("bytes");
+    let draw = |stage: &str, read, all| {
+        let draw: &dyn Fn(&str, u64, u64) = if stage == "files" { &draw_files } else { &draw_rows };
+        draw(stage, read, all);
+    };
+    let rate_mib = deep.then_some(rate_mib);
+    let verified = match admin {
+        Some(address) => AdminArgs::of(tool, address).connect()?.verify(rate, rate_mib, draw).await?,
         None => {
-            let manner = Manner { rate, checkpoint, resume };
-            let draw = |Progress { stage, read, all }| draw(stage, read, all);
-            verify::verify(&tool.load()?, &manner, draw).await?
+            let config = tool.load()?;
+            let progress = |AuditProgress { stage, read, all }| draw(stage, read, all);
+            let files = match rate_mib {
+                Some(rate_mib) => Some(verify::files(&config, rate_mib, progress).await?),
+                None => None,
+            };
+            let is_damaged = files.as_ref().is_some_and(|files| !files.damaged.is_empty());
+            let report = if is_damaged {
+                Report::default()
+            } else {
+                let manner = Manner { rate, checkpoint, resume };
+                Report::from(&verify::verify(&config, &manner, progress).await?)
+            };
+            Verified { report, files }
         }
     };
-    bar.finish_and_clear();
-    Ok(findings)
+    files_bar.finish_and_clear();
+    rows_bar.finish_and_clear();
+    Ok(verified)
+}
+
+fn print_verified(verified: &Verified) {
+    let Some(ScrubbedFiles { files, bytes, damaged }) = &verified.files else { return print(&verified.report) };
+    if damaged.is_empty() {
+        println!("{files} files with {bytes} bytes check out");
+        println!();
+        return print(&verified.report);
+    }
+    for DamagedFile { file, table, reason } in damaged {
+        match table {
+            Some(table) => println!("{file} (table `{table}`): {reason}"),
+            None => println!("{file}: {reason}"),
+        }
+    }
+    println!();
+    println!("{} damaged, {files} files with {bytes} bytes check out; rows were not checked.", damaged.len());
+    println!(
+        "Restore a backup with `tidings store restore`, or copy what is readable into a new directory with \
+         `tidings store repair`."
+    );
 }
 
 pub(super) fn print(report: &Report) {

@@ -1,7 +1,8 @@
-//! The store of one machine, out of a service and back, and from one format into the next: the real binary.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! Backup, restore and migration of a single-machine store, with the real binary.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod migrate;
+mod repair;
 mod restore;
 #[path = "../it/server.rs"]
 mod server;
@@ -14,7 +15,7 @@ use tokio::process::Command;
 /// Runs a command on a data directory.
 async fn tidings(arguments: &[&str], data_dir: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    // Whatever the environment of the test says to a server is not meant for this one.
+    // Settings in the environment of the test are not meant for this server.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"TIDINGS_") {
             command.env_remove(name);

@@ -1,4 +1,4 @@
-//! A data directory of an earlier format: refused by the service, brought forward by `tidings migrate`.
+//! A data directory of an earlier format: the service refuses it, and `tidings store migrate` upgrades it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::tidings;
 
-/// Every row of a store that the last program of format 1 has written: table, key and row.
+/// Every row of a store written by the last program of format 1: table, key and row.
 const FORMAT_1: &str = include_str!("../../../../adapters/embedded/src/migrate/format_1.txt");
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -43,24 +43,24 @@ async fn an_older_store_is_refused_with_the_command_that_brings_it_forward() {
     let refused = tidings(&["serve", "--dev", "--listen", any, "--admin-listen", any], &directory).await;
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
-    let expected = format!("bring it there with `tidings migrate --data-dir {}`", directory.display());
+    let expected = format!("bring it there with `tidings store migrate --data-dir {}`", directory.display());
     assert!(said.contains("has format 1") && said.contains(&expected), "{said}");
 
-    let migrated = json(&tidings(&["migrate", "--json"], &directory).await);
+    let migrated = json(&tidings(&["store", "migrate", "--json"], &directory).await);
     assert_eq!((&migrated["migrated"], &migrated["from"], &migrated["to"]), (&true.into(), &1.into(), &2.into()));
     let rows = FORMAT_1.lines().count();
     assert_eq!(migrated["rows"], rows);
-    let verified = json(&tidings(&["verify", "--json"], &directory).await);
+    let verified = json(&tidings(&["store", "verify", "--json"], &directory).await);
     assert_eq!(verified, migrated["verify"]);
     let lines = verified["invariants"].as_array().unwrap();
     assert!(lines.iter().all(|line| line["violated"] == 0), "{verified}");
     assert!(lines.iter().any(|line| line["name"] == "sequence_monotonicity" && line["checked"] != 0), "{verified}");
 
-    // The store as it was is in the backup, which restores into today's format as well.
+    // The backup holds the old store, and restores into the current format as well.
     let backup = migrated["backup"].as_str().unwrap();
     let other = beside.path().join("other");
-    let restored = json(&tidings(&["restore", backup, "--json"], &other).await);
+    let restored = json(&tidings(&["store", "restore", backup, "--json"], &other).await);
     assert_eq!((&restored["backup"]["store_format"], &restored["backup"]["rows"]), (&1.into(), &rows.into()));
-    let again = json(&tidings(&["migrate", "--json"], &directory).await);
+    let again = json(&tidings(&["store", "migrate", "--json"], &directory).await);
     assert_eq!(again["migrated"], false);
 }

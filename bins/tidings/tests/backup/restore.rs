@@ -1,4 +1,4 @@
-//! A backup taken from a service under load, and what is there after its restore.
+//! A backup taken from a service under load, and the contents after its restore.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,13 +11,13 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::server::{Device, Socket, TestServer};
+use crate::server::{TestDevice, TestServer, TestSocket};
 use crate::tidings;
 
-/// Sends of one person that wait for their answers.
+/// Pipelined sends of one user.
 const PIPELINED: usize = 8;
 
-/// One acknowledgement, and when it came.
+/// One acknowledgement, with its time.
 struct Acked {
     chat_id: String,
     sequence: u64,
@@ -38,8 +38,8 @@ fn now() -> Timestamp {
     Timestamp::from_millis(since.as_millis() as u64)
 }
 
-/// Sends into a chat, a few at a time, until it is enough.
-async fn send_on(mut socket: Socket, name: &str, chat_id: &str, is_enough: &AtomicBool) -> Vec<Acked> {
+/// Sends to a chat, a few messages at a time, until `is_enough`.
+async fn send_on(mut socket: TestSocket, name: &str, chat_id: &str, is_enough: &AtomicBool) -> Vec<Acked> {
     let mut acks = vec![];
     while !is_enough.load(Ordering::Relaxed) {
         let first = acks.len();
@@ -61,8 +61,8 @@ async fn send_on(mut socket: Socket, name: &str, chat_id: &str, is_enough: &Atom
     acks
 }
 
-/// Waits for as many sends as show that the load goes on.
-async fn more_sends(server: &TestServer, device: &Device, chat_id: &str) {
+/// Waits for enough new messages to show that the load continues.
+async fn more_sends(server: &TestServer, device: &TestDevice, chat_id: &str) {
     let path = format!("/chats/{chat_id}/messages?limit=1");
     let head = async || device.get(&path).await.data(200)["head_sequence"].as_u64().unwrap();
     let before = head().await;
@@ -94,7 +94,7 @@ async fn a_backup_under_load_has_every_ack_before_its_moment_once_and_in_order()
         more_sends(&server, ann, &group).await;
         let admin = server.admin_url();
         let listen = admin.strip_prefix("http://").unwrap();
-        let taken = tidings(&["backup", path, "--json", "--admin", listen], &server.data_dir()).await;
+        let taken = tidings(&["store", "backup", path, "--json", "--admin", listen], &server.data_dir()).await;
         more_sends(&server, ann, &group).await;
         is_enough.store(true, Ordering::Relaxed);
         taken
@@ -106,14 +106,14 @@ async fn a_backup_under_load_has_every_ack_before_its_moment_once_and_in_order()
     assert_eq!(taken["files"], json!(["keys.json", "vapid.json"]));
     let trail = fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
     assert!(trail.contains("POST /backup"), "{trail}");
-    let again = tidings(&["backup", path], &server.data_dir()).await;
-    assert!(ended(&again, 1).1.contains("a backup is never written over"));
+    let again = tidings(&["store", "backup", path], &server.data_dir()).await;
+    assert!(ended(&again, 1).1.contains("a backup never overwrites a file"));
 
     let jwks = server.call(Method::GET, "/.well-known/jwks.json", None).await.body;
     server.kill().await;
     let lost = directory.path().join("lost");
     fs::rename(server.data_dir(), &lost).unwrap();
-    let restored = tidings(&["restore", path, "--json"], &server.data_dir()).await;
+    let restored = tidings(&["store", "restore", path, "--json"], &server.data_dir()).await;
     let restored: Value = serde_json::from_str(&ended(&restored, 0).0).unwrap();
     assert_eq!(restored["backup"], taken);
     let lines = restored["verify"]["invariants"].as_array().unwrap();
@@ -149,7 +149,7 @@ async fn a_backup_under_load_has_every_ack_before_its_moment_once_and_in_order()
     let before = acks.iter().filter(|ack| ack.at < taken_at).count();
     assert!(before >= 5 * PIPELINED && kept >= before && gone > 0, "{before} before, {kept} kept, {gone} gone");
 
-    // Whoever was signed in still is, and goes on where the backup ends.
+    // Sessions survive the restore, and users continue where the backup ends.
     let refresh = json!({ "refresh_token": bob.refresh_token, "device_id": bob.device_id });
     server.call(Method::POST, "/api/v1/auth/refresh", Some(&refresh)).await.data(200);
     let head = socket.sync_all(&group).await.len() as u64;
@@ -165,12 +165,12 @@ async fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let (file, target) = (directory.path().join("backup"), directory.path().join("target"));
     let path = file.to_str().unwrap();
-    let running = tidings(&["backup", path], &server.data_dir()).await;
-    assert!(ended(&running, 1).1.contains("ask the running service with --admin"));
+    let running = tidings(&["store", "backup", path], &server.data_dir()).await;
+    assert!(ended(&running, 1).1.contains("use --admin to query the running service"));
     server.stop().await;
-    let (said, _) = ended(&tidings(&["backup", path], &server.data_dir()).await, 0);
+    let (said, _) = ended(&tidings(&["store", "backup", path], &server.data_dir()).await, 0);
     assert!(said.contains("holds keys"), "{said}");
-    let (said, _) = ended(&tidings(&["restore", "--check", path], &target).await, 0);
+    let (said, _) = ended(&tidings(&["store", "restore", "--check", path], &target).await, 0);
     assert!(said.contains("nothing in it is damaged"), "{said}");
     assert!(!target.exists());
 
@@ -179,10 +179,10 @@ async fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let at = bytes.len() / 2;
     damaged[at] ^= 1;
     fs::write(&file, damaged).unwrap();
-    let (_, said) = ended(&tidings(&["restore", path], &target).await, 1);
+    let (_, said) = ended(&tidings(&["store", "restore", path], &target).await, 1);
     assert!(said.contains("rows of `") && said.contains("is damaged: its checksum is"), "{said}");
     fs::write(&file, &bytes[..at]).unwrap();
-    let (_, said) = ended(&tidings(&["restore", "--check", path], &target).await, 1);
+    let (_, said) = ended(&tidings(&["store", "restore", "--check", path], &target).await, 1);
     assert!(said.contains(&format!("it ends at byte {at}, within part ")), "{said}");
     let mut left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
@@ -190,8 +190,8 @@ async fn a_damaged_backup_is_refused_and_leaves_nothing() {
 
     fs::write(&file, &bytes).unwrap();
     fs::create_dir(&target).unwrap();
-    let (said, _) = ended(&tidings(&["restore", path], &target).await, 0);
+    let (said, _) = ended(&tidings(&["store", "restore", path], &target).await, 0);
     assert!(said.contains("nothing is violated") && said.contains("is restored"), "{said}");
-    let (_, said) = ended(&tidings(&["restore", path], &target).await, 1);
-    assert!(said.contains("a restore writes over nothing"), "{said}");
+    let (_, said) = ended(&tidings(&["store", "restore", path], &target).await, 1);
+    assert!(said.contains("a restore overwrites nothing"), "{said}");
 }

@@ -1,5 +1,5 @@
-//! `tidings chat` as a person uses it: real processes in pseudo-terminals, and a real server that goes away.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! `tidings chat` end to end: real processes in pseudo-terminals, and a real server that stops and restarts.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 #[path = "../it/server.rs"]
 mod server;
@@ -18,7 +18,7 @@ const BOB: &str = "+14155550102";
 const CONTROL_C: &str = "\u{3}";
 const ENTER: &str = "\r";
 
-/// Somebody new at a terminal: number, code and name are typed.
+/// Signs a new user up at a terminal: types number, code and name.
 fn sign_up(home: &Path, server: &TestServer, name: &str, phone_number: &str) -> Terminal {
     let mut terminal = Terminal::start(home, name, &server.base_url());
     for (question, answer) in [("Your phone number", phone_number), ("The code", "000000"), ("Your name", name)] {
@@ -87,7 +87,7 @@ async fn two_people_chat_while_their_server_dies_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_written_offline_is_sent_once_by_a_later_run() {
+async fn messages_written_offline_are_sent_once_by_a_later_run() {
     let mut server = TestServer::start().await;
     let home = tempfile::tempdir().unwrap();
     let mut bob = sign_up(home.path(), &server, "Bob", BOB);
@@ -114,13 +114,13 @@ async fn what_was_written_offline_is_sent_once_by_a_later_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_of_another_size_is_drawn_anew_and_one_too_small_says_so() {
+async fn a_resized_terminal_is_redrawn_and_one_too_small_shows_a_message() {
     let server = TestServer::start().await;
     let home = tempfile::tempdir().unwrap();
     let ada = sign_up(home.path(), &server, "Ada", ADA);
     ada.resize(40, 10);
     ada.until("This terminal is 40×10.");
-    // The status is in the last row, wherever that is.
+    // The status is in the last row, at any terminal size.
     let has_rows = |rows: u16| {
         move |screen: &vt100::Screen| screen.contents().lines().nth(usize::from(rows) - 1).is_some_and(is_status)
     };

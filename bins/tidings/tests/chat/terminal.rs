@@ -10,18 +10,18 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_p
 
 use crate::server::PATIENCE;
 
-/// A `tidings chat` in a terminal of its own: what it draws is read as a terminal reads it, and keys are pressed.
+/// A `tidings chat` in a pseudo-terminal: its output is parsed as a terminal does, and keys can be pressed.
 pub(crate) struct Terminal {
-    screen: Arc<Screen>,
+    screen: Arc<EmulatedScreen>,
     keys: Box<dyn Write + Send>,
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
-    /// Held open, so that the state of the terminal can be looked at when the process is gone.
+    /// Held open, so that the terminal's state can be inspected after the process has ended.
     _slave: Box<dyn SlavePty + Send>,
     modes_before: String,
 }
 
-struct Screen {
+struct EmulatedScreen {
     parser: Mutex<vt100::Parser>,
     drawn: Condvar,
 }
@@ -41,12 +41,12 @@ impl Terminal {
         command.env("TZ", "UTC");
         let modes_before = modes(&*pair.master);
         let child = pair.slave.spawn_command(command).unwrap();
-        let screen = Arc::new(Screen {
+        let screen = Arc::new(EmulatedScreen {
             parser: Mutex::new(vt100::Parser::new(at_least_one(rows), at_least_one(columns), 0)),
             drawn: Condvar::new(),
         });
         let (reading, mut output) = (Arc::clone(&screen), pair.master.try_clone_reader().unwrap());
-        // It ends with the terminal, when there is nothing more to read.
+        // Ends with the terminal, when there is nothing more to read.
         std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(len @ 1..) = output.read(&mut chunk) {
@@ -113,7 +113,7 @@ impl Terminal {
     }
 }
 
-impl Screen {
+impl EmulatedScreen {
     fn parser(&self) -> MutexGuard<'_, vt100::Parser> {
         self.parser.lock().unwrap()
     }
@@ -121,7 +121,7 @@ impl Screen {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended already, and then there is nothing to kill or to wait for.
+        // Errors mean that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -135,7 +135,7 @@ fn at_least_one(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).expect("a screen has rows and columns")
 }
 
-/// Echo, line editing, signals: how the terminal treats keys.
+/// Echo, line editing and signals: how the terminal handles keys.
 fn modes(master: &dyn MasterPty) -> String {
     let termios = master.get_termios().expect("a terminal of Unix has modes");
     format!("{:?} {:?} {:?}", termios.input_flags, termios.output_flags, termios.local_flags)

@@ -11,46 +11,46 @@ use protocol::rest::Tokens;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::proxy::Proxy;
+use crate::proxy::DeviceProxy;
 
 /// A device: an application with its storage, and a client of the SDK while it runs.
-pub(crate) struct Device {
+pub(crate) struct ScenarioDevice {
     pub(crate) user_id: UserId,
-    pub(crate) proxy: Arc<Proxy>,
+    pub(crate) proxy: Arc<DeviceProxy>,
     device_id: DeviceId,
     pub(crate) client: Client,
     pub(crate) storage: Storage,
     pub(crate) first_token: String,
-    running: Option<Running>,
-    /// What was counted before the connection was last disturbed.
-    disturbed: Counts,
+    running: Option<RunningClient>,
+    /// The counters when the connection was last disturbed.
+    disturbed: EventCounts,
 }
 
-struct Running {
+struct RunningClient {
     handle: ClientHandle,
     application: JoinHandle<()>,
-    /// Waits for acks. It ends with the client.
+    /// Tasks that wait for acks. They end with the client.
     acks: JoinSet<()>,
 }
 
-/// What outlives the client. Clones are the same.
+/// State that outlives the client. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Storage {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<ApplicationState>>,
     holds: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct ApplicationState {
     pub(crate) tokens: Option<Tokens>,
     pub(crate) messages: BTreeMap<ChatId, Vec<MessageBody<'static>>>,
     pub(crate) positions: BTreeMap<ChatId, Sequence>,
-    /// The application's queue: what it wants to be sent, and what became of it.
+    /// The application's queue: its sends and their results.
     pub(crate) queue: Vec<Queued>,
     pub(crate) held: Option<MessageBody<'static>>,
-    /// Everything that was handed out is dealt with.
+    /// The application has handled every delivered event.
     is_idle: bool,
-    counts: Counts,
+    counts: EventCounts,
     pub(crate) receipts: BTreeMap<(ChatId, UserId), ReceiptBody>,
     pub(crate) typing: BTreeMap<(ChatId, UserId), bool>,
     pub(crate) presences: BTreeMap<UserId, PresenceStatus>,
@@ -66,14 +66,14 @@ pub(crate) struct Queued {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct EventCounts {
     connected: u64,
     disconnected: u64,
 }
 
-impl Device {
-    /// Signs in as somebody, and makes them if they are new.
-    pub(crate) async fn sign_in(proxy: Proxy, phone_number: &str, name: &str) -> Result<Self, String> {
+impl ScenarioDevice {
+    /// Signs in as a user; creates the user if it is new.
+    pub(crate) async fn sign_in(proxy: DeviceProxy, phone_number: &str, name: &str) -> Result<Self, String> {
         let storage = Storage { kept: Arc::default(), holds: watch::Sender::new(false) };
         let device_id = uuid::Uuid::new_v4().into();
         let client = client(&proxy, device_id, &storage);
@@ -88,28 +88,32 @@ impl Device {
             storage,
             first_token: signed_in.tokens.access_token.0,
             running: None,
-            disturbed: Counts::default(),
+            disturbed: EventCounts::default(),
         })
     }
 
-    /// The same device once more, with an application of its own.
+    /// A second instance of the same device, with an application of its own.
     pub(crate) fn again(&self) -> Self {
         let kept = self.storage.kept();
-        let copied = Kept { tokens: kept.tokens.clone(), positions: kept.positions.clone(), ..Kept::default() };
+        let copied = ApplicationState {
+            tokens: kept.tokens.clone(),
+            positions: kept.positions.clone(),
+            ..ApplicationState::default()
+        };
         let storage = Storage { kept: Arc::new(Mutex::new(copied)), holds: watch::Sender::new(false) };
         let client = client(&self.proxy, self.device_id, &storage);
         let (user_id, proxy, device_id) = (self.user_id, Arc::clone(&self.proxy), self.device_id);
-        let (first_token, disturbed) = (self.first_token.clone(), Counts::default());
+        let (first_token, disturbed) = (self.first_token.clone(), EventCounts::default());
         Self { user_id, proxy, device_id, client, storage, first_token, running: None, disturbed }
     }
 
-    /// Connects, and sends what is in the queue.
+    /// Connects, and sends the queued messages.
     pub(crate) async fn connect(&mut self) {
         self.disturb();
         self.client = client(&self.proxy, self.device_id, &self.storage);
         let (handle, events) = self.client.connect().expect("it is signed in");
         let application = tokio::spawn(take(events, self.storage.clone()));
-        self.running = Some(Running { handle, application, acks: JoinSet::new() });
+        self.running = Some(RunningClient { handle, application, acks: JoinSet::new() });
         let unsent: Vec<SendMessage> = {
             let kept = self.storage.kept();
             kept.queue.iter().filter(|queued| queued.outcome.is_none()).map(|queued| queued.message.clone()).collect()
@@ -119,22 +123,22 @@ impl Device {
         }
     }
 
-    /// Closes the client in order, once the application has dealt with what it was handed.
+    /// Closes the client gracefully, after the application has handled all delivered events.
     pub(crate) async fn disconnect(&mut self) {
         while !self.storage.kept().is_idle {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let Running { handle, application, .. } = self.running.take().expect("it is connected");
+        let RunningClient { handle, application, .. } = self.running.take().expect("it is connected");
         handle.close().await.expect("the session goes on until then");
         application.await.expect("the application does not panic");
     }
 
-    /// Dies without a goodbye, and starts anew.
+    /// Ends without a close, and starts again.
     pub(crate) async fn restart(&mut self) {
         self.proxy.cut();
-        if let Some(Running { application, .. }) = self.running.take() {
+        if let Some(RunningClient { application, .. }) = self.running.take() {
             application.abort();
-            // It was aborted, or had ended with its session.
+            // The task was aborted, or had ended with its session.
             let _ = application.await;
         }
         self.storage.holds.send_replace(false);
@@ -142,16 +146,16 @@ impl Device {
         self.connect().await;
     }
 
-    /// Takes a message into the queue, and sends it if there is a client.
+    /// Queues a message, and sends it if there is a client.
     pub(crate) async fn queue(&mut self, message: SendMessage) {
         self.storage.kept().queue.push(Queued { message: message.clone(), outcome: None });
         self.submit(message).await;
     }
 
     async fn submit(&mut self, message: SendMessage) {
-        let Some(Running { handle, acks, .. }) = &mut self.running else { return };
+        let Some(RunningClient { handle, acks, .. }) = &mut self.running else { return };
         let client_message_id = message.client_message_id;
-        // A client that has stopped sends nothing more; the message stays in the queue.
+        // A stopped client sends nothing more; the message stays in the queue.
         let Ok(ack) = handle.submit(message).await else { return };
         let storage = self.storage.clone();
         acks.spawn(async move {
@@ -168,7 +172,7 @@ impl Device {
         &self.running.as_ref().expect("it is connected").handle
     }
 
-    /// Something is about to happen to the connection: what was told until now does not count.
+    /// Resets the counters before the connection is disturbed: earlier events do not count.
     pub(crate) fn disturb(&mut self) {
         self.disturbed = self.storage.kept().counts;
     }
@@ -183,11 +187,11 @@ impl Device {
 }
 
 impl Storage {
-    pub(crate) fn kept(&self) -> MutexGuard<'_, Kept> {
+    pub(crate) fn kept(&self) -> MutexGuard<'_, ApplicationState> {
         self.kept.lock().unwrap()
     }
 
-    /// Has the application deal with nothing more, or go on.
+    /// Pauses or resumes the application.
     pub(crate) fn hold(&self, holds: bool) {
         self.holds.send_replace(holds);
     }
@@ -202,7 +206,7 @@ impl Storage {
     }
 }
 
-fn client(proxy: &Proxy, device_id: DeviceId, storage: &Storage) -> Client {
+fn client(proxy: &DeviceProxy, device_id: DeviceId, storage: &Storage) -> Client {
     let (tokens, positions) = {
         let kept = storage.kept();
         (kept.tokens.clone(), kept.positions.clone())
@@ -220,10 +224,10 @@ fn client(proxy: &Proxy, device_id: DeviceId, storage: &Storage) -> Client {
     .expect("the proxy has a URL")
 }
 
-/// The application: writes down what it is told, one after the other.
+/// The application: records the delivered events, in order.
 async fn take(mut events: Events, storage: Storage) {
     loop {
-        // Asking for the next one says that the one before is dealt with.
+        // Requesting the next event acknowledges the previous one.
         let event = match events.next().now_or_never() {
             Some(event) => event,
             None => {
@@ -253,7 +257,7 @@ async fn take_message(storage: &Storage, message: MessageBody<'static>) {
     kept.messages.entry(message.chat_id).or_default().push(message);
 }
 
-fn note(kept: &mut Kept, event: ClientEvent) {
+fn note(kept: &mut ApplicationState, event: ClientEvent) {
     match event {
         ClientEvent::Connected { .. } => kept.counts.connected += 1,
         ClientEvent::Disconnected { .. } => kept.counts.disconnected += 1,
@@ -272,14 +276,14 @@ fn note(kept: &mut Kept, event: ClientEvent) {
         ClientEvent::ChatUpdated(updated) => kept.updates.push(updated),
         ClientEvent::ChatGone { chat_id } => {
             kept.gone.insert(chat_id);
-            // A chat that is the user's again begins where they were let in.
+            // If the user is added to the chat again, it starts at the sequence of the new join.
             kept.positions.remove(&chat_id);
         }
         ClientEvent::WatermarkReset { chat_id, head_sequence } => {
             kept.positions.insert(chat_id, head_sequence);
         }
         ClientEvent::Stopped(reason) => kept.stopped = Some(reason),
-        // What becomes of sends is known from their acks.
+        // The results of sends come with their acks.
         ClientEvent::Message(_) | ClientEvent::Sent(_) | ClientEvent::SendFailed { .. } | ClientEvent::Refused(_) => {}
     }
 }

@@ -6,29 +6,29 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What lies between one device and the server. It ends when it is dropped.
-pub(crate) struct Proxy {
+/// A proxy between one device and the server. It ends when it is dropped.
+pub(crate) struct DeviceProxy {
     address: SocketAddr,
-    line: watch::Sender<Line>,
+    line: watch::Sender<LineState>,
     accepting: JoinHandle<()>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Line {
-    /// Counts the cuts: a connection from before the last one is over.
+struct LineState {
+    /// Number of cuts: connections made before the last one are closed.
     cuts: u64,
-    /// Counts the stalls: over a connection from before the last one nothing comes any more.
+    /// Number of stalls: connections made before the last one pass nothing on.
     stalls: u64,
     /// New connections are dropped.
     is_blocked: bool,
 }
 
-impl Proxy {
-    /// In front of a server, which may come and go.
+impl DeviceProxy {
+    /// Starts in front of a server, which may stop and restart.
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (line, watching) = watch::channel(Line::default());
+        let (line, watching) = watch::channel(LineState::default());
         let accepting = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((device, _)) = listener.accept().await {
@@ -45,12 +45,12 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// Drops every connection there is.
+    /// Drops all open connections.
     pub(crate) fn cut(&self) {
         self.line.send_modify(|line| line.cuts += 1);
     }
 
-    /// The same, and every new one until it is unblocked.
+    /// Drops all connections, and every new one until it is unblocked.
     pub(crate) fn block(&self) {
         self.line.send_modify(|line| (line.cuts, line.is_blocked) = (line.cuts + 1, true));
     }
@@ -59,26 +59,26 @@ impl Proxy {
         self.line.send_modify(|line| line.is_blocked = false);
     }
 
-    /// Passes nothing on over the connections there are, and closes none of them.
+    /// Stalls all open connections without closing them.
     pub(crate) fn stall(&self) {
         self.line.send_modify(|line| line.stalls += 1);
     }
 }
 
-impl Drop for Proxy {
+impl Drop for DeviceProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-async fn pass(mut device: TcpStream, server: SocketAddr, mut line: watch::Receiver<Line>) -> io::Result<()> {
+async fn pass(mut device: TcpStream, server: SocketAddr, mut line: watch::Receiver<LineState>) -> io::Result<()> {
     let born = *line.borrow();
     let mut stalled = line.clone();
     let mut server = TcpStream::connect(server).await?;
     device.set_nodelay(true)?;
     server.set_nodelay(true)?;
     tokio::select! {
-        // If the proxy is gone, so is this.
+        // If the proxy is dropped, this ends too.
         _ = line.wait_for(|line| line.cuts > born.cuts) => return Ok(()),
         _ = stalled.wait_for(|line| line.stalls > born.stalls) => {}
         ended = copy_bidirectional(&mut device, &mut server) => return ended.map(drop),

@@ -2,18 +2,18 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use client::{ApiError, HistoryRange, StopReason};
-use domain::{ChatId, ChatType, ClientMessageId, ContentType, Role, Sequence, Ttl, UserId};
+use domain::{Body, ChatId, ChatType, ClientMessageId, ContentType, Role, Sequence, Ttl, UserId};
 use protocol::ErrorCode;
 use protocol::frame::{MessageBody, SendMessage};
 use protocol::rest::{AddMember, CreateChat, UpdateMe};
 
-use crate::device::Device;
-use crate::proxy::Proxy;
-use crate::scenario::{Contents, ExpectedWatermarks, Scenario, Send, Step, Stopped};
+use crate::device::ScenarioDevice;
+use crate::proxy::DeviceProxy;
+use crate::scenario::{ConformanceScenario, ExpectedWatermarks, MessageContents, ScenarioStep, SendStep, Stopped};
 use crate::server::{PATIENCE, TestServer};
 
-/// Does the steps of a scenario, and fails at the first that does not come true.
-pub(crate) async fn run(scenario: Scenario) {
+/// Runs the steps of a scenario, and fails at the first that does not hold.
+pub(crate) async fn run(scenario: ConformanceScenario) {
     let settings: Vec<(&str, &str)> = scenario.settings.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     let mut world = World {
         server: TestServer::start_with(&settings).await,
@@ -33,38 +33,40 @@ pub(crate) async fn run(scenario: Scenario) {
 
 struct World {
     server: TestServer,
-    devices: BTreeMap<String, Device>,
+    devices: BTreeMap<String, ScenarioDevice>,
     users: BTreeMap<String, UserId>,
     phone_numbers: BTreeMap<String, String>,
     chats: BTreeMap<String, ChatId>,
     ids: BTreeMap<String, ClientMessageId>,
-    /// Who sent what.
+    /// The sender of each content.
     senders: BTreeMap<(ChatId, String), UserId>,
 }
 
-/// How something stands that is waited for.
-enum Standing {
+/// The state of an awaited condition.
+enum ConditionState {
     True,
     NotYet(String),
-    /// It cannot come true any more.
+    /// The condition can no longer become true.
     Never(String),
 }
 
-impl Standing {
+impl ConditionState {
     fn of<T: PartialEq + std::fmt::Debug>(found: T, expected: T) -> Self {
         if found == expected { Self::True } else { Self::NotYet(format!("{found:?}")) }
     }
 }
 
-/// Waits until something is so.
-async fn until(look: impl AsyncFn() -> Standing) -> Result<(), String> {
+/// Waits until a condition holds.
+async fn until(look: impl AsyncFn() -> ConditionState) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match look().await {
-            Standing::True => return Ok(()),
-            Standing::Never(seen) => return Err(format!("there is {seen}")),
-            Standing::NotYet(seen) if Instant::now() > deadline => return Err(format!("in the end there is {seen}")),
-            Standing::NotYet(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            ConditionState::True => return Ok(()),
+            ConditionState::Never(seen) => return Err(format!("there is {seen}")),
+            ConditionState::NotYet(seen) if Instant::now() > deadline => {
+                return Err(format!("in the end there is {seen}"));
+            }
+            ConditionState::NotYet(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
@@ -74,58 +76,58 @@ fn told(error: ApiError) -> String {
 }
 
 impl World {
-    async fn take(&mut self, step: Step) -> Result<(), String> {
+    async fn take(&mut self, step: ScenarioStep) -> Result<(), String> {
         match step {
-            Step::SignIn { device, user } => self.sign_in(device, user).await,
-            Step::Connect { device } => {
+            ScenarioStep::SignIn { device, user } => self.sign_in(device, user).await,
+            ScenarioStep::Connect { device } => {
                 self.device_mut(&device).connect().await;
                 self.expect_connected(&device).await
             }
-            Step::Disconnect { device } => {
+            ScenarioStep::Disconnect { device } => {
                 self.device_mut(&device).disconnect().await;
                 Ok(())
             }
-            Step::RestartDevice { device } => {
+            ScenarioStep::RestartDevice { device } => {
                 self.device_mut(&device).restart().await;
                 Ok(())
             }
-            Step::OpenAgain { device, r#as } => {
+            ScenarioStep::OpenAgain { device, r#as } => {
                 let mut again = self.device(&device).again();
                 again.connect().await;
                 self.devices.insert(r#as, again);
                 Ok(())
             }
-            Step::Cut { device } => self.disturb(&device, Proxy::cut),
-            Step::Block { device } => self.disturb(&device, Proxy::block),
-            Step::Stall { device } => self.disturb(&device, Proxy::stall),
-            Step::Unblock { device } => {
+            ScenarioStep::Cut { device } => self.disturb(&device, DeviceProxy::cut),
+            ScenarioStep::Block { device } => self.disturb(&device, DeviceProxy::block),
+            ScenarioStep::Stall { device } => self.disturb(&device, DeviceProxy::stall),
+            ScenarioStep::Unblock { device } => {
                 self.device(&device).proxy.unblock();
                 Ok(())
             }
-            Step::Hold { device } => {
+            ScenarioStep::Hold { device } => {
                 self.device(&device).storage.hold(true);
                 Ok(())
             }
-            Step::Release { device } => {
+            ScenarioStep::Release { device } => {
                 self.device(&device).storage.hold(false);
                 Ok(())
             }
-            Step::KillServer {} => {
+            ScenarioStep::KillServer {} => {
                 self.disturb_all();
                 self.server.kill().await;
                 Ok(())
             }
-            Step::StopServer {} => {
+            ScenarioStep::StopServer {} => {
                 self.disturb_all();
                 let (status, _) = self.server.stop().await;
                 if status.success() { Ok(()) } else { Err(format!("it ended with {status}")) }
             }
-            Step::StartServer {} => {
+            ScenarioStep::StartServer {} => {
                 self.server.restart().await;
                 let ready = format!("{}/readyz", self.server.base_url());
                 until(async || match reqwest::get(&ready).await {
-                    Ok(answer) => Standing::of(answer.status().as_u16(), 200),
-                    Err(error) => Standing::NotYet(error.to_string()),
+                    Ok(answer) => ConditionState::of(answer.status().as_u16(), 200),
+                    Err(error) => ConditionState::NotYet(error.to_string()),
                 })
                 .await
             }
@@ -133,9 +135,9 @@ impl World {
         }
     }
 
-    async fn act(&mut self, step: Step) -> Result<(), String> {
+    async fn act(&mut self, step: ScenarioStep) -> Result<(), String> {
         match step {
-            Step::CreateChat { device, chat, r#type, users } => {
+            ScenarioStep::CreateChat { device, chat, r#type, users } => {
                 let member_ids = users.iter().map(|user| self.users[user]).collect();
                 let name = (r#type == ChatType::Group).then(|| chat.clone());
                 let made = CreateChat { chat_type: r#type, name, member_ids };
@@ -143,95 +145,100 @@ impl World {
                 self.chats.insert(chat, made.summary.chat_id);
                 Ok(())
             }
-            Step::AddMember { device, chat, user } => {
+            ScenarioStep::AddMember { device, chat, user } => {
                 let member = AddMember { user_id: self.users[&user], role: Role::Member };
                 let added = self.device(&device).client.api().add_member(self.chats[&chat], &member).await;
                 added.map(drop).map_err(told)
             }
-            Step::RemoveMember { device, chat, user } => {
+            ScenarioStep::RemoveMember { device, chat, user } => {
                 let (chat_id, user_id) = (self.chats[&chat], self.users[&user]);
                 self.device(&device).client.api().remove_member(chat_id, user_id).await.map_err(told)
             }
-            Step::Leave { device, chat } => {
+            ScenarioStep::Leave { device, chat } => {
                 self.device(&device).client.api().leave(self.chats[&chat]).await.map_err(told)
             }
-            Step::Send(send) => self.send(send).await,
-            Step::Queue(send) => {
+            ScenarioStep::Send(send) => self.send(send).await,
+            ScenarioStep::Queue(send) => {
                 self.queue(&send).await;
                 Ok(())
             }
-            Step::MarkRead { device, chat, sequence } => {
+            ScenarioStep::MarkRead { device, chat, sequence } => {
                 let chat_id = self.chats[&chat];
                 self.device(&device).handle().mark_read(chat_id, Sequence(sequence)).await.map_err(|e| e.to_string())
             }
-            Step::Typing { device, chat, is_typing } => {
+            ScenarioStep::Typing { device, chat, is_typing } => {
                 let chat_id = self.chats[&chat];
                 self.device(&device).handle().typing(chat_id, is_typing).await.map_err(|e| e.to_string())
             }
-            Step::Watch { device, users } => {
+            ScenarioStep::Watch { device, users } => {
                 let users = users.iter().map(|user| self.users[user]).collect();
                 self.device(&device).handle().watch(users).await.map_err(|e| e.to_string())
             }
-            Step::Unwatch { device, users } => {
+            ScenarioStep::Unwatch { device, users } => {
                 let users = users.iter().map(|user| self.users[user]).collect();
                 self.device(&device).handle().unwatch(users).await.map_err(|e| e.to_string())
             }
-            Step::SetVisibility { device, visibility } => {
+            ScenarioStep::SetVisibility { device, visibility } => {
                 let update = UpdateMe { display_name: None, presence_visibility: Some(visibility) };
                 self.device(&device).client.api().update_me(&update).await.map(drop).map_err(told)
             }
-            Step::RevokeSession { device, target } => self.revoke(&device, &target).await,
+            ScenarioStep::RevokeSession { device, target } => self.revoke(&device, &target).await,
             expect => self.expect(expect).await,
         }
     }
 
-    async fn expect(&mut self, step: Step) -> Result<(), String> {
+    async fn expect(&mut self, step: ScenarioStep) -> Result<(), String> {
         match step {
-            Step::ExpectConnected { device } => self.expect_connected(&device).await,
-            Step::ExpectDisconnected { device } => {
+            ScenarioStep::ExpectConnected { device } => self.expect_connected(&device).await,
+            ScenarioStep::ExpectDisconnected { device } => {
                 let device = self.device(&device);
-                until(async || Standing::of(device.is_disconnected_since(), true)).await
+                until(async || ConditionState::of(device.is_disconnected_since(), true)).await
             }
-            Step::ExpectMessages { device, chat, contents } => self.expect_messages(&device, &chat, contents).await,
-            Step::ExpectHeld { device, chat, content } => {
+            ScenarioStep::ExpectMessages { device, chat, contents } => {
+                self.expect_messages(&device, &chat, contents).await
+            }
+            ScenarioStep::ExpectHeld { device, chat, content } => {
                 let (storage, expected) = (&self.device(&device).storage, (self.chats[&chat], content));
                 let held =
                     || storage.kept().held.as_ref().map(|held| (held.chat_id, held.content.clone().into_owned()));
-                until(async || Standing::of(held(), Some(expected.clone()))).await
+                until(async || ConditionState::of(held(), Some(expected.clone()))).await
             }
-            Step::ExpectAcked { device } => self.expect_acked(&device).await,
-            Step::ExpectQueued { device, contents } => {
+            ScenarioStep::ExpectAcked { device } => self.expect_acked(&device).await,
+            ScenarioStep::ExpectQueued { device, contents } => {
                 let storage = &self.device(&device).storage;
                 until(async || {
                     let kept = storage.kept();
                     let waiting = kept.queue.iter().filter(|queued| queued.outcome.is_none());
-                    Standing::of(waiting.map(|q| q.message.content.as_str()).collect::<Vec<_>>(), texts(&contents))
+                    ConditionState::of(
+                        waiting.map(|q| q.message.body.content.as_str()).collect::<Vec<_>>(),
+                        texts(&contents),
+                    )
                 })
                 .await
             }
-            Step::ExpectFailed { device, id, code } => {
+            ScenarioStep::ExpectFailed { device, id, code } => {
                 let (storage, id) = (&self.device(&device).storage, self.ids[&id]);
                 until(async || {
                     let kept = storage.kept();
                     let of_id = kept.queue.iter().filter(|queued| queued.message.client_message_id == id);
                     let failures: Vec<ErrorCode> =
                         of_id.filter_map(|queued| queued.outcome.as_ref()?.as_ref().err().copied()).collect();
-                    Standing::of(failures, vec![code])
+                    ConditionState::of(failures, vec![code])
                 })
                 .await
             }
-            Step::ExpectHistory { device, chat, contents } => {
+            ScenarioStep::ExpectHistory { device, chat, contents } => {
                 until(async || match self.history(&device, &chat).await {
-                    Ok(history) => Standing::of(history, contents.0.clone()),
-                    Err(error) => Standing::NotYet(error.to_string()),
+                    Ok(history) => ConditionState::of(history, contents.0.clone()),
+                    Err(error) => ConditionState::NotYet(error.to_string()),
                 })
                 .await
             }
-            Step::ExpectHistoryRefused { device, chat, code } => {
+            ScenarioStep::ExpectHistoryRefused { device, chat, code } => {
                 until(async || match self.history(&device, &chat).await {
-                    Ok(history) => Standing::NotYet(format!("{history:?}")),
-                    Err(ApiError::Refused { error, .. }) => Standing::of(error.code, code),
-                    Err(error) => Standing::NotYet(error.to_string()),
+                    Ok(history) => ConditionState::NotYet(format!("{history:?}")),
+                    Err(ApiError::Refused { error, .. }) => ConditionState::of(error.code, code),
+                    Err(error) => ConditionState::NotYet(error.to_string()),
                 })
                 .await
             }
@@ -239,42 +246,42 @@ impl World {
         }
     }
 
-    async fn expect_told(&mut self, step: Step) -> Result<(), String> {
+    async fn expect_told(&mut self, step: ScenarioStep) -> Result<(), String> {
         match step {
-            Step::ExpectUnread { device, chat, count } => {
+            ScenarioStep::ExpectUnread { device, chat, count } => {
                 let (api, chat_id) = (self.device(&device).client.api(), self.chats[&chat]);
                 until(async || match api.chats(None).await {
                     Ok(page) => {
                         let chat = page.data.chats.into_iter().find(|chat| chat.chat_id == chat_id);
-                        Standing::of(chat.map(|chat| chat.unread_count), Some(count))
+                        ConditionState::of(chat.map(|chat| chat.unread_count), Some(count))
                     }
-                    Err(error) => Standing::NotYet(error.to_string()),
+                    Err(error) => ConditionState::NotYet(error.to_string()),
                 })
                 .await
             }
-            Step::ExpectWatermarks(expected) => self.expect_watermarks(expected).await,
-            Step::ExpectReceipt(ExpectedWatermarks { device, chat, user, delivered, read }) => {
+            ScenarioStep::ExpectWatermarks(expected) => self.expect_watermarks(expected).await,
+            ScenarioStep::ExpectReceipt(ExpectedWatermarks { device, chat, user, delivered, read }) => {
                 let (storage, key) = (&self.device(&device).storage, (self.chats[&chat], self.users[&user]));
                 until(async || match storage.kept().receipts.get(&key) {
-                    None => Standing::NotYet("no receipt".to_owned()),
+                    None => ConditionState::NotYet("no receipt".to_owned()),
                     Some(told) => reached(told.delivered_sequence, told.read_sequence, delivered, read),
                 })
                 .await
             }
-            Step::ExpectTyping { device, chat, user, is_typing } => {
+            ScenarioStep::ExpectTyping { device, chat, user, is_typing } => {
                 let (storage, key) = (&self.device(&device).storage, (self.chats[&chat], self.users[&user]));
-                until(async || Standing::of(storage.kept().typing.get(&key).copied(), Some(is_typing))).await
+                until(async || ConditionState::of(storage.kept().typing.get(&key).copied(), Some(is_typing))).await
             }
-            Step::ExpectPresence { device, user, status } => {
+            ScenarioStep::ExpectPresence { device, user, status } => {
                 let (storage, user_id) = (&self.device(&device).storage, self.users[&user]);
-                until(async || Standing::of(storage.kept().presences.get(&user_id).copied(), Some(status))).await
+                until(async || ConditionState::of(storage.kept().presences.get(&user_id).copied(), Some(status))).await
             }
-            Step::ExpectExpired { device, chat, sequences } => {
+            ScenarioStep::ExpectExpired { device, chat, sequences } => {
                 let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
                 let expired = || storage.kept().expired.get(&chat_id).cloned().unwrap_or_default();
-                until(async || Standing::of(expired(), sequences.iter().copied().collect())).await
+                until(async || ConditionState::of(expired(), sequences.iter().copied().collect())).await
             }
-            Step::ExpectChatUpdated { device, chat, change, user } => {
+            ScenarioStep::ExpectChatUpdated { device, chat, change, user } => {
                 let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
                 let user_id = user.map(|user| self.users[&user]);
                 until(async || {
@@ -283,59 +290,61 @@ impl World {
                         let is_user = user_id.is_none() || updated.user_id == user_id;
                         updated.chat_id == chat_id && updated.change == change && is_user
                     });
-                    if is_it { Standing::True } else { Standing::NotYet(format!("{:?}", kept.updates)) }
+                    if is_it { ConditionState::True } else { ConditionState::NotYet(format!("{:?}", kept.updates)) }
                 })
                 .await
             }
-            Step::ExpectChatGone { device, chat } => {
+            ScenarioStep::ExpectChatGone { device, chat } => {
                 let (storage, chat_id) = (&self.device(&device).storage, self.chats[&chat]);
-                until(async || Standing::of(storage.kept().gone.contains(&chat_id), true)).await
+                until(async || ConditionState::of(storage.kept().gone.contains(&chat_id), true)).await
             }
-            Step::ExpectStopped { device, reason } => {
+            ScenarioStep::ExpectStopped { device, reason } => {
                 let storage = &self.device(&device).storage;
                 let expected = match reason {
                     Stopped::SignedOut => StopReason::SignedOut,
                     Stopped::DuplicateConnection => StopReason::DuplicateConnection,
                 };
-                until(async || Standing::of(storage.kept().stopped, Some(expected))).await
+                until(async || ConditionState::of(storage.kept().stopped, Some(expected))).await
             }
-            Step::ExpectTokenRenewed { device } => {
+            ScenarioStep::ExpectTokenRenewed { device } => {
                 let device = self.device(&device);
                 let token = || device.storage.kept().tokens.as_ref().map(|tokens| tokens.access_token.0.clone());
-                until(async || Standing::of(token().is_some_and(|token| token != device.first_token), true)).await
+                until(async || ConditionState::of(token().is_some_and(|token| token != device.first_token), true)).await
             }
             done => unreachable!("{done:?} is done before"),
         }
     }
 }
 
-/// What takes more than a line.
+/// Steps that take more than a line.
 impl World {
     async fn sign_in(&mut self, device: String, user: String) -> Result<(), String> {
         let count = self.phone_numbers.len();
         let phone_number =
             self.phone_numbers.entry(user.clone()).or_insert_with(|| format!("+1415{:07}", 2_000_000 + count)).clone();
-        let proxy = Proxy::start(self.server.address()).await;
-        let signed_in = Device::sign_in(proxy, &phone_number, &user).await?;
+        let proxy = DeviceProxy::start(self.server.address()).await;
+        let signed_in = ScenarioDevice::sign_in(proxy, &phone_number, &user).await?;
         self.users.insert(user, signed_in.user_id);
         self.devices.insert(device, signed_in);
         Ok(())
     }
 
-    /// Queues the sends of a step, and returns how many were there before.
-    async fn queue(&mut self, send: &Send) -> usize {
+    /// Queues the sends of a step, and returns the previous length of the queue.
+    async fn queue(&mut self, send: &SendStep) -> usize {
         let chat_id = self.chats[&send.chat];
         let named = send.id.clone().map(|name| *self.ids.entry(name).or_insert_with(|| uuid::Uuid::new_v4().into()));
         let device = self.devices.get_mut(&send.device).expect("the device is signed in");
         let before = device.storage.kept().queue.len();
         for content in &send.contents.0 {
-            // The first who sends a text is its sender; another with the same id is refused.
+            // The first device that sends a text is its sender; another one with the same id is refused.
             self.senders.entry((chat_id, content.clone())).or_insert(device.user_id);
             let message = SendMessage {
                 client_message_id: named.unwrap_or_else(|| uuid::Uuid::new_v4().into()),
                 chat_id,
-                content: content.clone().try_into().expect("texts of scenarios are contents"),
-                content_type: ContentType::Text,
+                body: Body::new(
+                    content.clone().try_into().expect("texts of scenarios are contents"),
+                    ContentType::Text,
+                ),
                 ttl: send.ttl_seconds.and_then(Ttl::from_secs),
             };
             device.queue(message).await;
@@ -343,16 +352,16 @@ impl World {
         before
     }
 
-    async fn send(&mut self, send: Send) -> Result<(), String> {
+    async fn send(&mut self, send: SendStep) -> Result<(), String> {
         let before = self.queue(&send).await;
         let storage = &self.device(&send.device).storage;
         until(async || {
             let kept = storage.kept();
             let outcomes: Vec<_> = kept.queue[before..].iter().map(|queued| queued.outcome.as_ref()).collect();
             match outcomes.iter().find(|outcome| !matches!(outcome, Some(Ok(_)))) {
-                None => Standing::True,
-                Some(Some(refusal)) => Standing::Never(format!("{refusal:?}")),
-                Some(None) => Standing::NotYet("a send without an ack".to_owned()),
+                None => ConditionState::True,
+                Some(Some(refusal)) => ConditionState::Never(format!("{refusal:?}")),
+                Some(None) => ConditionState::NotYet("a send without an ack".to_owned()),
             }
         })
         .await?;
@@ -379,25 +388,25 @@ impl World {
 
     async fn expect_connected(&self, device: &str) -> Result<(), String> {
         let device = self.device(device);
-        until(async || Standing::of(device.is_connected_again(), true)).await
+        until(async || ConditionState::of(device.is_connected_again(), true)).await
     }
 
-    async fn expect_messages(&self, device: &str, chat: &str, contents: Contents) -> Result<(), String> {
+    async fn expect_messages(&self, device: &str, chat: &str, contents: MessageContents) -> Result<(), String> {
         let (storage, chat_id) = (&self.device(device).storage, self.chats[chat]);
         until(async || {
             let kept = storage.kept();
             let taken = kept.messages.get(&chat_id).map(Vec::as_slice).unwrap_or_default();
             if !taken.is_sorted_by(|one, next| one.sequence < next.sequence) {
-                return Standing::Never(format!("{taken:?}, which is not in order"));
+                return ConditionState::Never(format!("{taken:?}, which is not in order"));
             }
             if let Some(wrong) = taken.iter().find(|message| !self.is_as_sent(message)) {
-                return Standing::Never(format!("{wrong:?}, which was not sent so"));
+                return ConditionState::Never(format!("{wrong:?}, which was not sent so"));
             }
             let taken: Vec<&str> = taken.iter().map(|message| &*message.content).collect();
             match texts(&contents) {
-                expected if taken == expected => Standing::True,
-                expected if expected.starts_with(&taken) => Standing::NotYet(format!("{taken:?}")),
-                _ => Standing::Never(format!("{taken:?}")),
+                expected if taken == expected => ConditionState::True,
+                expected if expected.starts_with(&taken) => ConditionState::NotYet(format!("{taken:?}")),
+                _ => ConditionState::Never(format!("{taken:?}")),
             }
         })
         .await
@@ -413,11 +422,11 @@ impl World {
         until(async || {
             let kept = storage.kept();
             let waiting = kept.queue.iter().filter(|queued| queued.outcome.is_none()).count();
-            Standing::of(waiting, 0)
+            ConditionState::of(waiting, 0)
         })
         .await?;
         let kept = storage.kept();
-        // The same id twice is one message with one place.
+        // The same id twice is one message with one sequence.
         let sequences: Vec<u64> =
             kept.queue.iter().filter_map(|queued| Some(queued.outcome.as_ref()?.as_ref().ok()?.sequence.0)).collect();
         if sequences.is_sorted() { Ok(()) } else { Err(format!("the acks are {sequences:?}")) }
@@ -433,10 +442,10 @@ impl World {
             };
             let members = match receipts {
                 Ok(receipts) => receipts.members,
-                Err(error) => return Standing::NotYet(error.to_string()),
+                Err(error) => return ConditionState::NotYet(error.to_string()),
             };
             match members.iter().find(|member| member.user_id == user_id) {
-                None => Standing::NotYet("no such member".to_owned()),
+                None => ConditionState::NotYet("no such member".to_owned()),
                 Some(member) => reached(member.delivered_sequence, member.read_sequence, delivered, read),
             }
         })
@@ -458,7 +467,7 @@ impl World {
         }
     }
 
-    fn disturb(&mut self, device: &str, how: fn(&Proxy)) -> Result<(), String> {
+    fn disturb(&mut self, device: &str, how: fn(&DeviceProxy)) -> Result<(), String> {
         let device = self.device_mut(device);
         device.disturb();
         how(&device.proxy);
@@ -466,24 +475,24 @@ impl World {
     }
 
     fn disturb_all(&mut self) {
-        self.devices.values_mut().for_each(Device::disturb);
+        self.devices.values_mut().for_each(ScenarioDevice::disturb);
     }
 
-    fn device(&self, name: &str) -> &Device {
+    fn device(&self, name: &str) -> &ScenarioDevice {
         self.devices.get(name).expect("the device is signed in")
     }
 
-    fn device_mut(&mut self, name: &str) -> &mut Device {
+    fn device_mut(&mut self, name: &str) -> &mut ScenarioDevice {
         self.devices.get_mut(name).expect("the device is signed in")
     }
 }
 
-fn texts(contents: &Contents) -> Vec<&str> {
+fn texts(contents: &MessageContents) -> Vec<&str> {
     contents.0.iter().map(String::as_str).collect()
 }
 
-/// Whether watermarks are as expected, as far as anything is.
-fn reached(delivered: Sequence, read: Sequence, expected: Option<u64>, expected_read: Option<u64>) -> Standing {
+/// Whether watermarks have the expected values, where any are expected.
+fn reached(delivered: Sequence, read: Sequence, expected: Option<u64>, expected_read: Option<u64>) -> ConditionState {
     let is_so = expected.is_none_or(|n| delivered.0 == n) && expected_read.is_none_or(|n| read.0 == n);
-    if is_so { Standing::True } else { Standing::NotYet(format!("delivered {delivered}, read {read}")) }
+    if is_so { ConditionState::True } else { ConditionState::NotYet(format!("delivered {delivered}, read {read}")) }
 }

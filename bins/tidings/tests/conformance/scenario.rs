@@ -1,4 +1,4 @@
-//! The list of scenarios, as `clients/conformance/README.md` describes it. A verb or a field that is not known here fails.
+//! The list of scenarios, in the format of `clients/conformance/README.md`. Unknown verbs and fields fail.
 
 use std::collections::BTreeMap;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Deserializer};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct List {
+struct ScenarioList {
     version: u32,
-    scenarios: Vec<Scenario>,
+    scenarios: Vec<ConformanceScenario>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Scenario {
+pub(crate) struct ConformanceScenario {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) settings: BTreeMap<String, String>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ScenarioStep>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Step {
+pub(crate) enum ScenarioStep {
     SignIn { device: String, user: String },
     Connect { device: String },
     Disconnect { device: String },
@@ -41,8 +41,8 @@ pub(crate) enum Step {
     AddMember { device: String, chat: String, user: String },
     RemoveMember { device: String, chat: String, user: String },
     Leave { device: String, chat: String },
-    Send(Send),
-    Queue(Send),
+    Send(SendStep),
+    Queue(SendStep),
     MarkRead { device: String, chat: String, sequence: u64 },
     Typing { device: String, chat: String, is_typing: bool },
     Watch { device: String, users: Vec<String> },
@@ -51,12 +51,12 @@ pub(crate) enum Step {
     RevokeSession { device: String, target: String },
     ExpectConnected { device: String },
     ExpectDisconnected { device: String },
-    ExpectMessages { device: String, chat: String, contents: Contents },
+    ExpectMessages { device: String, chat: String, contents: MessageContents },
     ExpectHeld { device: String, chat: String, content: String },
     ExpectAcked { device: String },
-    ExpectQueued { device: String, contents: Contents },
+    ExpectQueued { device: String, contents: MessageContents },
     ExpectFailed { device: String, id: String, code: protocol::ErrorCode },
-    ExpectHistory { device: String, chat: String, contents: Contents },
+    ExpectHistory { device: String, chat: String, contents: MessageContents },
     ExpectUnread { device: String, chat: String, count: u64 },
     ExpectWatermarks(ExpectedWatermarks),
     ExpectReceipt(ExpectedWatermarks),
@@ -72,10 +72,10 @@ pub(crate) enum Step {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Send {
+pub(crate) struct SendStep {
     pub(crate) device: String,
     pub(crate) chat: String,
-    pub(crate) contents: Contents,
+    pub(crate) contents: MessageContents,
     pub(crate) id: Option<String>,
     pub(crate) ttl_seconds: Option<u64>,
     pub(crate) deduplicated: Option<bool>,
@@ -98,11 +98,11 @@ pub(crate) enum Stopped {
     DuplicateConnection,
 }
 
-/// Texts, of which `1..600` stands for so many.
+/// Texts; `1..600` expands to that many.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Contents(pub(crate) Vec<String>);
+pub(crate) struct MessageContents(pub(crate) Vec<String>);
 
-impl<'de> Deserialize<'de> for Contents {
+impl<'de> Deserialize<'de> for MessageContents {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut contents = Vec::new();
         for text in Vec::<String>::deserialize(deserializer)? {
@@ -117,15 +117,15 @@ impl<'de> Deserialize<'de> for Contents {
 }
 
 /// Every scenario, in the order of the list.
-pub(crate) fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<ConformanceScenario> {
     let text = include_str!("../../../../clients/conformance/scenarios.json");
-    let list: List = serde_json::from_str(text).expect("every verb and field is known");
+    let list: ScenarioList = serde_json::from_str(text).expect("every verb and field is known");
     assert_eq!(list.version, 1);
     list.scenarios
 }
 
-impl Scenario {
-    /// The name as a test has it: what is no letter or digit is an underscore.
+impl ConformanceScenario {
+    /// The name as an identifier: other characters than letters and digits become underscores.
     pub(crate) fn test_name(&self) -> String {
         let words = self.name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.collect::<Vec<_>>().join("_").to_lowercase()

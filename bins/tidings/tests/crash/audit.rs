@@ -1,37 +1,37 @@
 use std::collections::{BTreeMap, HashSet};
 
-use audit::history::Op;
+use audit::history::HistoryOp;
 use client::{Api, Credential, HistoryRange, RawConnection};
 use domain::limits::SYNC_PAGE_MAX;
 use domain::{ChatId, ClientMessageId, MessageId, Sequence};
 use protocol::frame::{ClientFrame, Inbound, MessageBody, RequestId, ServerFrame, Sync};
 
-use crate::ledger::{Ledger, id_of};
-use crate::load::Load;
+use crate::ledger::{SendLedger, id_of};
+use crate::load::CrashLoad;
 
-/// One message as everybody must have it.
-pub(crate) type Row = (MessageId, ClientMessageId);
+/// One message, the same for every reader.
+pub(crate) type AuditRow = (MessageId, ClientMessageId);
 
-/// What the server says it has: the rows of each chat, the first of which has sequence 1.
+/// The server's contents: the rows of each chat; the first row has sequence 1.
 #[derive(Default)]
-pub(crate) struct Audit {
-    chats: BTreeMap<ChatId, Vec<Row>>,
+pub(crate) struct ServerAudit {
+    chats: BTreeMap<ChatId, Vec<AuditRow>>,
     ids: HashSet<ClientMessageId>,
 }
 
-impl Audit {
-    pub(crate) fn rows(&self, chat_id: ChatId) -> &[Row] {
+impl ServerAudit {
+    pub(crate) fn rows(&self, chat_id: ChatId) -> &[AuditRow] {
         self.chats.get(&chat_id).map_or(&[], Vec::as_slice)
     }
 
-    /// Reads what is new in every chat by sync. Once all sends are answered, history is exactly what was sent:
-    /// everything where its ack says, everything once, no sequence left out.
-    pub(crate) async fn sync(&mut self, load: &Load) {
+    /// Reads the new messages of every chat by sync. Once all sends are acknowledged, the history equals the sends:
+    /// each message is at its acknowledged sequence, exactly once, without a gap.
+    pub(crate) async fn sync(&mut self, load: &CrashLoad) {
         for (chat_id, (client, reader)) in load.chats() {
             let mut connection = connect(reader).await;
             loop {
                 let after = Sequence(self.rows(chat_id).len() as u64);
-                load.history().note(*client, Op::SyncBegan { chat_id, after });
+                load.history().note(*client, HistoryOp::SyncBegan { chat_id, after });
                 let page = sync_page(&mut connection, chat_id, after).await;
                 load.history().synced(*client, chat_id, after, &page);
                 let ledger = &load.state().ledger;
@@ -52,7 +52,7 @@ impl Audit {
         }
     }
 
-    fn note(&mut self, ledger: &Ledger, message: &MessageBody<'_>) {
+    fn note(&mut self, ledger: &SendLedger, message: &MessageBody<'_>) {
         ledger.check(message);
         let id = id_of(&message.content);
         assert!(self.ids.insert(id), "{id} is there twice: {message:?}");
@@ -61,11 +61,11 @@ impl Audit {
         rows.push((message.message_id, id));
     }
 
-    /// The pages of history over REST say the same.
-    pub(crate) async fn compare_with_rest(&self, load: &Load) {
+    /// Asserts that the history pages over REST are the same.
+    pub(crate) async fn compare_with_rest(&self, load: &CrashLoad) {
         for (chat_id, (client, reader)) in load.chats() {
             load.history().store(*client, reader, chat_id).await;
-            let mut rows: Vec<Row> = Vec::new();
+            let mut rows: Vec<AuditRow> = Vec::new();
             loop {
                 let after = Some(Sequence(rows.len() as u64));
                 let range = HistoryRange { after, limit: Some(100), ..HistoryRange::default() };

@@ -1,4 +1,4 @@
-//! Deaths at the points of a commit where they hurt most.
+//! Crashes at the critical points of a commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
@@ -8,34 +8,34 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
-use crate::server::{Device, Socket};
-use crate::shim::{Fault, Shim};
+use crate::server::{TestDevice, TestSocket};
+use crate::shim::{DiskFault, Shim};
 
 const ROUNDS: usize = 10;
-/// Sends of a round, all on their way when the process dies.
+/// Sends of a round, all in flight when the process dies.
 const BURST: usize = 20;
 
 #[tokio::test]
 async fn g2_sends_committed_but_not_acked_are_deduplicated_after_the_restart() {
-    let deduplicated = die_and_retry(Fault::KillSynced).await;
+    let deduplicated = die_and_retry(DiskFault::KillSynced).await;
     eprintln!("{deduplicated} sends were committed and not acked");
     assert!(deduplicated > 0, "no death fell between a commit of sends and their acks");
 }
 
 #[tokio::test]
 async fn g1_death_between_write_and_fsync_leaves_each_send_whole_or_not_at_all() {
-    die_and_retry(Fault::KillUnsynced).await;
+    die_and_retry(DiskFault::KillUnsynced).await;
 }
 
 #[tokio::test]
 async fn g1_death_in_the_middle_of_a_write_leaves_each_send_whole_or_not_at_all() {
-    let deduplicated = die_and_retry(Fault::KillTorn).await;
+    let deduplicated = die_and_retry(DiskFault::KillTorn).await;
     assert_eq!(deduplicated, 0, "half of a commit is nothing");
 }
 
-/// Lets the process die at a point of its commits, round after round, and retries every send after the restart. Tells
-/// how many were committed though nobody had been told.
-async fn die_and_retry(fault: Fault) -> usize {
+/// Kills the process at a point of its commits, round after round, and retries every send after the restart. Returns
+/// the number of sends that were committed without an ack.
+async fn die_and_retry(fault: DiskFault) -> usize {
     let shim = Shim::build();
     let mut server = shim.start().await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
@@ -47,7 +47,7 @@ async fn die_and_retry(fault: Fault) -> usize {
         let mut socket = ann.connect().await;
         shim.fail(fault, &server);
         for id in &ids {
-            // The process may die of another commit first, and then the rest cannot even be written.
+            // The process may die in an earlier commit, and then the rest cannot be written.
             socket.try_send_raw(Message::text(send_frame(&chat_id, *id).to_string())).await;
         }
         let acked = acks_until_the_end(&mut socket).await;
@@ -83,7 +83,7 @@ fn place(message: &Value) -> (u64, String) {
     (message["sequence"].as_u64().unwrap(), message["message_id"].as_str().unwrap().to_owned())
 }
 
-async fn acks_until_the_end(socket: &mut Socket) -> BTreeMap<Uuid, (u64, String)> {
+async fn acks_until_the_end(socket: &mut TestSocket) -> BTreeMap<Uuid, (u64, String)> {
     let mut acked = BTreeMap::new();
     while let Ok(frame) = socket.read().await {
         assert_ne!(frame["type"], "error", "{frame}");
@@ -95,7 +95,7 @@ async fn acks_until_the_end(socket: &mut Socket) -> BTreeMap<Uuid, (u64, String)
     acked
 }
 
-async fn everything_is_there_once(reader: &Device, chat_id: &str, places: &BTreeMap<(u64, String), Uuid>) {
+async fn everything_is_there_once(reader: &TestDevice, chat_id: &str, places: &BTreeMap<(u64, String), Uuid>) {
     let question = json!({ "chat_id": chat_id, "last_acked_sequence": 0, "limit": 500 });
     let page = reader.connect().await.ask("sync_request", question).await;
     let messages = page["payload"]["messages"].as_array().unwrap();

@@ -1,7 +1,7 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use audit::history::{self, Op};
+use audit::history::{self, HistoryOp};
 use client::{Api, Client, ClientEvent, Events};
 use domain::{ChatId, ChatType, Invariant, Sequence, UserId};
 use protocol::client::SendBounds;
@@ -11,24 +11,24 @@ use rand::{Rng, SeedableRng};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::audit::Audit;
-use crate::history::History;
+use crate::audit::ServerAudit;
+use crate::history::RecordedHistory;
 use crate::sender::{RECONNECT_PAUSE, SDK_WINDOW, Sender, new_message};
-use crate::world::{Manners, State, World};
+use crate::world::{LoadState, Manners, World};
 
 const USERS: usize = 8;
-/// Who is in which chat.
+/// The members of each chat.
 const CHATS: [&[usize]; 6] = [&[0, 1, 2, 3, 4, 5, 6, 7], &[0, 1, 2, 3], &[0, 1], &[2, 3], &[4, 5], &[6, 7]];
 /// Users with a second device of the SDK.
 const TWO_DEVICES: [usize; 2] = [0, 4];
-/// Users who also send over a socket of their own making.
+/// Users who also send over a raw socket.
 const RAW_SENDERS: [usize; 4] = [1, 3, 5, 7];
-/// Whoever sends the first message of a chat, among those who keep an order of their sends.
+/// The ledger's sender number for the first message of each chat.
 const GREETER: usize = usize::MAX;
 
-/// What every history of a load is about.
+/// The invariants that every history of a load exercises.
 const EXERCISED: [Invariant; 15] = [
-    Invariant::DynamodbIsAuthoritative,
+    Invariant::StoreIsAuthoritative,
     Invariant::SequenceUniqueness,
     Invariant::SequenceContiguous,
     Invariant::AllocationMonotonicity,
@@ -45,23 +45,23 @@ const EXERCISED: [Invariant; 15] = [
     Invariant::OnlyMembersReceive,
 ];
 
-/// How long anything that must happen may take on a busy machine.
+/// Longest wait for any required event on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Users that send and listen, through every death of the server.
-pub(crate) struct Load {
+/// Users that send and receive, across all crashes of the server.
+pub(crate) struct CrashLoad {
     world: Arc<World>,
     chats: Vec<(ChatId, Vec<usize>)>,
-    /// One more device of each user, which only reads when it is told to.
+    /// A further device of each user, for reads on demand.
     readers: Vec<(history::Client, Api)>,
     /// The user of each device of the SDK.
     listeners: Vec<usize>,
     tasks: JoinSet<()>,
 }
 
-impl Load {
-    /// Signs everybody up, makes the chats, and connects. Nothing is sent yet but one message into each chat, which
-    /// every listener has heard.
+impl CrashLoad {
+    /// Signs up all users, creates the chats, and connects. Only one message per chat is sent yet, and every listener
+    /// has received it.
     pub(crate) async fn start(base_url: &str, manners: Manners, random: &mut StdRng) -> Self {
         let (mut readers, mut users) = (Vec::new(), Vec::new());
         for user in 0..USERS {
@@ -89,9 +89,9 @@ impl Load {
         for (listener, user) in load.listeners.iter().copied().enumerate() {
             let device = sign_in(base_url, user).await;
             let client = as_client(users[user], device.api());
-            // Nothing was sent so far, so everybody begins at the beginning.
+            // All chats are empty, so every device starts at zero.
             let positions = load.chats_of(user).map(|chat_id| (chat_id, Sequence::ZERO)).collect();
-            load.world.history.note(client, Op::Restarted { positions });
+            load.world.history.note(client, HistoryOp::Restarted { positions });
             let (handle, events) = device.connect().unwrap();
             load.tasks.spawn(listen(load.world.clone(), listener, client, events));
             let sender = load.sender(listener, client, user, random);
@@ -116,8 +116,8 @@ impl Load {
         self.chats.iter().filter(move |(_, members)| members.contains(&user)).map(|(chat_id, _)| *chat_id)
     }
 
-    /// Sends the first message of each chat and waits until every listener has it. After this every listener follows
-    /// all its chats, and has them from their beginning.
+    /// Sends the first message of each chat and waits until every listener has it. From then on every listener follows
+    /// all its chats from their beginning.
     async fn greet(&mut self, random: &mut StdRng) {
         for (chat_id, members) in self.chats.clone() {
             let message = new_message(chat_id, random);
@@ -125,43 +125,45 @@ impl Load {
             self.world.sent(GREETER, *client, &message, false);
             let body = protocol::rest::SendMessage {
                 client_message_id: message.client_message_id,
-                content: message.content.as_str().into(),
+                content: message.body.content.as_str().into(),
                 content_type: None,
+                metadata: None,
                 ttl_seconds: None,
             };
             let ack = api.send(chat_id, &body).await.unwrap();
             self.world.acked(*client, &ack);
         }
-        let mut audit = Audit::default();
+        let mut audit = ServerAudit::default();
         audit.sync(self).await;
         self.converge(&audit).await;
     }
 
-    /// Lets everybody send, and waits for the first answer.
+    /// Resumes all senders, and waits for the first ack.
     pub(crate) async fn resume(&mut self) {
         let before = self.state().ledger.acks();
         self.world.sending.send_replace(true);
         self.until("the load resumes", |state| state.ledger.acks() > before).await;
     }
 
-    /// Has nobody make new sends.
+    /// Stops new sends.
     pub(crate) fn pause(&self) {
         self.world.sending.send_replace(false);
     }
 
-    /// Waits until every send has its answer: those that the server left without one are retried by their senders.
+    /// Waits until every send is acknowledged: the senders retry those that the server did not answer.
     pub(crate) async fn settle(&mut self) {
         self.until("every send is answered", |state| state.ledger.unanswered() == 0).await;
     }
 
-    /// Waits until every listener has everything, and checks that it is the same.
-    pub(crate) async fn converge(&mut self, audit: &Audit) {
+    /// Waits until every listener has all messages, and checks that they are the same.
+    pub(crate) async fn converge(&mut self, audit: &ServerAudit) {
         let mut expected = Vec::new();
         for (listener, user) in self.listeners.iter().enumerate() {
             let own = self.chats.iter().filter(|(_, members)| members.contains(user));
             expected.extend(own.map(|(chat_id, _)| (listener, *chat_id, audit.rows(*chat_id))));
         }
-        let heard = |state: &State, listener: usize, chat_id| state.heard[listener].get(chat_id).map_or(0, Vec::len);
+        let heard =
+            |state: &LoadState, listener: usize, chat_id| state.heard[listener].get(chat_id).map_or(0, Vec::len);
         self.until("every listener has everything", |state| {
             expected.iter().all(|(listener, chat_id, rows)| heard(state, *listener, chat_id) >= rows.len())
         })
@@ -170,31 +172,31 @@ impl Load {
         for (listener, chat_id, rows) in expected {
             assert!(state.heard[listener][&chat_id] == rows, "listener {listener} has another history of {chat_id}");
         }
-        self.world.history.note(self.readers[0].0, Op::Settled);
+        self.world.history.note(self.readers[0].0, HistoryOp::Settled);
     }
 
-    /// Decides whether all that everybody did and saw fits the promises.
+    /// Checks the whole history against the guarantees.
     pub(crate) fn check_history(&self) {
-        let order = self.keeps_orders().then_some(Invariant::WriteOrderPreserved);
+        let order = self.world.records_orders().then_some(Invariant::WriteOrderPreserved);
         self.world.history.check(&[&EXERCISED[..], order.as_slice()].concat());
     }
 
-    /// Whether the order of each sender's sends is kept. Where some are refused, those behind them may be taken first.
+    /// Whether each sender's order is preserved. After a refusal, later sends may be committed first.
     pub(crate) fn keeps_orders(&self) -> bool {
         self.world.keeps_orders()
     }
 
-    /// The world as it is; nothing in it changes while this is held.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the shared state.
+    pub(crate) fn state(&self) -> MutexGuard<'_, LoadState> {
         self.world.lock()
     }
 
-    /// Each chat with one of its members, to read it.
+    /// Each chat with a reading member.
     pub(crate) fn chats(&self) -> impl Iterator<Item = (ChatId, &(history::Client, Api))> {
         self.chats.iter().map(|(chat_id, members)| (*chat_id, &self.readers[members[0]]))
     }
 
-    pub(crate) fn history(&self) -> &History {
+    pub(crate) fn history(&self) -> &RecordedHistory {
         &self.world.history
     }
 
@@ -203,8 +205,8 @@ impl Load {
         format!("{} acks, {} of them of a send that was committed before", ledger.acks(), ledger.deduplicated())
     }
 
-    /// Waits for a state of the world. A task that ends has found something wrong.
-    async fn until(&mut self, what: &str, is_so: impl Fn(&State) -> bool) {
+    /// Waits for a condition on the shared state. A task that ends has detected a violation.
+    async fn until(&mut self, what: &str, is_so: impl Fn(&LoadState) -> bool) {
         let mut progress = self.world.progress.subscribe();
         let waiting = progress.wait_for(|()| is_so(&self.world.lock()));
         tokio::select! {
@@ -214,7 +216,7 @@ impl Load {
     }
 }
 
-/// Takes note of what one device of the SDK is told.
+/// Records the events of one SDK device.
 async fn listen(world: Arc<World>, listener: usize, client: history::Client, mut events: Events) {
     while let Some(event) = events.next().await {
         world.history.told(client, &event);
@@ -222,7 +224,7 @@ async fn listen(world: Arc<World>, listener: usize, client: history::Client, mut
             ClientEvent::Message(message) => world.heard(listener, &message),
             ClientEvent::Refused(error) => world.refused(&error),
             ClientEvent::WatermarkReset { .. } | ClientEvent::ChatGone { .. } | ClientEvent::Stopped(_) => {
-                panic!("listener {listener} was told {event:?}")
+                panic!("listener {listener} received {event:?}")
             }
             _ => {}
         }
@@ -233,7 +235,7 @@ fn as_client(user_id: UserId, api: &Api) -> history::Client {
     history::Client { user_id, device_id: api.device_id() }
 }
 
-/// A new device of a user.
+/// Signs in on a new device.
 async fn sign_in(base_url: &str, user: usize) -> Client {
     let client = Client::builder(base_url)
         .send_bounds(SendBounds { queue_len_max: SDK_WINDOW, in_flight_max: SDK_WINDOW / 2 })

@@ -1,9 +1,9 @@
-//! What is left after the process dies: at any moment, under load, again and again.
+//! The state after the process dies: at any moment, under load, repeatedly.
 //!
-//! Whatever the clients know is kept in this process, outside the server and across its deaths. `TIDINGS_CRASHES=1000
-//! cargo test -p tidings --test crash` dies a thousand times instead of fifty; `TIDINGS_CRASH_SEED` repeats the random
-//! choices of a run, which prints its seed.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! The knowledge of the clients is kept in this process, outside the server and across its crashes.
+//! `TIDINGS_CRASHES=1000 cargo test -p tidings --test crash` crashes a thousand times instead of fifty;
+//! `TIDINGS_CRASH_SEED` repeats the random choices of a run, which prints its seed.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod audit;
 mod commit;
@@ -26,18 +26,18 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::sleep;
 
-use crate::audit::Audit;
-use crate::load::Load;
+use crate::audit::ServerAudit;
+use crate::load::CrashLoad;
 use crate::server::TestServer;
 use crate::world::{Manners, Refusals};
 
-/// How long the load goes on before the next death, in milliseconds.
+/// Time under load before the next crash, in milliseconds.
 const LIFE_MS: std::ops::RangeInclusive<u64> = 20..=400;
-/// How long a start may go on before it dies, in milliseconds: about as long as one takes.
+/// Time into a start before it is killed, in milliseconds: about the duration of a start.
 const START_MS: std::ops::RangeInclusive<u64> = 0..=60;
-/// The same for a start that makes the store.
+/// The same for a start that creates the store.
 const FIRST_START_MS: std::ops::RangeInclusive<u64> = 0..=200;
-/// Every so many deaths the whole history is read again, not only what is new.
+/// After this many crashes the whole history is read again, not only the new part.
 const WHOLE_AUDIT_EVERY: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,8 +46,8 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
     let mut random = seeded();
     let mut server = TestServer::start().await;
     let manners = Manners { refusals: Refusals::None, pause: Duration::ZERO };
-    let mut load = Load::start(&server.base_url(), manners, &mut random).await;
-    let mut audit = Audit::default();
+    let mut load = CrashLoad::start(&server.base_url(), manners, &mut random).await;
+    let mut audit = ServerAudit::default();
     let mut deaths_at_start = 0;
 
     for crash in 1..=crashes {
@@ -64,7 +64,7 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
         server.restart().await;
         load.settle().await;
         if crash % WHOLE_AUDIT_EVERY == 0 {
-            audit = Audit::default();
+            audit = ServerAudit::default();
         }
         audit.sync(&load).await;
         load.converge(&audit).await;
@@ -73,7 +73,7 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
     let (status, _) = server.stop().await;
     assert_eq!(status.code(), Some(0));
     server.restart().await;
-    let mut last = Audit::default();
+    let mut last = ServerAudit::default();
     last.sync(&load).await;
     last.compare_with_rest(&load).await;
     load.converge(&last).await;
@@ -81,7 +81,7 @@ async fn g1_sigkill_under_load_loses_doubles_and_reorders_nothing() {
     eprintln!("{crashes} deaths under load, {deaths_at_start} at the start: {}", load.summary());
 }
 
-/// A death in the very first start leaves a directory that the next start takes up, whatever is in it.
+/// A crash in the very first start leaves a directory that the next start can use.
 #[tokio::test]
 async fn sigkill_while_the_store_is_made_leaves_nothing_in_the_way() {
     const DEATHS: usize = 20;
@@ -100,7 +100,7 @@ async fn sigkill_while_the_store_is_made_leaves_nothing_in_the_way() {
     }
 }
 
-/// The random choices of a test, and on its output how to repeat them.
+/// The random choices of a test; prints the seed that repeats them.
 fn seeded() -> StdRng {
     let seed = setting("TIDINGS_CRASH_SEED").unwrap_or_else(rand::random);
     eprintln!("TIDINGS_CRASH_SEED={seed}");

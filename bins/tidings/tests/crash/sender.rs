@@ -2,11 +2,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::history::{Client, Op};
-use client::{Ack, Api, ClientHandle, Credential, RawConnection};
+use audit::history::{Client, HistoryOp};
+use client::{Ack, Api, Body, ClientHandle, Credential, RawConnection};
 use domain::{ChatId, ContentType};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use protocol::ErrorCode;
 use protocol::frame::{ClientFrame, Inbound, RequestId, SendMessage, ServerFrame};
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -17,8 +18,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::ledger::content;
 use crate::world::World;
 
-/// Sends of one device of the SDK that wait for their answers. Only half of them may be on their way, so the other half
-/// is in the SDK's queue when the server dies.
+/// Unacknowledged sends of one SDK device. The SDK allows half of them in flight, so the other half is in its queue
+/// when the server dies.
 pub(crate) const SDK_WINDOW: usize = 8;
 /// Sends that one raw sender pipelines.
 const RAW_WINDOW: usize = 16;
@@ -26,7 +27,7 @@ pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(20);
 /// How long a raw sender waits after a refusal.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Somebody who sends, with an order among their sends.
+/// A source of ordered sends.
 pub(crate) struct Sender {
     pub(crate) world: Arc<World>,
     pub(crate) number: usize,
@@ -37,15 +38,15 @@ pub(crate) struct Sender {
 
 impl Sender {
     fn next_message(&mut self) -> SendMessage {
-        let chat_id = *self.chats.choose(&mut self.random).expect("everybody is in a chat");
+        let chat_id = *self.chats.choose(&mut self.random).expect("every user is in a chat");
         let message = new_message(chat_id, &mut self.random);
         self.world.sent(self.number, self.client, &message, true);
         message
     }
 
-    /// Sends through the SDK, which reconnects, queues and retries by itself.
+    /// Sends through the SDK, which reconnects, queues and retries.
     pub(crate) async fn send_through(mut self, handle: ClientHandle) {
-        let mut turn = Turn::of(&self.world);
+        let mut turn = SendPacer::of(&self.world);
         let mut acks: FuturesUnordered<Ack> = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -59,7 +60,7 @@ impl Sender {
         }
     }
 
-    /// Sends over sockets, one after the other, and retries on the next one what the last one left unanswered.
+    /// Sends over one socket after another, and retries unacknowledged sends on the next socket.
     pub(crate) async fn send_raw(mut self, api: Api) {
         let mut unanswered = VecDeque::new();
         loop {
@@ -75,11 +76,11 @@ impl Sender {
         match connection.next().await {
             Ok(first) => {
                 let ServerFrame::ConnectionEstablished(established) = first.frame else { panic!("{first:?}") };
-                self.world.history.note(self.client, Op::Connected { connection: established.connection_id });
+                self.world.history.note(self.client, HistoryOp::Connected { connection: established.connection_id });
             }
             Err(_) => return,
         }
-        let mut turn = Turn::of(&self.world);
+        let mut turn = SendPacer::of(&self.world);
         for message in &*unanswered {
             transmit(&mut connection, message);
         }
@@ -90,9 +91,11 @@ impl Sender {
                         unanswered.retain(|message| message.client_message_id != ack.client_message_id);
                         self.world.acked(self.client, &ack);
                     }
+                    // Reports discarded pushes, which a raw sender does not use. It answers no send.
+                    Ok(ServerFrame::Error(error)) if error.code == ErrorCode::SlowConsumer => {}
                     Ok(ServerFrame::Error(error)) => {
                         self.world.refused(&error);
-                        // The next connection sends all that is unanswered again, in order.
+                        // The next connection sends all unacknowledged messages again, in order.
                         return sleep(REFUSAL_PAUSE).await;
                     }
                     Ok(_) => {}
@@ -108,22 +111,22 @@ impl Sender {
     }
 }
 
-/// When a sender may make its next send.
-struct Turn {
+/// Paces the sends of a sender.
+struct SendPacer {
     sending: watch::Receiver<bool>,
     pause: Duration,
     last: Instant,
 }
 
-impl Turn {
+impl SendPacer {
     fn of(world: &World) -> Self {
         Self { sending: world.sending.subscribe(), pause: world.manners.pause, last: Instant::now() }
     }
 
-    /// Waits for it. Nothing is lost if this is dropped before.
+    /// Waits until the next send is allowed. Cancel safe.
     async fn comes(&mut self) {
         sleep_until(self.last + self.pause).await;
-        // Last, so that nobody sends any more once it is told so.
+        // Checked last, so that no sender sends after a pause.
         self.sending.wait_for(|sending| *sending).await.map(drop).expect("the world outlives its tasks");
         self.last = Instant::now();
     }
@@ -138,5 +141,5 @@ fn transmit(connection: &mut RawConnection, message: &SendMessage) {
 pub(crate) fn new_message(chat_id: ChatId, random: &mut StdRng) -> SendMessage {
     let client_message_id = uuid::Builder::from_random_bytes(random.random()).into_uuid().into();
     let content = content(client_message_id).try_into().expect("the content is valid");
-    SendMessage { client_message_id, chat_id, content, content_type: ContentType::Text, ttl: None }
+    SendMessage { client_message_id, chat_id, body: Body::new(content, ContentType::Text), ttl: None }
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,70 +9,84 @@ use protocol::frame::{MessageBody, SendMessage, SendMessageAck};
 use protocol::{ErrorBody, Retry};
 use tokio::sync::watch;
 
-use crate::audit::Row;
-use crate::history::History;
-use crate::ledger::{Ledger, id_of};
+use crate::audit::AuditRow;
+use crate::history::RecordedHistory;
+use crate::ledger::{SendLedger, id_of};
 
-/// How a load behaves.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manners {
     pub(crate) refusals: Refusals,
-    /// How long each sender waits from one send to the next.
+    /// Pause of each sender between two sends.
     pub(crate) pause: Duration,
 }
 
-/// What a server may do with a send besides answering it, or ending the connection.
+/// Allowed responses to a send besides an ack, or the end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusals {
-    /// Nothing.
+    /// None.
     None,
-    /// Tell that it cannot take it now. What was sent behind it may be taken before the next try.
+    /// Temporary refusal, which a fleet on a loaded machine may give at any time. The order is checked if there was none.
+    WhenLoaded,
+    /// Temporary refusal, because of the fault under test. Later sends may be committed before the retry.
     ForAWhile,
 }
 
-/// What all tasks share.
+/// State shared by all tasks.
 pub(crate) struct World {
-    state: Mutex<State>,
-    /// What everybody did and saw, which others check.
-    pub(crate) history: History,
+    state: Mutex<LoadState>,
+    /// The operations and observations of all clients, for the checker.
+    pub(crate) history: RecordedHistory,
     pub(crate) manners: Manners,
-    /// Whether new sends are made. Those that are made go on until they are answered.
+    /// Whether a send was refused.
+    was_refused: AtomicBool,
+    /// Whether senders make new sends. Existing sends continue until they are acknowledged.
     pub(crate) sending: watch::Sender<bool>,
-    /// Changes with every answer and every event.
+    /// Changes with every ack and every event.
     pub(crate) progress: watch::Sender<()>,
 }
 
-pub(crate) struct State {
-    pub(crate) ledger: Ledger,
-    /// What each device of the SDK has been told, chat by chat.
-    pub(crate) heard: Vec<BTreeMap<ChatId, Vec<Row>>>,
+pub(crate) struct LoadState {
+    pub(crate) ledger: SendLedger,
+    /// The messages delivered to each SDK device, by chat.
+    pub(crate) heard: Vec<BTreeMap<ChatId, Vec<AuditRow>>>,
 }
 
 impl World {
-    /// A world in which nothing has been sent, with so many listeners.
+    /// The state before the first send, for this many listeners.
     pub(crate) fn new(listeners: usize, manners: Manners) -> Self {
         Self {
             manners,
-            history: History::new(),
-            state: Mutex::new(State { ledger: Ledger::default(), heard: vec![BTreeMap::new(); listeners] }),
+            was_refused: AtomicBool::new(false),
+            history: RecordedHistory::new(),
+            state: Mutex::new(LoadState { ledger: SendLedger::default(), heard: vec![BTreeMap::new(); listeners] }),
             sending: watch::channel(false).0,
             progress: watch::channel(()).0,
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LoadState> {
         self.state.lock().expect("a task that panics ends the test")
     }
 
-    /// Notes a send before its first try. `sender` is whoever keeps an order among its sends.
+    /// Records a send before its first attempt. `sender` identifies a source of ordered sends.
     pub(crate) fn sent(&self, sender: usize, client: Client, message: &SendMessage, ordered: bool) {
-        self.history.began(client, message, ordered && self.keeps_orders());
+        self.history.began(client, message, ordered && self.records_orders());
         self.lock().ledger.sent(sender, client.user_id, message);
     }
 
-    /// Whether the order of each sender's sends is kept. Where some are refused, those behind them may be taken first.
-    pub(crate) fn keeps_orders(&self) -> bool {
+    /// Whether the history records which sends are ordered. It has to know before their outcome.
+    pub(crate) fn records_orders(&self) -> bool {
         self.manners.refusals == Refusals::None
+    }
+
+    /// Whether each sender's order is preserved. After a refusal, later sends may be committed first.
+    pub(crate) fn keeps_orders(&self) -> bool {
+        match self.manners.refusals {
+            Refusals::None => true,
+            Refusals::WhenLoaded => !self.was_refused.load(Ordering::Relaxed),
+            Refusals::ForAWhile => false,
+        }
     }
 
     pub(crate) fn acked(&self, client: Client, ack: &SendMessageAck) {
@@ -80,19 +95,21 @@ impl World {
         self.progress.send_replace(());
     }
 
-    /// Checks that a refusal is one that passes, and says when.
+    /// Checks that a refusal is temporary and carries a retry time.
     pub(crate) fn refused(&self, error: &ErrorBody) {
         let after = error.details.as_ref().map(|details| &details["retry_after_seconds"]);
         let passes = error.code.retry() == Retry::Backoff && after.is_some_and(|seconds| seconds.is_u64());
-        assert!(self.manners.refusals == Refusals::ForAWhile && passes, "refused: {error:?}");
+        let is_allowed = [Refusals::WhenLoaded, Refusals::ForAWhile].contains(&self.manners.refusals);
+        assert!(is_allowed && passes, "refused: {error:?}");
+        self.was_refused.store(true, Ordering::Relaxed);
     }
 
-    /// The next message of a chat comes next: none is left out, none comes twice.
+    /// Checks that the messages of a chat arrive in order, without gaps or duplicates.
     pub(crate) fn heard(&self, listener: usize, message: &MessageBody<'_>) {
         let mut state = self.lock();
         state.ledger.check(message);
         let rows = state.heard[listener].entry(message.chat_id).or_default();
-        assert_eq!(message.sequence.0, rows.len() as u64 + 1, "listener {listener} was told {message:?}");
+        assert_eq!(message.sequence.0, rows.len() as u64 + 1, "listener {listener} received {message:?}");
         rows.push((message.message_id, id_of(&message.content)));
         drop(state);
         self.progress.send_replace(());

@@ -6,9 +6,10 @@ use std::process::Command;
 use expect_test::expect_file;
 use serde_json::Value;
 
+use crate::pod::service_links;
 use crate::{root, said};
 
-/// The kinds that are not of Kubernetes itself, whose schemas it does not have.
+/// Custom resource kinds, which the schemas of Kubernetes do not cover.
 const OTHERS: [&str; 1] = ["ServiceMonitor"];
 
 fn chart() -> PathBuf {
@@ -29,7 +30,15 @@ fn documents(file: &Path) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Renders, has Kubernetes' own schemas look at it, and returns the objects.
+/// The objects that the chart renders from some values.
+pub(crate) fn rendered(name: &str) -> Vec<Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rendered.yaml");
+    fs::write(&file, render(name)).unwrap();
+    documents(&file)
+}
+
+/// Renders the chart, validates it against the schemas of Kubernetes, and returns the objects.
 fn validated(name: &str) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("rendered.yaml");
@@ -88,6 +97,7 @@ fn pods_are_restricted_probed_and_drained_before_they_end() {
             objects.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| pod.is_object()).collect();
         assert!(!pods.is_empty());
         for pod in pods {
+            assert_eq!(pod["enableServiceLinks"], false);
             let (security, container) = (&pod["securityContext"], &pod["containers"][0]);
             assert_eq!(
                 (&security["runAsNonRoot"], &security["seccompProfile"]["type"]),
@@ -99,16 +109,19 @@ fn pods_are_restricted_probed_and_drained_before_they_end() {
             assert_eq!(restricted["capabilities"]["drop"][0], "ALL");
             assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/healthz");
             assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+            for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+                assert_eq!(container[probe]["httpGet"]["port"], "admin", "clients cannot overload it");
+            }
             let drain: Vec<&str> = container["lifecycle"]["preStop"]["exec"]["command"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .filter_map(Value::as_str)
                 .collect();
-            let ["/usr/bin/tidings", "drain", "--config", _, "--timeout", seconds] = drain[..] else {
+            let ["/usr/bin/tidings", "admin", "drain", "--config", _, "--timeout", seconds] = drain[..] else {
                 panic!("{drain:?}")
             };
-            // The end of a process takes 10 s more.
+            // The shutdown of a process takes 10 s more.
             let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
             assert!(grace > seconds.parse::<u64>().unwrap() + 10);
             assert!(
@@ -120,7 +133,7 @@ fn pods_are_restricted_probed_and_drained_before_they_end() {
 }
 
 #[test]
-fn values_are_what_their_schema_says_and_mistakes_are_not() {
+fn values_satisfy_their_schema_and_mistakes_do_not() {
     let schema: Value = serde_json::from_str(&fs::read_to_string(chart().join("values.schema.json")).unwrap()).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     let all = documents(&chart().join("values.yaml")).remove(0);
@@ -137,7 +150,7 @@ fn values_are_what_their_schema_says_and_mistakes_are_not() {
     }
 }
 
-/// Puts values over those that are there, as Helm does.
+/// Merges values over existing ones, as Helm does.
 fn merge(into: &mut Value, more: &Value) {
     match (into, more) {
         (Value::Object(into), Value::Object(more)) => {
@@ -152,10 +165,8 @@ fn merge(into: &mut Value, more: &Value) {
 #[test]
 fn the_binary_takes_the_settings_that_pods_are_given() {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("rendered.yaml");
     for (name, pods) in [("single", 1), ("fleet", 4)] {
-        fs::write(&file, render(name)).unwrap();
-        let objects = documents(&file);
+        let objects = rendered(name);
         let config = objects.iter().find(|object| object["kind"] == "ConfigMap").unwrap();
         let settings = directory.path().join("tidings.toml");
         fs::write(&settings, config["data"]["tidings.toml"].as_str().unwrap()).unwrap();
@@ -163,10 +174,12 @@ fn the_binary_takes_the_settings_that_pods_are_given() {
         for object in objects.iter().filter(|object| object["spec"]["template"].is_object()) {
             let environment = object["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
             let mut tidings = Command::new(env!("CARGO_BIN_EXE_tidings"));
-            tidings.args(["schema", "show", "--config"]).arg(&settings).env_clear();
+            tidings.args(["store", "schema", "show", "--config"]).arg(&settings).env_clear();
             for variable in environment.iter().filter(|variable| variable["value"].is_string()) {
                 tidings.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
             }
+            // A custom manifest may leave service links on.
+            tidings.envs(service_links(&objects));
             assert!(said(&mut tidings).contains("chat_counters"));
             taken += 1;
         }

@@ -2,19 +2,19 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::root;
+use crate::{ServerChild, root};
 
 /// The user of the image.
 const USER: u32 = 65_532;
 
-/// What may begin a line of a container file.
+/// The valid instructions of a container file.
 const INSTRUCTIONS: [&str; 12] = [
     "FROM",
     "WORKDIR",
@@ -42,7 +42,7 @@ fn instructions() -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_image_is_the_binary_and_what_it_needs_run_by_nobody_in_particular() {
+fn the_image_holds_only_the_binary_and_its_files_and_runs_unprivileged() {
     let all = instructions();
     for (name, rest) in &all {
         assert!(INSTRUCTIONS.contains(&&**name) && !rest.is_empty(), "{name} {rest}");
@@ -59,7 +59,7 @@ fn the_image_is_the_binary_and_what_it_needs_run_by_nobody_in_particular() {
     assert_eq!(one("USER"), "65532:65532");
     assert_eq!(one("STOPSIGNAL"), "SIGTERM");
     assert_eq!(one("VOLUME"), "/var/lib/tidings");
-    // There is no shell in the image, so whatever is run is named with its arguments.
+    // There is no shell in the image, so commands are in exec form.
     for name in ["ENTRYPOINT", "CMD"] {
         let words: Vec<String> = serde_json::from_str(one(name)).unwrap();
         assert!(!words.is_empty());
@@ -67,13 +67,65 @@ fn the_image_is_the_binary_and_what_it_needs_run_by_nobody_in_particular() {
     let (_, check) = one("HEALTHCHECK").split_once(" CMD ").unwrap();
     assert_eq!(serde_json::from_str::<Vec<String>>(check).unwrap(), ["/usr/bin/tidings", "healthcheck"]);
     assert!(image.iter().all(|(name, _)| name != "RUN"), "nothing can be run in an empty image");
-    // The toolchain is the one that the tree is built with.
+    // The toolchain is that of the workspace.
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
     assert!(all[0].1.contains(&format!("rust:{version}-bookworm")), "{}", all[0].1);
 }
 
-/// Makes the root of the image from this machine's files, as its last stage copies them.
+/// The variables that the documented `docker run` sets.
+fn documented_environment(text: &str) -> Vec<(&str, &str)> {
+    let (_, run) = text.split_once("docker run ").unwrap();
+    let (run, _) = run.split_once("--volume").unwrap();
+    let variables = run.split("--env ").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
+    variables.map(|variable| variable.split_once('=').unwrap()).collect()
+}
+
+/// A `serve` with the variables of the image and these, on free ports.
+fn serve_as_in_the_image(data: &Path, environment: &[(&str, &str)]) -> Command {
+    let all = instructions();
+    let (_, image) = all.iter().find(|(name, _)| name == "ENV").unwrap();
+    let image = image.split_whitespace().map(|variable| variable.split_once('=').unwrap());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    server.arg("serve").env_clear().envs(image).envs(environment.iter().copied());
+    // A container has its own network and volume; this test has not. Like a container it listens on all addresses.
+    server.args(["--listen", "0.0.0.0:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+    server.stdin(Stdio::null());
+    server
+}
+
+#[test]
+fn the_documented_run_of_the_image_starts() {
+    let file = fs::read_to_string(root().join("deploy/container/Containerfile")).unwrap();
+    let page = fs::read_to_string(root().join("docs/deploy.md")).unwrap();
+    let documented = documented_environment(&page);
+    assert_eq!(documented_environment(&file), documented);
+    let directory = tempfile::tempdir().unwrap();
+    for environment in [&documented[..], &[("TIDINGS_INSECURE", "true")]] {
+        let mut server = serve_as_in_the_image(&directory.path().join("data"), environment);
+        let mut server = ServerChild(server.stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on http://0.0.0.0:"), "{environment:?}: {line}");
+    }
+}
+
+#[test]
+fn the_image_without_settings_names_those_that_it_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = serve_as_in_the_image(&directory.path().join("data"), &[]);
+    let mut server = ServerChild(server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "", "it is refused");
+    let error = std::io::read_to_string(server.0.stderr.take().unwrap()).unwrap();
+    assert_eq!(server.0.wait().unwrap().code(), Some(1), "{error}");
+    for setting in ["`tls.cert_file`", "`tls.key_file`", "TIDINGS_TRUSTED_PROXIES", "TIDINGS_INSECURE=true"] {
+        assert!(error.contains(setting), "{setting}: {error}");
+    }
+}
+
+/// Assembles the root of the image from this machine's files, as its last stage copies them.
 fn assemble(image: &Path) {
     let copied = instructions().into_iter().filter(|(name, _)| name == "COPY").map(|(_, rest)| rest);
     for copy in copied.filter(|copy| copy.starts_with("--from=build")) {
@@ -85,7 +137,7 @@ fn assemble(image: &Path) {
         match from {
             "/out/usr/bin/tidings" => {
                 let built = env!("CARGO_BIN_EXE_tidings");
-                // It is large, and a link is as good where both are on one disk.
+                // The binary is large, and a hard link suffices on the same disk.
                 fs::hard_link(built, &there).or_else(|_| fs::copy(built, &there).map(drop)).unwrap();
             }
             "/out/passwd" => fs::write(&there, "tidings:x:65532:65532::/var/lib/tidings:/nonexistent\n").unwrap(),
@@ -99,20 +151,9 @@ fn assemble(image: &Path) {
     }
 }
 
-/// A process that does not outlive its test.
-struct Served(Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already, and then there is nothing to kill or to wait for.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The list of what the image holds is true: nothing else of this machine is in reach of the process.
+/// Verifies the list of files in the image: the process can access nothing else of this machine.
 #[tokio::test]
-async fn the_image_serves_and_ends_when_it_is_told_to() {
+async fn the_image_serves_and_stops_on_sigterm() {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !is_root || !cfg!(target_arch = "x86_64") {
         eprintln!("only root can change its root, and the image is for x86_64; what it holds was only read");
@@ -130,12 +171,12 @@ async fn the_image_serves_and_ends_when_it_is_told_to() {
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .stdout(Stdio::piped())
         .spawn();
-    let mut server = Served(server.unwrap());
+    let mut server = ServerChild(server.unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
 
-    // Somebody signs in and writes themself a note, which takes the store, the keys and randomness.
+    // Signing in and sending a note to oneself exercises the store, the keys and randomness.
     let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
     let post = async |path: &str, token: &str, body: Value| -> Value {
         let request = http.post(format!("{url}/api/v1{path}")).bearer_auth(token).json(&body);

@@ -4,14 +4,14 @@ use std::process::Command;
 
 use crate::{root, said};
 
-/// What systemd thinks of a unit's exposure, in tenths: 0 is a unit that may do nothing.
+/// Exposure limit of `systemd-analyze security`, in tenths: 0 is a fully confined unit.
 const EXPOSURE_MAX: &str = "--threshold=15";
 
 fn units() -> PathBuf {
     root().join("deploy/systemd")
 }
 
-/// The unit with its program where there is one, and beside it what a fleet adds.
+/// Installs the unit with an existing program, and next to it the files for a fleet.
 fn installed(directory: &Path) -> PathBuf {
     let unit = fs::read_to_string(units().join("tidings.service")).unwrap();
     let there = directory.join("tidings.service");
@@ -23,11 +23,11 @@ fn installed(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn systemd_takes_the_unit_and_what_a_fleet_adds() {
+fn systemd_accepts_the_unit_and_the_drop_ins_of_a_fleet() {
     let directory = tempfile::tempdir().unwrap();
     let unit = installed(directory.path());
     said(Command::new(engines::systemd_analyze()).args(["verify", "--man=no"]).arg(&unit));
-    // It says nothing of a unit that it takes, so it has to be seen refusing one.
+    // The tool prints nothing for a valid unit, so check that it refuses an invalid one.
     fs::write(&unit, "[Service]\nExecStart=relative\n").unwrap();
     assert!(!Command::new(engines::systemd_analyze()).arg("verify").arg(&unit).output().unwrap().status.success());
 }
@@ -50,7 +50,7 @@ fn the_unit_leaves_a_drain_and_a_stuck_committer_their_time() {
         let value = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         value.parse::<u32>().unwrap()
     };
-    // 10 s is the longest drain, and every third of the watchdog's time it is fed.
+    // The longest drain takes 10 s, and the watchdog is fed every third of its interval.
     assert!(seconds("TimeoutStopSec=") > 10);
     assert!(seconds("WatchdogSec=") >= 15);
     assert!(unit.contains("\nType=notify\n"));

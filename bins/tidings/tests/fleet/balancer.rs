@@ -7,11 +7,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How a request for a WebSocket begins.
+/// The start of a WebSocket request.
 const HANDSHAKE: &[u8] = b"GET /v1/ws";
 
-/// One address for the whole fleet: WebSockets go to the gateways in turn, everything else to the api. What a connection
-/// asks for first decides, so its later requests go the same way.
+/// One address for the whole fleet: WebSockets go to the gateways in turn, everything else to the api. The first
+/// request of a connection decides its backend, so its later requests go the same way.
 pub(crate) struct Balancer {
     address: SocketAddr,
     accepting: JoinHandle<()>,
@@ -51,7 +51,7 @@ impl Drop for Balancer {
 }
 
 impl Backends {
-    /// A connection to whom a request is for. A gateway that is down is passed over.
+    /// Connects to the backend of a request. Skips gateways that are down.
     async fn connect(&self, start: &[u8]) -> io::Result<TcpStream> {
         if !start.starts_with(HANDSHAKE) {
             return TcpStream::connect(self.api).await;
@@ -63,7 +63,7 @@ impl Backends {
     }
 }
 
-/// Passes bytes on both ways until one of the ends is gone.
+/// Copies bytes both ways until one end closes.
 async fn pass(mut client: TcpStream, backends: Arc<Backends>) -> io::Result<()> {
     let mut start = Vec::with_capacity(1024);
     while start.len() < HANDSHAKE.len() && client.read_buf(&mut start).await? > 0 {}

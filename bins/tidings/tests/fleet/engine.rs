@@ -5,23 +5,23 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use engines::{Dynamo, FaultyDynamo, Kafka, Redis};
 use ports::ProcessRole;
-use tidings_kafka::topics::{self, Size};
+use tidings_kafka::topics::{self, TopicSize};
 
-/// As few partitions as give both fanout processes some of each topic.
-pub(crate) const SIZE: Size = Size { partitions: 2, replication: 1 };
-/// The server takes any credentials; its clients do not go without.
+/// The smallest number of partitions that gives both fanout processes some of each topic.
+pub(crate) const SIZE: TopicSize = TopicSize { partitions: 2, replication: 1 };
+/// Local DynamoDB accepts any credentials, but its clients require some.
 const KEY: &str = "local";
 
-/// What a fleet stands on, with its tables and topics.
-pub(crate) struct Engines {
+/// The engines of a fleet, with its tables and topics.
+pub(crate) struct FleetEngines {
     pub(crate) dynamo: Dynamo,
-    /// What lies between the processes and DynamoDB.
+    /// The fault injecting proxy between the processes and DynamoDB.
     pub(crate) faults: FaultyDynamo,
     pub(crate) kafka: Kafka,
     pub(crate) redis: Redis,
 }
 
-impl Engines {
+impl FleetEngines {
     pub(crate) async fn start() -> Self {
         let (dynamo, kafka, redis) = tokio::join!(Dynamo::start(), Kafka::start(), Redis::start());
         let faults = FaultyDynamo::start(SocketAddr::from((Ipv4Addr::LOCALHOST, dynamo.port()))).await;
@@ -32,7 +32,7 @@ impl Engines {
         engines
     }
 
-    /// How a process with a role finds what it may use, and nothing else: a gateway has no table and no topic.
+    /// The settings of a role: each process gets only the engines that it may use. A gateway has no table and no topic.
     pub(crate) fn environment(&self, role: ProcessRole) -> Vec<(String, String)> {
         let mut environment =
             vec![("TIDINGS_STORE__ENGINE", "dynamodb".to_owned()), ("TIDINGS_REDIS__URL", self.redis.url())];
@@ -52,7 +52,7 @@ impl Engines {
         tidings_kafka::Config::new(vec![self.kafka.bootstrap()])
     }
 
-    /// A client of DynamoDB that nothing goes wrong for.
+    /// A DynamoDB client without fault injection.
     fn client(&self) -> Client {
         let credentials = Credentials::new(KEY, KEY, None, None, KEY);
         let sdk = SdkConfig::builder()
@@ -66,6 +66,6 @@ impl Engines {
 }
 
 fn dynamodb_config() -> dynamodb::Config {
-    // Local servers cannot.
+    // Local DynamoDB does not support it.
     dynamodb::Config { point_in_time_recovery: false, ..dynamodb::Config::default() }
 }

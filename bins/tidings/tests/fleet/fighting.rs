@@ -2,25 +2,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::{ChatId, ContentType, UserId};
+use domain::{Body, ChatId, ContentType, IngestError, UserId};
 use futures_util::future::join_all;
 use memory::MemoryPeers;
-use ports::{Ingest, IngestError, Peer, Peers, ProcessRole, SendRequest, Sent, SystemClock};
-use rpc::{Directory, RemoteIngest, Secret, Security};
+use ports::{Ingest, PeerProcess, PeerRegistry, ProcessRole, SendRequest, Sent, SystemClock};
+use rpc::{Directory, FleetSecret, RemoteIngest, Security};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::fleet::Fleet;
+use crate::fleet::TestFleet;
 use crate::server::{PATIENCE, TestServer};
 
-/// A caller that knows one ingest process of the fleet alone, and so takes it for the owner of every chat.
-async fn caller(fleet: &Fleet, number: usize, tasks: &mut JoinSet<()>) -> Arc<RemoteIngest> {
+/// A caller that knows only one ingest process of the fleet, and so treats it as the owner of every chat.
+async fn caller(fleet: &TestFleet, number: usize, tasks: &mut JoinSet<()>) -> Arc<RemoteIngest> {
     let log = fleet.process(ProcessRole::Ingest, number).log();
     let (_, rest) = log.split_once(" address=\"").expect("it logs where others find it");
     let address = rest.split_once('"').unwrap().0.into();
     let peers = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
-    peers.announce(&Peer { id: "ingest".into(), address }, &[ProcessRole::Ingest]).await.unwrap();
-    let security = Security::Secret(Secret::try_from(fleet.base.secret("rpc")).unwrap());
+    peers.announce(&PeerProcess { id: "ingest".into(), address }, &[ProcessRole::Ingest]).await.unwrap();
+    let security = Security::Secret(FleetSecret::try_from(fleet.base.secret("rpc")).unwrap());
     let directory = Directory::new(peers, security, rpc::Config::new(vec![ProcessRole::Ingest])).unwrap();
     let directory = Arc::new(directory);
     let ingest = Arc::new(RemoteIngest::new(directory.clone(), None));
@@ -30,7 +30,7 @@ async fn caller(fleet: &Fleet, number: usize, tasks: &mut JoinSet<()>) -> Arc<Re
     ingest
 }
 
-/// Sends until the process is known and takes it.
+/// Sends until the process is known and accepts it.
 async fn greet(ingest: &RemoteIngest, request: &SendRequest) -> u64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -42,7 +42,7 @@ async fn greet(ingest: &RemoteIngest, request: &SendRequest) -> u64 {
     }
 }
 
-/// Sends all at once, and again whatever lost the race for the chat too often. Tells how many did.
+/// Sends all at once, and retries those that lost the race for the chat too often. Returns the number of retries.
 async fn send_all(ingest: &RemoteIngest, requests: &[SendRequest]) -> (Vec<Sent>, usize) {
     let deadline = Instant::now() + PATIENCE;
     let (mut sent, mut refused) = (BTreeMap::new(), 0);
@@ -73,8 +73,7 @@ async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_sha
             chat_id: chat,
             sender_id,
             client_message_id: Uuid::new_v4().into(),
-            content: n.to_string().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new(n.to_string().try_into().unwrap(), ContentType::Text),
             ttl: None,
             origin_connection_id: None,
         };
@@ -86,7 +85,7 @@ async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_sha
     for (caller, sequence) in callers.iter().zip(1..) {
         assert_eq!(greet(caller, &greetings[sequence as usize]).await, sequence);
     }
-    // A third of the sends goes to both at once.
+    // A third of the sends goes to both processes at once.
     let [first, second, both] = [requests(), requests(), requests()];
     let (to_first, to_second) = ([first, both.clone()].concat(), [second, both].concat());
     let (at_first, at_second) = tokio::join!(send_all(&callers[0], &to_first), send_all(&callers[1], &to_second));

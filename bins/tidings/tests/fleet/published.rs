@@ -9,12 +9,12 @@ use tokio::time::timeout;
 use crate::server::{PATIENCE, TestServer};
 
 #[tokio::test]
-async fn published_eventually_without_a_client_and_without_whoever_acknowledged() {
+async fn published_eventually_without_a_client_and_without_the_acknowledging_process() {
     const CHATS: usize = 4;
     const MESSAGES: u64 = 25;
     let mut server = TestServer::start().await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
-    // While the log is away, nothing of this can have been published by those who commit it.
+    // While the log is unavailable, ingest cannot publish the events that it commits.
     server.fleet.base.engines.kafka.stop().await;
     let mut socket = ann.connect().await;
     let mut chats = BTreeMap::new();
@@ -42,12 +42,12 @@ async fn published_eventually_without_a_client_and_without_whoever_acknowledged(
                 EventBody::MessagePersisted { message, .. } => {
                     let (_, last) =
                         chats.get_mut(&message.chat_id.to_string()).expect("only these chats have messages");
-                    // An event may come again, and never before an earlier one.
+                    // An event may be repeated, but never precedes an earlier one.
                     assert!(message.sequence.0 <= *last + 1, "{} after {last}", message.sequence);
                     *last = message.sequence.0.max(*last);
                 }
                 EventBody::ChatCreated { chat_id, .. } => chats.get_mut(&chat_id.to_string()).unwrap().0 += 1,
-                other => panic!("nobody did {other:?}"),
+                other => panic!("unexpected event {other:?}"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A fleet that is a server to its clients, with the interface that tests know from one process.
+//! A fleet with the test interface of a single server process.
 #![allow(dead_code, unused_imports, reason = "the interface is that of one process, of which a fleet needs a part")]
 
 #[path = "../it/people.rs"]
@@ -16,29 +16,35 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use ports::ProcessRole;
 
-use crate::fleet::Fleet;
+use crate::fleet::TestFleet;
 use crate::process::unlimited;
-pub(crate) use crate::process::{Answer, Closed, Device, PATIENCE, Socket, sequences};
+pub(crate) use crate::process::{BUSY, PATIENCE, RestResponse, SocketClose, TestDevice, TestSocket, sequences};
 
-/// A fleet of its own, with its own engines. It ends with the test, and what its processes logged is printed if the test
-/// fails.
+/// A fleet with its own engines. It ends with the test, and the logs of its processes are printed if the test fails.
 pub(crate) struct TestServer {
-    pub(crate) fleet: Fleet,
+    pub(crate) fleet: TestFleet,
     killed_at: Option<Instant>,
     http: reqwest::Client,
     signed_up: AtomicU32,
 }
 
-/// After this much silence of a consumer of the log the broker gives its part to others. Those who join before are given
-/// nothing for a long time.
+/// Session timeout after which the broker reassigns the partitions of a silent consumer. A consumer that joins earlier
+/// gets no partitions for a long time.
 pub(crate) const CONSUMER_GONE_AFTER: Duration = Duration::from_secs(11);
 
-/// Limits that the release before this one does not have, and refuses to be told of.
-const NEW_LIMITS: [&str; 3] =
-    ["TIDINGS_LIMITS__EXPORTS", "TIDINGS_LIMITS__LOOKUP_NUMBERS", "TIDINGS_LIMITS__OTP_VERIFY_PER_IP"];
+/// Limits that the previous release does not have; it refuses settings for them.
+const NEW_LIMITS: [&str; 7] = [
+    "TIDINGS_LIMITS__EXPORTS",
+    "TIDINGS_LIMITS__LOOKUP_NUMBERS",
+    "TIDINGS_LIMITS__OTP_VERIFY_PER_IP",
+    "TIDINGS_LIMITS__GROUPS_CREATED",
+    "TIDINGS_LIMITS__MEMBERS_ADDED",
+    "TIDINGS_LIMITS__CHATS_PER_USER",
+    "TIDINGS_LIMITS__MESSAGE_MIB",
+];
 
 impl TestServer {
-    /// What `/readyz` of the api names.
+    /// The checks in `/readyz` of the api.
     pub(crate) const STANDS_ON: &[&str] = &["dynamodb", "kafka", "redis"];
 
     /// A fleet without limits.
@@ -46,34 +52,34 @@ impl TestServer {
         Self::start_with(&[]).await
     }
 
-    /// A fleet without limits, except for what `environment` sets.
+    /// A fleet without limits, except for those in `environment`.
     pub(crate) async fn start_with(environment: &[(&str, &str)]) -> Self {
         Self::start_in(unlimited(environment)).await
     }
 
-    /// A fleet with the limits it is shipped with.
+    /// A fleet with the default limits.
     pub(crate) async fn start_with_limits() -> Self {
         Self::start_in(Vec::new()).await
     }
 
     async fn start_in(environment: Vec<(String, String)>) -> Self {
-        Self::of(Fleet::start(environment).await)
+        Self::of(TestFleet::start(environment).await)
     }
 
     /// A fleet of another release, without limits.
     pub(crate) async fn start_program(program: PathBuf) -> Self {
         let mut environment = unlimited(&[]);
         environment.retain(|(name, _)| !NEW_LIMITS.contains(&&**name));
-        Self::of(Fleet::start_program(program, environment).await)
+        Self::of(TestFleet::start_program(program, environment).await)
     }
 
-    fn of(fleet: Fleet) -> Self {
-        // Each call has its own connection, by which the balancer decides where it goes.
+    fn of(fleet: TestFleet) -> Self {
+        // Each call uses its own connection, because the balancer routes connections.
         let http = reqwest::Client::builder().timeout(PATIENCE).pool_max_idle_per_host(0).build().unwrap();
         Self { fleet, killed_at: None, http, signed_up: AtomicU32::new(0) }
     }
 
-    /// Starts all processes again.
+    /// Restarts all processes.
     pub(crate) async fn restart(&mut self) {
         if let Some(killed_at) = self.killed_at.take() {
             tokio::time::sleep_until((killed_at + CONSUMER_GONE_AFTER).into()).await;
@@ -82,7 +88,7 @@ impl TestServer {
         self.fleet.settled().await;
     }
 
-    /// Asks all processes to end, and waits for them. Tells how the worst of them ended and how long it took.
+    /// Stops all processes gracefully. Returns the worst exit status and the time it took.
     pub(crate) async fn stop(&mut self) -> (ExitStatus, Duration) {
         let start = Instant::now();
         let stopped = join_all(self.fleet.processes_mut().map(|process| process.stop())).await;
@@ -90,23 +96,23 @@ impl TestServer {
         (worst.expect("a fleet has processes"), start.elapsed())
     }
 
-    /// Ends all processes where they stand.
+    /// Kills all processes.
     pub(crate) async fn kill(&mut self) {
         join_all(self.fleet.processes_mut().map(|process| process.kill())).await;
         self.killed_at = Some(Instant::now());
     }
 
-    /// Sets an environment variable of all processes, from their next start on.
+    /// Sets an environment variable of all processes, effective at their next start.
     pub(crate) fn set_env(&mut self, name: &str, value: &str) {
         self.fleet.processes_mut().for_each(|process| process.set_env(name, value));
     }
 
-    /// Where the commands of operators find what they need.
+    /// The data directory for operator commands.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.fleet.process(ProcessRole::Api, 0).data_dir()
     }
 
-    /// Everything that all processes have logged.
+    /// The logs of all processes.
     pub(crate) fn log(&self) -> String {
         self.fleet.processes().map(|process| process.log()).collect()
     }
@@ -123,7 +129,7 @@ impl TestServer {
         self.fleet.process(ProcessRole::Api, 0).admin_url()
     }
 
-    /// The metrics of all processes, those of the same name added up.
+    /// The metrics of all processes, with equal series summed.
     pub(crate) async fn metrics(&self) -> String {
         let mut sums = BTreeMap::<String, f64>::new();
         for metrics in join_all(self.fleet.processes().map(|process| process.metrics())).await {

@@ -1,4 +1,4 @@
-use crate::collector::{Collector, Step};
+use crate::collector::{Collector, SpanStep};
 use crate::server::TestServer;
 use crate::traced::{connect_traced, span_id, trace_id};
 
@@ -16,7 +16,7 @@ async fn a_send_is_one_trace_through_all_processes() {
     let mut anns = connect_traced(&ann).await;
     anns.send_message(&chat_id, "hush").await;
     bobs.next_of("message").await;
-    let step = |roles: &str, name: &str| Step { roles: roles.to_owned(), name: name.to_owned() };
+    let step = |roles: &str, name: &str| SpanStep { roles: roles.to_owned(), name: name.to_owned() };
     assert_eq!(
         collector.way_to("push", trace_id(), span_id()).await,
         [
@@ -29,7 +29,7 @@ async fn a_send_is_one_trace_through_all_processes() {
             step("gateway", "push"),
         ]
     );
-    // Who is behind the token, the gateway asks another process.
+    // The gateway asks another process for the session of the token.
     assert_eq!(
         collector.way_to("answer", trace_id(), span_id()).await,
         [step("gateway", "handshake"), step("gateway", "rpc"), step("api", "answer")]

@@ -1,5 +1,5 @@
-//! Two releases in one fleet: the one before this, and this one. What they share, calls, tables, the log and Redis, has to
-//! mean the same to both for as long as an upgrade takes, and on the way back.
+//! Two releases in one fleet: the previous one and this one. Calls, tables, the log and Redis must be compatible in
+//! both directions during an upgrade and a rollback.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::process::this_release;
 use crate::server::TestServer;
 use crate::world::Refusals;
 
-/// Has one process run another release, in order: it drains, ends, and comes back.
+/// Replaces the release of one process gracefully: it drains, stops, and restarts.
 async fn roll(drill: &mut Drill, role: ProcessRole, number: usize, program: &PathBuf) {
     let process = drill.server.fleet.process_mut(role, number);
     let (status, took) = process.stop().await;

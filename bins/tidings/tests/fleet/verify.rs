@@ -8,9 +8,9 @@ use crate::server::TestServer;
 async fn verify(server: &TestServer) -> (Option<i32>, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
     command
-        .args(["verify", "--json", "--rate", "100000"])
+        .args(["store", "verify", "--json", "--rate", "100000"])
         .envs(server.fleet.base.environment(ProcessRole::Api))
-        // Local servers cannot.
+        // Local DynamoDB does not support it.
         .env("TIDINGS_DYNAMODB__POINT_IN_TIME_RECOVERY", "false")
         .kill_on_drop(true);
     let output = command.output().await.unwrap();

@@ -1,12 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
-use crate::receiver::Receiver;
+use crate::receiver::WebhookReceiver;
 use crate::webhook::{group_with, heard, said, secret_file, server, tidings, words};
 
-/// The events of each kind, in the order in which they came.
+/// The events of each kind, in arrival order.
 fn by_kind(events: &[Value]) -> BTreeMap<&str, Vec<Value>> {
     let mut kinds = BTreeMap::<_, Vec<Value>>::new();
     for event in events {
@@ -22,7 +22,7 @@ fn by_kind(events: &[Value]) -> BTreeMap<&str, Vec<Value>> {
 
 #[tokio::test]
 async fn every_event_is_posted_in_the_order_of_its_chat_and_kind() {
-    let mut receiver = Receiver::start().await;
+    let mut receiver = WebhookReceiver::start().await;
     let secret = secret_file();
     let server = server(&receiver.url(), &secret).await;
     let bob = server.sign_up("Bob").await;
@@ -38,16 +38,18 @@ async fn every_event_is_posted_in_the_order_of_its_chat_and_kind() {
     ]);
     assert_eq!(by_kind(&heard(&mut receiver, 7).await), expected);
 
-    said(&tidings(&server, &["webhook", "replay", "--oldest"]).await);
+    said(&tidings(&server, &["log", "webhook", "replay", "--oldest"]).await);
     assert_eq!(by_kind(&heard(&mut receiver, 7).await), expected);
-    said(&tidings(&server, &["webhook", "replay", "--chat", &chat_id, "--sequence", "2"]).await);
+    said(&tidings(&server, &["log", "webhook", "replay", "--chat", &chat_id, "--sequence", "2"]).await);
     assert_eq!(by_kind(&heard(&mut receiver, 2).await)["message"], expected["message"][1..]);
 }
 
 #[tokio::test]
 async fn a_receiver_that_is_away_misses_nothing_also_when_the_whole_fleet_dies_meanwhile() {
-    // A port that nobody listens on, until the receiver comes.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The socket keeps its port from other tests, and refuses connections until it listens.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let secret = secret_file();
     let mut server = server(&format!("http://{address}/hook"), &secret).await;
     let ann = server.sign_up("Ann").await;
@@ -58,11 +60,11 @@ async fn a_receiver_that_is_away_misses_nothing_also_when_the_whole_fleet_dies_m
     server.restart().await;
     ann.send(&chat_id, "three").await;
 
-    let mut receiver = Receiver::start_at(address).await;
+    let mut receiver = WebhookReceiver::start_on(socket.listen(128).unwrap());
     let (mut events, mut ids) = (vec![], BTreeSet::new());
     while events.len() < 4 {
         let event = receiver.next().await.json();
-        // After a crash an event may come again.
+        // After a crash an event may be repeated.
         if ids.insert(event["event_id"].as_str().unwrap().to_owned()) {
             events.push(event);
         }

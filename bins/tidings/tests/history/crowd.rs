@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use audit::history::{Client, Op};
+use audit::history::{Client, HistoryOp};
 use client::{Api, ApiError};
 use domain::{ChatId, ChatType, Invariant, Role, Sequence, UserId};
 use protocol::ErrorCode;
@@ -14,32 +14,32 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::device::{Device, ask};
-use super::recorded::History;
+use super::device::{CrowdDevice, ask};
+use super::recorded::RecordedHistory;
 
-/// Who there is. Eve comes and goes.
+/// The users. Eve joins and leaves.
 const PEOPLE: [&str; 5] = ["Ann", "Bob", "Cat", "Dan", "Eve"];
 const EVE: usize = 4;
-/// Whose devices there are.
+/// The user of each device.
 const DEVICES: [usize; 7] = [0, 0, 1, 2, 2, 3, EVE];
-/// How long the messages of one chat live, in seconds.
+/// Lifetime of the messages of one chat, in seconds.
 const FLEETING: u64 = 1;
-/// How long Eve stays, and stays away.
+/// How long Eve stays a member, and stays away.
 const CHURN: Duration = Duration::from_millis(700);
-/// How long anything that must happen may take on a busy machine: the SDK itself pauses for up to 38 s after refusals.
+/// Longest wait for any required event on a busy machine: the SDK itself pauses for up to 38 s after refusals.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether a run keeps the order of each device's sends: where sends may be refused for a while, those behind them may be
-/// taken before they are tried again.
+/// Whether a run preserves the order of each device's sends: after a temporary refusal, later sends may be committed
+/// before the retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
     Order,
     NoOrder,
 }
 
-/// What every history of a crowd is about.
+/// The invariants that every history of a crowd exercises.
 const EXERCISED: [Invariant; 20] = [
-    Invariant::DynamodbIsAuthoritative,
+    Invariant::StoreIsAuthoritative,
     Invariant::SequenceUniqueness,
     Invariant::SequenceContiguous,
     Invariant::AllocationMonotonicity,
@@ -61,35 +61,35 @@ const EXERCISED: [Invariant; 20] = [
     Invariant::ReconnectHeals,
 ];
 
-/// People who write, read, come and go on the SDK while something is done to the service.
+/// SDK clients that send, read, join and leave while faults are injected into the service.
 ///
-/// There is a group that Eve is taken into and out of, a group whose messages live for a second, and a direct chat.
-/// Devices start anew from what they have stored, and ask how they stand.
+/// There is a group that Eve joins and leaves, a group with messages that expire after a second, and a direct chat.
+/// Devices restart from their stored state, and query their membership.
 pub(crate) struct Crowd {
-    shared: Arc<Shared>,
-    chats: Vec<Chat>,
-    /// One more device of each, which only reads, on the direct way.
+    shared: Arc<CrowdState>,
+    chats: Vec<CrowdChat>,
+    /// A further device of each user, which only reads and bypasses the proxy.
     readers: Vec<(Client, Api)>,
     tasks: JoinSet<()>,
 }
 
-struct Chat {
+struct CrowdChat {
     chat_id: ChatId,
     members: Vec<usize>,
     ttl_seconds: Option<u64>,
 }
 
-/// What all devices have in common.
-pub(super) struct Shared {
-    pub(super) history: History,
+/// State shared by all devices.
+pub(super) struct CrowdState {
+    pub(super) history: RecordedHistory,
     pub(super) keeps_order: bool,
     pub(super) sending: watch::Sender<bool>,
     pub(super) unanswered: AtomicUsize,
-    /// How far each device has stored each chat.
+    /// The stored position of each device in each chat.
     positions: Mutex<BTreeMap<Client, BTreeMap<ChatId, Sequence>>>,
 }
 
-impl Shared {
+impl CrowdState {
     pub(super) fn positions(&self, client: Client) -> Vec<(ChatId, Sequence)> {
         let positions = self.positions.lock().unwrap();
         positions.get(&client).into_iter().flatten().map(|(chat_id, sequence)| (*chat_id, *sequence)).collect()
@@ -110,10 +110,10 @@ impl Shared {
 }
 
 impl Crowd {
-    /// Signs everybody up at the server at `base_url`, and has their devices meet it at `url`, which may be another way.
+    /// Signs up all users at `base_url`, and connects their devices to `url`, which may be a proxy.
     pub(crate) async fn gather(base_url: &str, url: &str, keeps: Keeps) -> Self {
-        let shared = Arc::new(Shared {
-            history: History::new(),
+        let shared = Arc::new(CrowdState {
+            history: RecordedHistory::new(),
             keeps_order: keeps == Keeps::Order,
             sending: watch::channel(true).0,
             unanswered: AtomicUsize::new(0),
@@ -141,14 +141,14 @@ impl Crowd {
 
     async fn add_device(&mut self, base_url: &str, url: &str, user: usize, random: &mut StdRng) {
         let (client, _, tokens) = sign_in(base_url, user).await;
-        let is_in = |chat: &&Chat| chat.members.contains(&user);
-        let own: Vec<&Chat> = self.chats.iter().filter(is_in).collect();
+        let is_in = |chat: &&CrowdChat| chat.members.contains(&user);
+        let own: Vec<&CrowdChat> = self.chats.iter().filter(is_in).collect();
         for chat in &own {
             self.shared.stored(client, chat.chat_id, Sequence::ZERO);
         }
         let mut chats: Vec<_> = own.iter().map(|chat| (chat.chat_id, chat.ttl_seconds)).collect();
         if user == EVE {
-            // Whether she is in it or not.
+            // Eve sends to the group whether or not she is a member.
             chats.push((self.chats[0].chat_id, None));
         } else {
             let (asking, api) = sign_in_at(url, base_url, user).await;
@@ -156,20 +156,21 @@ impl Crowd {
             self.tasks.spawn(ask(self.shared.clone(), asking, api, asked));
         }
         let random = StdRng::seed_from_u64(random.next_u64());
-        let device = Device { shared: self.shared.clone(), client, base_url: url.to_owned(), tokens, chats, random };
+        let device =
+            CrowdDevice { shared: self.shared.clone(), client, base_url: url.to_owned(), tokens, chats, random };
         self.tasks.spawn(device.live());
     }
 
-    /// Lets them go on for a while. A task that ends has found something wrong.
+    /// Lets the crowd run for a while. A task that ends has detected a violation.
     pub(crate) async fn go_on(&mut self, time: Duration) {
         tokio::select! {
             () = sleep(time) => {}
-            Some(ended) = self.tasks.join_next() => panic!("somebody is gone: {ended:?}"),
+            Some(ended) = self.tasks.join_next() => panic!("a task has ended: {ended:?}"),
         }
     }
 
-    /// Has nobody send any more, gives everybody their time, and decides whether all that happened fits the promises.
-    /// `exercised` is what this run is about on top.
+    /// Stops new sends, waits until all devices have caught up, and checks the history. `exercised` lists the
+    /// additional invariants of this run.
     pub(crate) async fn part(mut self, exercised: &[Invariant]) {
         self.shared.sending.send_replace(false);
         let shared = self.shared.clone();
@@ -179,19 +180,19 @@ impl Crowd {
             let (reader, api) = &self.readers[chat.members[1]];
             heads.push(self.shared.history.store(*reader, api, chat.chat_id).await);
         }
-        // If somebody is left without something, the history says so better than this.
+        // If a device misses a message, the history check reports it better than a timeout.
         let everybody = timeout(PATIENCE, async {
             while !self.have_everything(&heads) {
                 sleep(Duration::from_millis(20)).await;
             }
         });
         if everybody.await.is_err() {
-            eprintln!("somebody does not get everything");
+            eprintln!("a device does not get all messages");
         }
-        // What is fleeting is gone by then, and nobody is owed it.
+        // Expiring messages are gone by then, and are no longer pending for any device.
         sleep(Duration::from_secs(FLEETING)).await;
         self.tasks.shutdown().await;
-        self.shared.history.note(self.readers[0].0, Op::Settled);
+        self.shared.history.note(self.readers[0].0, HistoryOp::Settled);
         let order = self.shared.keeps_order.then_some(Invariant::WriteOrderPreserved);
         self.shared.history.check(&[&EXERCISED[..], exercised, order.as_slice()].concat());
     }
@@ -225,14 +226,19 @@ async fn sign_in(base_url: &str, user: usize) -> (Client, Api, Tokens) {
     (client, api, signed_in.tokens)
 }
 
-/// The same, with calls that go another way from then on.
+/// The same, with later calls to another URL.
 async fn sign_in_at(url: &str, base_url: &str, user: usize) -> (Client, Api) {
     let (client, _, tokens) = sign_in(base_url, user).await;
     let there = client::Client::builder(url).device_id(client.device_id).tokens(tokens).build().unwrap();
     (client, there.api().clone())
 }
 
-async fn found(history: &History, readers: &[(Client, Api)], members: Vec<usize>, ttl_seconds: Option<u64>) -> Chat {
+async fn found(
+    history: &RecordedHistory,
+    readers: &[(Client, Api)],
+    members: Vec<usize>,
+    ttl_seconds: Option<u64>,
+) -> CrowdChat {
     let user_ids: Vec<UserId> = members.iter().map(|user| readers[*user].0.user_id).collect();
     let (chat_type, name) = match members.len() {
         2 => (ChatType::Direct, None),
@@ -242,20 +248,20 @@ async fn found(history: &History, readers: &[(Client, Api)], members: Vec<usize>
     let chat = CreateChat { chat_type, name, member_ids: user_ids[1..].to_vec() };
     let chat_id = api.create_chat(&chat).await.unwrap().summary.chat_id;
     history.founded(*founder, chat_id, &user_ids);
-    Chat { chat_id, members, ttl_seconds }
+    CrowdChat { chat_id, members, ttl_seconds }
 }
 
-/// Takes somebody into a group and out of it, again and again.
-async fn churn(shared: Arc<Shared>, (by, api): (Client, Api), chat_id: ChatId, user_id: UserId) {
+/// Adds a user to a group and removes them, repeatedly.
+async fn churn(shared: Arc<CrowdState>, (by, api): (Client, Api), chat_id: ChatId, user_id: UserId) {
     let note = |op| shared.history.note(by, op);
     loop {
-        note(Op::Joining { chat_id, user_id });
+        note(HistoryOp::Joining { chat_id, user_id });
         let joined = timeout(PATIENCE, api.add_member(chat_id, &AddMember { user_id, role: Role::Member })).await;
         match joined {
-            Ok(Ok(_)) => note(Op::Joined { chat_id, user_id }),
-            // An earlier try, of which nothing was heard.
+            Ok(Ok(_)) => note(HistoryOp::Joined { chat_id, user_id }),
+            // An earlier attempt succeeded, but its response was lost.
             Ok(Err(ApiError::Refused { error, .. })) if error.code == ErrorCode::AlreadyAMember => {
-                note(Op::Joined { chat_id, user_id });
+                note(HistoryOp::Joined { chat_id, user_id });
             }
             _ => {
                 sleep(CHURN / 4).await;
@@ -264,11 +270,11 @@ async fn churn(shared: Arc<Shared>, (by, api): (Client, Api), chat_id: ChatId, u
         }
         sleep(CHURN).await;
         loop {
-            note(Op::Leaving { chat_id, user_id });
+            note(HistoryOp::Leaving { chat_id, user_id });
             match timeout(PATIENCE, api.remove_member(chat_id, user_id)).await {
-                Ok(Ok(())) => break note(Op::Left { chat_id, user_id }),
+                Ok(Ok(())) => break note(HistoryOp::Left { chat_id, user_id }),
                 Ok(Err(ApiError::Refused { error, .. })) if error.code == ErrorCode::NotFound => {
-                    break note(Op::Left { chat_id, user_id });
+                    break note(HistoryOp::Left { chat_id, user_id });
                 }
                 _ => sleep(CHURN / 4).await,
             }

@@ -1,4 +1,4 @@
-//! Histories of real runs: what clients did and saw is written down, and checked when the run is over.
+//! Histories of real runs: the operations and observations of clients are recorded, and checked after the run.
 #![allow(dead_code, unused_imports, reason = "several test binaries share this file, and each uses its own part of it")]
 
 mod crowd;
@@ -7,5 +7,5 @@ mod proxy;
 mod recorded;
 
 pub(crate) use crowd::{Crowd, Keeps};
-pub(crate) use proxy::Proxy;
-pub(crate) use recorded::History;
+pub(crate) use proxy::FaultyProxy;
+pub(crate) use recorded::RecordedHistory;

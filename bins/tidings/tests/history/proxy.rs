@@ -8,11 +8,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Bytes that are passed on at once.
+/// Size of a forwarded chunk.
 const CHUNK: usize = 8 * 1024;
 
-/// A bad network between clients and a server. Until told otherwise it passes everything on. It ends when it is dropped.
-pub(crate) struct Proxy {
+/// A faulty network between clients and a server. By default it forwards everything. It ends when it is dropped.
+pub(crate) struct FaultyProxy {
     address: SocketAddr,
     weather: watch::Sender<Weather>,
     accepting: JoinHandle<()>,
@@ -20,25 +20,25 @@ pub(crate) struct Proxy {
 
 #[derive(Clone, Copy, Default)]
 struct Weather {
-    /// Counts the cuts: a connection from before the last one is over.
+    /// Number of cuts: connections made before the last one are closed.
     cuts: u64,
-    /// Nothing is passed on, either way, and nothing is lost.
+    /// Nothing is forwarded in either direction, and nothing is lost.
     stalls: bool,
-    /// What the server says is lost, and what clients say arrives: they cannot know what became of it.
+    /// Responses of the server are lost, while requests arrive: clients cannot know the result of a request.
     swallows: bool,
-    /// How long every piece takes.
+    /// Delay of every chunk.
     delay: Duration,
 }
 
-/// Which way bytes go.
+/// Direction of a byte stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     ToServer,
     ToClient,
 }
 
-impl Proxy {
-    /// In front of a server, which may come and go.
+impl FaultyProxy {
+    /// Starts in front of a server, which may stop and restart.
     pub(crate) async fn start(server: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -53,35 +53,35 @@ impl Proxy {
         Self { address, weather, accepting }
     }
 
-    /// Where clients find the server.
+    /// The URL for clients.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Cuts every connection there is, in the middle of whatever is held up.
+    /// Cuts all open connections, in the middle of stalled chunks.
     pub(crate) fn cut(&self) {
         self.weather.send_modify(|weather| weather.cuts += 1);
     }
 
-    /// Holds everything up, or lets it go on.
+    /// Stalls all connections, or resumes them.
     pub(crate) fn stall(&self, stalls: bool) {
         self.weather.send_modify(|weather| weather.stalls = stalls);
     }
 
-    /// Loses all that the server says, and cuts the connections `after` that.
+    /// Drops all responses of the server, and cuts the connections `after` that.
     pub(crate) async fn swallow(&self, after: Duration) {
         self.weather.send_modify(|weather| weather.swallows = true);
         tokio::time::sleep(after).await;
         self.weather.send_modify(|weather| (weather.swallows, weather.cuts) = (false, weather.cuts + 1));
     }
 
-    /// Has every piece take so long.
+    /// Delays every chunk by this much.
     pub(crate) fn delay(&self, delay: Duration) {
         self.weather.send_modify(|weather| weather.delay = delay);
     }
 }
 
-impl Drop for Proxy {
+impl Drop for FaultyProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
@@ -93,7 +93,7 @@ async fn pass(client: TcpStream, server: SocketAddr, weather: watch::Receiver<We
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    // Whichever way ends first, the other ends with it.
+    // The end of one direction ends the other.
     tokio::select! {
         ended = pump(from_client, to_server, Way::ToServer, born, weather.clone()) => ended,
         ended = pump(from_server, to_client, Way::ToClient, born, weather) => ended,
@@ -119,7 +119,7 @@ async fn pump(
         }
         tokio::select! {
             () = turn(&mut cuts, |weather| weather.cuts > born) => {
-                // Half of it was on its way.
+                // Half of the chunk was in flight.
                 return to.write_all(&chunk[..len / 2]).await;
             }
             () = turn(&mut weather, |weather| !weather.stalls) => {}
@@ -135,8 +135,8 @@ async fn pump(
     }
 }
 
-/// Waits for the weather to be so.
+/// Waits for a network state.
 async fn turn(weather: &mut watch::Receiver<Weather>, is_so: impl FnMut(&Weather) -> bool) {
-    // If the proxy is gone, so is this.
+    // If the proxy is dropped, this ends too.
     let _ = weather.wait_for(is_so).await;
 }

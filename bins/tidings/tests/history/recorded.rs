@@ -1,49 +1,49 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use audit::history::{Checker, Client, Op, Page, Reader, Recorder, Seen, fingerprint};
+use audit::history::{Checker, Client, HistoryOp, Page, Reader, Recorder, Seen, fingerprint};
 use client::{Api, ClientEvent, HistoryRange};
 use domain::{ChatId, Invariant, Sequence, UserId};
 use protocol::frame::{MessageBody, SendMessage, SendMessageAck, SyncResponse};
 use tempfile::NamedTempFile;
 
-/// A message expires by the milliseconds of the server's clock, and is judged by those of ours.
+/// Messages expire by the server's clock in milliseconds, and the checker uses the test's clock.
 const SKEW_MS: u64 = 10;
-/// Messages of a page of REST.
+/// Messages per REST page.
 const PAGE: usize = 100;
 
-/// What the clients of a test did and saw. It is checked at the end, and kept if something is wrong with it.
-pub(crate) struct History {
+/// The recorded operations and observations of a test's clients. It is checked at the end, and kept on a violation.
+pub(crate) struct RecordedHistory {
     file: NamedTempFile,
     recorder: Recorder<File>,
 }
 
-impl History {
+impl RecordedHistory {
     pub(crate) fn new() -> Self {
         let file = tempfile::Builder::new().suffix(".history").tempfile_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let recorder = Recorder::new(file.reopen().unwrap());
         Self { file, recorder }
     }
 
-    pub(crate) fn note(&self, client: Client, op: Op) {
+    pub(crate) fn note(&self, client: Client, op: HistoryOp) {
         self.recorder.record(client, op);
     }
 
-    /// A chat is founded with these members.
+    /// Records a new chat with these members.
     pub(crate) fn founded(&self, founder: Client, chat_id: ChatId, members: &[UserId]) {
         for user_id in members.iter().copied() {
-            self.note(founder, Op::Joining { chat_id, user_id });
-            self.note(founder, Op::Joined { chat_id, user_id });
+            self.note(founder, HistoryOp::Joining { chat_id, user_id });
+            self.note(founder, HistoryOp::Joined { chat_id, user_id });
         }
     }
 
-    /// A send is about to leave.
+    /// Records a send before it is made.
     pub(crate) fn began(&self, client: Client, message: &SendMessage, ordered: bool) {
-        let SendMessage { client_message_id, chat_id, content, ttl, .. } = message;
-        let op = Op::SendBegan {
+        let SendMessage { client_message_id, chat_id, body, ttl } = message;
+        let op = HistoryOp::SendBegan {
             chat_id: *chat_id,
             client_message_id: *client_message_id,
-            content: fingerprint(content.as_str()),
+            content: fingerprint(body.content.as_str()),
             ttl_seconds: ttl.map(|ttl| ttl.as_duration().as_secs()),
             ordered,
         };
@@ -52,21 +52,21 @@ impl History {
 
     pub(crate) fn acked(&self, client: Client, ack: &SendMessageAck) {
         let SendMessageAck { chat_id, client_message_id, message_id, sequence, .. } = *ack;
-        self.note(client, Op::SendAcked { chat_id, client_message_id, message_id, sequence });
+        self.note(client, HistoryOp::SendAcked { chat_id, client_message_id, message_id, sequence });
     }
 
-    /// What the SDK told an application.
+    /// Records an event that the SDK delivered to an application.
     pub(crate) fn told(&self, client: Client, event: &ClientEvent) {
         let op = match event {
-            ClientEvent::Connected { connection_id, .. } => Op::Connected { connection: *connection_id },
-            ClientEvent::Disconnected { .. } => Op::Disconnected,
-            ClientEvent::Message(message) => Op::Rendered { chat_id: message.chat_id, message: seen(message) },
+            ClientEvent::Connected { connection_id, .. } => HistoryOp::Connected { connection: *connection_id },
+            ClientEvent::Disconnected { .. } => HistoryOp::Disconnected,
+            ClientEvent::Message(message) => HistoryOp::Rendered { chat_id: message.chat_id, message: seen(message) },
             _ => return,
         };
         self.note(client, op);
     }
 
-    /// A page of a sync from above `after`.
+    /// Records a sync page from above `after`.
     pub(crate) fn synced(&self, client: Client, chat_id: ChatId, after: Sequence, page: &SyncResponse<'_>) {
         let through = match (page.has_more, page.next_sequence) {
             (false, _) => page.head_sequence,
@@ -75,10 +75,10 @@ impl History {
         };
         let messages = page.messages.iter().map(seen).collect();
         let page = Page { after, through, is_last: !page.has_more, messages };
-        self.note(client, Op::SyncDone { chat_id, page });
+        self.note(client, HistoryOp::SyncDone { chat_id, page });
     }
 
-    /// Reads a whole chat over REST.
+    /// Reads a whole chat over REST, and records it.
     pub(crate) async fn store(&self, reader: Client, api: &Api, chat_id: ChatId) -> Sequence {
         let mut after = Sequence::ZERO;
         loop {
@@ -90,7 +90,7 @@ impl History {
             let through = last.unwrap_or_else(|| page.head_sequence.max(after));
             let messages = page.messages.iter().map(|row| seen(&row.message)).collect();
             let page = Page { after, through, is_last, messages };
-            self.note(reader, Op::Stored { chat_id, began_at, page });
+            self.note(reader, HistoryOp::Stored { chat_id, began_at, page });
             if is_last {
                 return after;
             }
@@ -98,7 +98,7 @@ impl History {
         }
     }
 
-    /// Decides whether it fits the promises. All of `exercised` must have been put to the test.
+    /// Checks the history against the guarantees. All of `exercised` must have been exercised.
     pub(crate) fn check(&self, exercised: &[Invariant]) {
         self.recorder.flush().unwrap();
         let mut checker = Checker::new().with_skew_ms(SKEW_MS);

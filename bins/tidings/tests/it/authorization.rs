@@ -1,5 +1,5 @@
-//! Who may do what: every route and every frame, tried by everybody from nobody to the owner of a chat, and the tricks
-//! by which strangers try to be somebody else.
+//! Authorization of every route and every frame, for all callers from an anonymous one to the owner of a chat, and
+//! attempts at impersonation.
 
 mod admin;
 mod foreign;

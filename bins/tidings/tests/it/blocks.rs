@@ -1,16 +1,23 @@
-//! What somebody who is blocked can do, and what they cannot.
+//! Effects of blocking a user.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Answer, Device, Socket, TestServer};
+use crate::rules::rules;
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
 
-async fn block(by: &Device, other: &Device) {
-    Answer::of(by.request(Method::PUT, &format!("/blocks/{}", other.user_id))).await.data(204);
+rules!(
+    messages_of_a_blocked_user_are_refused_and_earlier_ones_stay,
+    the_blocked_one_reaches_the_blocker_in_no_new_chat,
+    a_blocked_user_sees_the_blocker_go_offline_and_nothing_more,
+);
+
+async fn block(by: &TestDevice, other: &TestDevice) {
+    RestResponse::of(by.request(Method::PUT, &format!("/blocks/{}", other.user_id))).await.data(204);
 }
 
-async fn unblock(by: &Device, other: &Device) {
+async fn unblock(by: &TestDevice, other: &TestDevice) {
     by.delete(&format!("/blocks/{}", other.user_id)).await.data(204);
 }
 
@@ -18,16 +25,14 @@ fn message(chat_id: &str, content: &str) -> Value {
     json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": content })
 }
 
-/// The code that a send is refused with.
-async fn refused(socket: &mut Socket, chat_id: &str) -> Value {
+/// The error code of a refused send.
+async fn refused(socket: &mut TestSocket, chat_id: &str) -> Value {
     let answer = socket.ask("send_message", message(chat_id, "hello?")).await;
     assert_eq!(answer["type"], "error", "{answer}");
     answer["payload"]["code"].clone()
 }
 
-#[tokio::test]
-async fn nothing_that_the_blocked_one_writes_comes_through_and_what_came_before_stays() {
-    let server = TestServer::start().await;
+async fn messages_of_a_blocked_user_are_refused_and_earlier_ones_stay(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let (direct, group) = (ann.direct_chat(&bob).await, bob.group("both", &[&ann]).await);
     let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
@@ -41,7 +46,7 @@ async fn nothing_that_the_blocked_one_writes_comes_through_and_what_came_before_
     assert_eq!(refused(&mut anns, &direct).await, "INVALID_OPERATION");
     let over_rest = message(&direct, "over REST");
     bob.post(&format!("/chats/{direct}/messages"), over_rest).await.refused(403, "FORBIDDEN");
-    // Whose answer was lost asks again, and is told what became of it.
+    // A retry after a lost response returns the original result.
     let again = bobs.ask("send_message", before).await;
     assert_eq!((&again["payload"]["sequence"], &again["payload"]["deduplicated"]), (&json!(1), &json!(true)));
     bobs.send_message(&group, "in the group").await;
@@ -67,9 +72,7 @@ async fn a_block_outlives_a_restart() {
     assert_eq!(ann.get("/blocks").await.data(200)["blocks"][0]["user_id"], bob.user_id);
 }
 
-#[tokio::test]
-async fn the_blocked_one_reaches_the_blocker_in_no_new_chat() {
-    let server = TestServer::start().await;
+async fn the_blocked_one_reaches_the_blocker_in_no_new_chat(server: &TestServer) {
     let [ann, bob, eve] = server.sign_up_all(["Ann", "Bob", "Eve"]).await;
     let group = bob.group("Bob's", &[&eve]).await;
     block(&ann, &bob).await;
@@ -81,9 +84,7 @@ async fn the_blocked_one_reaches_the_blocker_in_no_new_chat() {
     bob.post("/chats", direct).await.data(201);
 }
 
-#[tokio::test]
-async fn who_is_blocked_sees_the_blocker_go_and_nothing_more() {
-    let server = TestServer::start().await;
+async fn a_blocked_user_sees_the_blocker_go_offline_and_nothing_more(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     ann.patch("/users/me", json!({ "presence_visibility": "everyone" })).await.data(200);
     let direct = ann.direct_chat(&bob).await;
@@ -104,11 +105,60 @@ async fn who_is_blocked_sees_the_blocker_go_and_nothing_more() {
     let seen = async || bob.get(&format!("/users/{}/presence", ann.user_id)).await.data(200);
     assert_eq!(seen().await, json!({ "user_id": ann.user_id, "status": "unknown" }));
 
-    // Ann comes and goes, and Bob hears nothing of it until he is unblocked.
+    // Bob receives no presence changes of Ann until he is unblocked.
     first.leave().await;
     let _second = ann.connect().await;
     assert_eq!(seen().await["status"], "unknown");
     unblock(&ann, &bob).await;
     bobs.find(of_ann("online")).await;
     assert_eq!(seen().await["status"], "online");
+}
+
+/// Asserts that the other sees the user's typing and receipts in the group, and not in the direct chat.
+async fn is_hidden(one: &mut TestSocket, other: &mut TestSocket, user_id: &str, direct: &str, group: &str) {
+    // Those in the group come last.
+    for chat_id in [direct, group] {
+        one.send(json!({ "type": "typing_start", "payload": { "chat_id": chat_id } })).await;
+        one.send(json!({ "type": "mark_read", "payload": { "chat_id": chat_id, "last_read_sequence": 2 } })).await;
+        // The user's own devices get the receipt in any case, in the same round as others.
+        let own = |frame: &Value| {
+            let payload = &frame["payload"];
+            frame["type"] == "receipt" && payload["chat_id"] == chat_id && payload["user_id"] == user_id
+        };
+        one.find(own).await;
+    }
+    for frame_type in ["typing_indicator", "receipt"] {
+        let seen = other.find(|frame| frame["type"] == frame_type && frame["payload"]["user_id"] == user_id).await;
+        assert_eq!(seen["payload"]["chat_id"], group, "{seen}");
+    }
+    let heard = other.heard_so_far().await;
+    let of_direct = |frame: &&Value| frame["payload"]["chat_id"] == direct && frame["payload"]["user_id"] == user_id;
+    assert_eq!(heard.iter().filter(of_direct).collect::<Vec<_>>(), [&Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_block_hides_typing_and_receipts_and_keeps_the_settings_of_the_direct_chat() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let (direct, group) = (ann.direct_chat(&bob).await, bob.group("both", &[&ann]).await);
+    let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
+    for chat_id in [&direct, &group] {
+        bobs.send_message(chat_id, "before").await;
+        anns.next_of("message").await;
+        anns.send_message(chat_id, "before, too").await;
+        bobs.next_of("message").await;
+    }
+    block(&ann, &bob).await;
+
+    is_hidden(&mut bobs, &mut anns, &bob.user_id, &direct, &group).await;
+    is_hidden(&mut anns, &mut bobs, &ann.user_id, &direct, &group).await;
+
+    let settings = json!({ "message_ttl_seconds": 60 });
+    bob.patch(&format!("/chats/{direct}"), settings.clone()).await.refused(403, "FORBIDDEN");
+    ann.patch(&format!("/chats/{direct}"), settings.clone()).await.refused(400, "INVALID_OPERATION");
+    bob.patch(&format!("/chats/{group}"), settings.clone()).await.data(200);
+    unblock(&ann, &bob).await;
+    bob.patch(&format!("/chats/{direct}"), settings).await.data(200);
+    bobs.send(json!({ "type": "typing_start", "payload": { "chat_id": direct } })).await;
+    anns.find(|frame| frame["type"] == "typing_indicator" && frame["payload"]["chat_id"] == direct).await;
 }

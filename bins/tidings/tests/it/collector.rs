@@ -1,4 +1,4 @@
-//! A collector of OpenTelemetry: it keeps every span and metric for the test.
+//! An OpenTelemetry collector that keeps every span and metric for the test.
 #![allow(dead_code, reason = "several test binaries share this file, and each uses its own part of it")]
 
 use std::collections::HashMap;
@@ -27,14 +27,14 @@ use crate::server::PATIENCE;
 
 pub(crate) struct Collector {
     address: SocketAddr,
-    seen: Seen,
+    seen: SharedTelemetry,
     serving: AbortHandle,
 }
 
-type Seen = Arc<Mutex<Taken>>;
+type SharedTelemetry = Arc<Mutex<CollectedTelemetry>>;
 
 #[derive(Default)]
-struct Taken {
+struct CollectedTelemetry {
     /// Spans with the roles of their processes.
     spans: Vec<(String, Span)>,
     /// The last value of each counter, over all its labels.
@@ -42,22 +42,21 @@ struct Taken {
     headers: HeaderMap,
 }
 
-/// A span in a few words.
+/// A summary of a span.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct SpanStep {
     pub(crate) roles: String,
     pub(crate) name: String,
 }
 
 impl Collector {
     pub(crate) async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    pub(crate) fn start_on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
-        let seen = Seen::default();
+        let seen = SharedTelemetry::default();
         let app = Router::new()
             .route("/v1/traces", post(take_spans))
             .route("/v1/metrics", post(take_metrics))
@@ -70,7 +69,7 @@ impl Collector {
         format!("http://{}", self.address)
     }
 
-    /// Everything that has come so far, with the roles of the process it came from.
+    /// All received spans, with the roles of the exporting process.
     pub(crate) fn spans(&self) -> Vec<(String, Span)> {
         self.seen.lock().unwrap().spans.clone()
     }
@@ -84,9 +83,9 @@ impl Collector {
         taken.headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     }
 
-    /// The way from the first span of a trace to one of that name, once all of it has come. `from` is the span that the
-    /// trace was handed over with.
-    pub(crate) async fn way_to(&self, name: &str, trace_id: [u8; 16], from: [u8; 8]) -> Vec<Step> {
+    /// The path from the first span of a trace to the span of that name, after all of it has arrived. `from` is the
+    /// parent span that the client sent.
+    pub(crate) async fn way_to(&self, name: &str, trace_id: [u8; 16], from: [u8; 8]) -> Vec<SpanStep> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let spans = self.spans();
@@ -101,11 +100,11 @@ impl Collector {
     }
 }
 
-fn way(spans: &[&(String, Span)], name: &str, from: [u8; 8]) -> Option<Vec<Step>> {
+fn way(spans: &[&(String, Span)], name: &str, from: [u8; 8]) -> Option<Vec<SpanStep>> {
     let mut at = spans.iter().find(|(_, span)| span.name == name)?;
     let mut way = vec![];
     loop {
-        way.push(Step { roles: at.0.clone(), name: at.1.name.clone() });
+        way.push(SpanStep { roles: at.0.clone(), name: at.1.name.clone() });
         if at.1.parent_span_id == from {
             way.reverse();
             return Some(way);
@@ -133,7 +132,7 @@ impl Drop for Collector {
     }
 }
 
-async fn take_spans(State(seen): State<Seen>, headers: HeaderMap, body: Bytes) {
+async fn take_spans(State(seen): State<SharedTelemetry>, headers: HeaderMap, body: Bytes) {
     let request = ExportTraceServiceRequest::decode(body).unwrap();
     let mut taken = seen.lock().unwrap_or_else(PoisonError::into_inner);
     taken.headers = headers;
@@ -144,7 +143,7 @@ async fn take_spans(State(seen): State<Seen>, headers: HeaderMap, body: Bytes) {
     }
 }
 
-async fn take_metrics(State(seen): State<Seen>, body: Bytes) {
+async fn take_metrics(State(seen): State<SharedTelemetry>, body: Bytes) {
     let request = ExportMetricsServiceRequest::decode(body).unwrap();
     let mut taken = seen.lock().unwrap_or_else(PoisonError::into_inner);
     let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);

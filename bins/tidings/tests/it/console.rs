@@ -1,4 +1,4 @@
-//! What the operator's console asks for and has done: the admin API, tried on the real binary.
+//! The requests and actions of the operator's console: the admin API of the real binary.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Device, TestServer};
+use crate::server::{BUSY, RestResponse, TestDevice, TestServer};
 
-/// An operator, who has the token.
-struct Operator<'a> {
+/// An operator with the admin token.
+struct ConsoleOperator<'a> {
     server: &'a TestServer,
     http: reqwest::Client,
     base_url: String,
     token: String,
 }
 
-impl<'a> Operator<'a> {
+impl<'a> ConsoleOperator<'a> {
     fn of(server: &'a TestServer) -> Self {
         let file = fs::read(server.data_dir().join("admin.json")).unwrap();
         let file: Value = serde_json::from_slice(&file).unwrap();
@@ -24,12 +24,12 @@ impl<'a> Operator<'a> {
         Self { server, http: reqwest::Client::new(), base_url: format!("{}/admin/v1", server.admin_url()), token }
     }
 
-    async fn call(&self, method: Method, path: &str) -> Answer {
-        Answer::of(self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.token)).await
+    async fn call(&self, method: Method, path: &str) -> RestResponse {
+        RestResponse::of(self.http.request(method, format!("{}{path}", self.base_url)).bearer_auth(&self.token)).await
     }
 
     #[track_caller]
-    fn ok(answer: Answer) -> Value {
+    fn ok(answer: RestResponse) -> Value {
         assert_eq!(answer.status, 200, "{}", answer.body);
         answer.body
     }
@@ -46,7 +46,7 @@ impl<'a> Operator<'a> {
         Self::ok(self.call(Method::DELETE, path).await)
     }
 
-    /// What was done last, without what differs from run to run.
+    /// The latest audit entries, without values that differ between runs.
     async fn audited(&self) -> Vec<Value> {
         let mut actions = self.get("/audit").await["actions"].take();
         let fact =
@@ -54,7 +54,7 @@ impl<'a> Operator<'a> {
         actions.as_array_mut().unwrap().iter_mut().map(fact).collect()
     }
 
-    async fn connections(&self, device: &Device) -> Vec<Value> {
+    async fn connections(&self, device: &TestDevice) -> Vec<Value> {
         let user = self.get(&format!("/users/{}", device.user_id)).await;
         user["connections"].as_array().unwrap().clone()
     }
@@ -86,19 +86,19 @@ async fn nothing_is_said_or_done_without_the_token() {
             if let Some(token) = token {
                 request = request.bearer_auth(token);
             }
-            let answer = Answer::of(request).await;
+            let answer = RestResponse::of(request).await;
             assert_eq!((answer.status.as_u16(), path), (401, path));
             answer.refused(401, "UNAUTHORIZED");
         }
     }
-    assert!(!server.data_dir().join("admin-audit.jsonl").exists(), "whoever is not let in does nothing");
-    assert_eq!(Operator::of(&server).get("/nodes").await["nodes"][0]["draining"], false);
+    assert!(!server.data_dir().join("admin-audit.jsonl").exists(), "a refused request leaves no audit entry");
+    assert_eq!(ConsoleOperator::of(&server).get("/nodes").await["nodes"][0]["draining"], false);
 }
 
 #[tokio::test]
 async fn the_pulse_shows_sends_as_they_happen() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut on_bob = bob.connect().await;
@@ -110,15 +110,16 @@ async fn the_pulse_shows_sends_as_they_happen() {
     let refused = json!({ "chat_id": "chat_01ARZ3NDEKTSV4RRFFQ69G5FAV", "last_acked_sequence": 0 });
     assert_eq!(on_ann.ask("sync_request", refused).await["payload"]["code"], "NOT_FOUND");
 
-    let sum = |samples: &[Value], name: &str| samples.iter().map(|sample| sample[name].as_f64().unwrap()).sum::<f64>();
+    // A sample may be taken between two sends. The refused sync is last, so the sample that counts it follows all sends.
     let samples = async || operator.get("/pulse").await["samples"].as_array().unwrap().clone();
-    server.until(async || sum(&samples().await, "sends_per_second") > 0.0).await;
+    let is_refusal = |sample: &Value| sample["errors_per_second"]["NOT_FOUND"].as_f64() > Some(0.0);
+    server.until(async || samples().await.iter().any(is_refusal)).await;
     let samples = samples().await;
-    let sent = samples.iter().find(|sample| sample["sends_per_second"].as_f64() > Some(0.0)).unwrap();
-    assert!(sent["acks_per_second"].as_f64().unwrap() > 0.0, "{sent}");
-    assert!(sent["pushes_per_second"].as_f64().unwrap() > 0.0, "{sent}");
+    for rate in ["sends_per_second", "acks_per_second", "pushes_per_second"] {
+        assert!(samples.iter().any(|sample| sample[rate].as_f64() > Some(0.0)), "{rate} of {samples:?}");
+    }
     for percentile in ["ack_p50_ms", "ack_p99_ms", "push_p50_ms", "push_p99_ms"] {
-        assert!(sent[percentile].as_f64().unwrap() > 0.0, "{percentile} of {sent}");
+        assert!(samples.iter().any(|sample| sample[percentile].as_f64() > Some(0.0)), "{percentile} of {samples:?}");
     }
     let last = samples.last().unwrap();
     assert_eq!((&last["connections"], &last["ingest_queue"]), (&json!(2.0), &json!(0.0)), "{last}");
@@ -126,7 +127,6 @@ async fn the_pulse_shows_sends_as_they_happen() {
     assert!(last["cpu_cores"].as_f64().unwrap() >= 0.0, "{last}");
     assert!(last["lag_events"]["fanout"].is_number() && last["lag_events"]["notify"].is_number(), "{last}");
     assert_eq!(last["violations"], json!({}));
-    assert!(samples.iter().any(|sample| sample["errors_per_second"]["NOT_FOUND"].is_number()), "{samples:?}");
 
     let newest = last["at"].as_str().unwrap();
     let later = operator.get(&format!("/pulse?since={newest}")).await;
@@ -135,9 +135,9 @@ async fn the_pulse_shows_sends_as_they_happen() {
 }
 
 #[tokio::test]
-async fn a_search_says_what_an_id_or_a_phone_number_stands_for() {
+async fn a_search_resolves_ids_and_phone_numbers() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut socket = ann.connect().await;
@@ -168,9 +168,9 @@ async fn a_search_says_what_an_id_or_a_phone_number_stands_for() {
 }
 
 #[tokio::test]
-async fn operators_see_where_a_message_is_and_never_what_it_says() {
+async fn operators_see_the_location_of_a_message_but_never_its_content() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob, cem] = server.sign_up_all(["Ann", "Bob", "Cem"]).await;
     let chat_id = ann.group("Orchestra", &[&bob, &cem]).await;
     let mut on_ann = ann.connect().await;
@@ -179,7 +179,7 @@ async fn operators_see_where_a_message_is_and_never_what_it_says() {
     let message_id = sent["message_id"].as_str().unwrap().to_owned();
     on_bob.next_of("message").await;
     let ask = async || operator.get(&format!("/messages/{message_id}")).await;
-    let reach = |answer: &Value, device: &Device| {
+    let reach = |answer: &Value, device: &TestDevice| {
         let members = answer["members"].as_array().unwrap();
         members.iter().find(|member| member["user_id"] == device.user_id.as_str()).unwrap().clone()
     };
@@ -215,9 +215,9 @@ async fn operators_see_where_a_message_is_and_never_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_timeline_goes_back_page_by_page_and_names_what_is_gone() {
+async fn a_timeline_pages_back_and_lists_expired_messages() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut socket = ann.connect().await;
@@ -250,7 +250,7 @@ async fn a_timeline_goes_back_page_by_page_and_names_what_is_gone() {
 #[tokio::test]
 async fn a_user_is_shown_with_devices_connections_and_unread_chats_and_without_a_phone_number() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let laptop = server.another_device(&ann).await;
     let chat_id = bob.direct_chat(&ann).await;
@@ -276,7 +276,7 @@ async fn a_user_is_shown_with_devices_connections_and_unread_chats_and_without_a
 #[tokio::test]
 async fn a_session_that_an_operator_revokes_loses_its_socket_within_a_second() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let phone = server.sign_up("Ann").await;
     let lost = server.another_device(&phone).await;
     let mut lost_socket = lost.connect().await;
@@ -286,7 +286,7 @@ async fn a_session_that_an_operator_revokes_loses_its_socket_within_a_second() {
     let path = format!("/users/{}/sessions/{}", phone.user_id, lost.session_id);
     assert_eq!(operator.delete(&path).await, json!({ "revoked_count": 1 }));
     let closed = lost_socket.closed().await;
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(1) + BUSY, "{:?}", start.elapsed());
     assert_eq!((closed.code, &*closed.reason), (4001, "session_revoked"));
     lost.get("/users/me").await.refused(401, "UNAUTHORIZED");
     phone_socket.ask("heartbeat", json!({})).await;
@@ -305,7 +305,7 @@ async fn a_session_that_an_operator_revokes_loses_its_socket_within_a_second() {
 #[tokio::test]
 async fn a_connection_that_an_operator_closes_comes_back_and_has_everything() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut socket = bob.connect().await;
@@ -322,7 +322,7 @@ async fn a_connection_that_an_operator_closes_comes_back_and_has_everything() {
 #[tokio::test]
 async fn a_gateway_that_is_drained_refuses_clients_says_so_and_takes_them_again() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     let drained = operator.post("/gateways/local/drain").await;
@@ -336,7 +336,7 @@ async fn a_gateway_that_is_drained_refuses_clients_says_so_and_takes_them_again(
     let drained = ready().await;
     assert_eq!((drained.status.as_u16(), &drained.body["status"]), (503, &json!("draining")));
     assert_eq!(drained.body["connections"], 0);
-    let refused = Answer::of(
+    let refused = RestResponse::of(
         ann.anonymous(Method::GET, "/v1/ws")
             .bearer_auth(&ann.access_token)
             .header("x-device-id", ann.device_id.to_string())
@@ -360,12 +360,12 @@ async fn a_gateway_that_is_drained_refuses_clients_says_so_and_takes_them_again(
 #[tokio::test]
 async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_cannot_be() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     operator.post("/gateways/local/drain").await;
     operator.post("/gateways/local/resume").await;
     let replay = operator.http.post(format!("{}/notifications/replay", operator.base_url)).bearer_auth(&operator.token);
     let body = json!({ "chat_id": "chat_01ARZ3NDEKTSV4RRFFQ69G5FAV", "sequence": 1 });
-    assert_eq!(Answer::of(replay.json(&body)).await.status, 200);
+    assert_eq!(RestResponse::of(replay.json(&body)).await.status, 200);
 
     let path = server.data_dir().join("admin-audit.jsonl");
     let lines: Vec<Value> =
@@ -385,7 +385,7 @@ async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_ca
     );
     assert_eq!(lines[4]["request"], body);
     assert!(!fs::read_to_string(&path).unwrap().contains(&operator.token));
-    assert!(operator.server.log().contains("an operator has acted"));
+    assert!(operator.server.log().contains("operator action"));
 
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
@@ -395,9 +395,9 @@ async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_ca
 }
 
 #[tokio::test]
-async fn a_node_says_what_it_is_and_serves_the_console() {
+async fn a_node_describes_itself_and_serves_the_console() {
     let server = TestServer::start().await;
-    let operator = Operator::of(&server);
+    let operator = ConsoleOperator::of(&server);
     let ann = server.sign_up("Ann").await;
     let _socket = ann.connect().await;
     let nodes = operator.get("/nodes").await;

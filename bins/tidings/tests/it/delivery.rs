@@ -1,9 +1,18 @@
 use serde_json::{Value, json};
 
-use crate::server::{Socket, TestServer};
+use crate::rules::rules;
+use crate::server::{TestServer, TestSocket};
 
-/// The sequences that a connection was pushed, up to one.
-async fn pushed_up_to(socket: &mut Socket, last: u64) -> Vec<u64> {
+rules!(
+    g8_a_message_is_pushed_to_every_device_but_the_connection_it_came_from,
+    g8_a_message_sent_over_http_is_pushed_to_all_of_the_senders_devices,
+    a_group_gets_each_message_once_and_in_order,
+    every_change_of_a_chat_is_pushed_to_its_members,
+    the_newer_connection_of_a_device_wins,
+);
+
+/// The pushed sequences of a connection, up to `last`.
+async fn pushed_up_to(socket: &mut TestSocket, last: u64) -> Vec<u64> {
     let mut sequences = Vec::new();
     while sequences.last() != Some(&last) {
         sequences.push(socket.next_of("message").await["payload"]["sequence"].as_u64().unwrap());
@@ -11,9 +20,7 @@ async fn pushed_up_to(socket: &mut Socket, last: u64) -> Vec<u64> {
     sequences
 }
 
-#[tokio::test]
-async fn g8_a_message_is_pushed_to_every_device_but_the_connection_it_came_from() {
-    let server = TestServer::start().await;
+async fn g8_a_message_is_pushed_to_every_device_but_the_connection_it_came_from(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let anns_laptop = server.another_device(&ann).await;
     let bobs_laptop = server.another_device(&bob).await;
@@ -39,14 +46,12 @@ async fn g8_a_message_is_pushed_to_every_device_but_the_connection_it_came_from(
     message["client_message_id"] = ack["client_message_id"].clone();
     assert_eq!(own.next_of("message").await, json!({ "type": "message", "payload": message }));
 
-    // All of them have it, so whoever has nothing now gets nothing.
+    // All recipients have it by now, so any further push would already be here.
     assert_eq!(origin.heard_so_far().await, [Value::Null; 0]);
     assert_eq!(outsider.heard_so_far().await, [Value::Null; 0]);
 }
 
-#[tokio::test]
-async fn g8_a_message_sent_over_http_is_pushed_to_all_of_the_senders_devices() {
-    let server = TestServer::start().await;
+async fn g8_a_message_sent_over_http_is_pushed_to_all_of_the_senders_devices(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -55,9 +60,7 @@ async fn g8_a_message_sent_over_http_is_pushed_to_all_of_the_senders_devices() {
     assert_eq!(push["payload"]["client_message_id"], ack["client_message_id"]);
 }
 
-#[tokio::test]
-async fn a_group_gets_each_message_once_and_in_order() {
-    let server = TestServer::start().await;
+async fn a_group_gets_each_message_once_and_in_order(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let chat_id = ann.group("Club", &[&bob, &cy]).await;
     let mut anns = ann.connect().await;
@@ -74,9 +77,7 @@ async fn a_group_gets_each_message_once_and_in_order() {
     assert_eq!(pushed_up_to(&mut bobs, 39).await, odd);
 }
 
-#[tokio::test]
-async fn every_change_of_a_chat_is_told_to_those_it_concerns() {
-    let server = TestServer::start().await;
+async fn every_change_of_a_chat_is_pushed_to_its_members(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let mut bobs = bob.connect().await;
     let mut cys = cy.connect().await;
@@ -108,15 +109,13 @@ async fn every_change_of_a_chat_is_told_to_those_it_concerns() {
         assert_eq!(socket.next().await, updated("member_removed", Some(&cy.user_id)));
     }
 
-    // Whoever is gone hears nothing more.
+    // A removed member receives nothing more.
     let ack = ann.send(&chat_id, "among us").await;
     assert_eq!(bobs.next().await["payload"]["message_id"], ack["message_id"]);
     assert_eq!(cys.heard_so_far().await, [Value::Null; 0]);
 }
 
-#[tokio::test]
-async fn the_newer_connection_of_a_device_wins() {
-    let server = TestServer::start().await;
+async fn the_newer_connection_of_a_device_wins(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let laptop = server.another_device(&bob).await;
     let chat_id = ann.direct_chat(&bob).await;

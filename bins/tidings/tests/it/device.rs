@@ -7,11 +7,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use uuid::Uuid;
 
-use super::{PATIENCE, Socket};
+use super::{PATIENCE, TestSocket};
 
-/// A device on which somebody is signed in.
+/// A device with a signed-in user.
 #[derive(Clone)]
-pub(crate) struct Device {
+pub(crate) struct TestDevice {
     http: reqwest::Client,
     base_url: String,
     pub(crate) phone_number: String,
@@ -22,16 +22,16 @@ pub(crate) struct Device {
     pub(crate) refresh_token: String,
 }
 
-impl Device {
+impl TestDevice {
     pub(crate) async fn sign_in(http: reqwest::Client, base_url: &str, phone_number: &str, display_name: &str) -> Self {
         let device_id = Uuid::new_v4();
         let post = |path: &str, body: Value| http.post(format!("{base_url}/api/v1{path}")).json(&body);
-        Answer::of(post("/auth/request-otp", json!({ "phone_number": phone_number }))).await.data(200);
+        RestResponse::of(post("/auth/request-otp", json!({ "phone_number": phone_number }))).await.data(200);
         let mut body = json!({ "phone_number": phone_number, "otp": "000000", "device_id": device_id });
         if !display_name.is_empty() {
             body["display_name"] = display_name.into();
         }
-        let answer = Answer::of(post("/auth/verify-otp", body)).await;
+        let answer = RestResponse::of(post("/auth/verify-otp", body)).await;
         assert!(answer.status.is_success(), "{answer:?}");
         let data = &answer.body["data"];
         Self {
@@ -56,34 +56,34 @@ impl Device {
         self.http.request(method, format!("{}/api/v1{path}", self.base_url)).bearer_auth(&self.access_token)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::GET, path)).await
+    pub(crate) async fn get(&self, path: &str) -> RestResponse {
+        RestResponse::of(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        Answer::of(self.request(Method::POST, path).json(&body)).await
+    pub(crate) async fn post(&self, path: &str, body: Value) -> RestResponse {
+        RestResponse::of(self.request(Method::POST, path).json(&body)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
-        Answer::of(self.request(Method::PATCH, path).json(&body)).await
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> RestResponse {
+        RestResponse::of(self.request(Method::PATCH, path).json(&body)).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        Answer::of(self.request(Method::PUT, path).json(&body)).await
+    pub(crate) async fn put(&self, path: &str, body: Value) -> RestResponse {
+        RestResponse::of(self.request(Method::PUT, path).json(&body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::DELETE, path)).await
+    pub(crate) async fn delete(&self, path: &str) -> RestResponse {
+        RestResponse::of(self.request(Method::DELETE, path)).await
     }
 
     /// The direct chat with another user.
-    pub(crate) async fn direct_chat(&self, other: &Device) -> String {
+    pub(crate) async fn direct_chat(&self, other: &TestDevice) -> String {
         let chat = self.post("/chats", json!({ "type": "direct", "member_ids": [other.user_id] })).await;
         text(&chat.data(201)["chat_id"])
     }
 
     /// A new group of this user and others.
-    pub(crate) async fn group(&self, name: &str, others: &[&Device]) -> String {
+    pub(crate) async fn group(&self, name: &str, others: &[&TestDevice]) -> String {
         let member_ids: Vec<_> = others.iter().map(|other| &other.user_id).collect();
         let chat = self.post("/chats", json!({ "type": "group", "name": name, "member_ids": member_ids })).await;
         text(&chat.data(201)["chat_id"])
@@ -95,7 +95,7 @@ impl Device {
         self.post(&format!("/chats/{chat_id}/messages"), body).await.data(201)
     }
 
-    /// The request of a handshake with headers.
+    /// A handshake request with headers.
     pub(crate) fn handshake(&self) -> Request {
         let mut request = self.handshake_without_headers("");
         let headers = request.headers_mut();
@@ -104,17 +104,17 @@ impl Device {
         request
     }
 
-    /// The request of a handshake that says everything in its query.
+    /// A handshake request with everything in its query.
     pub(crate) fn handshake_without_headers(&self, query: &str) -> Request {
         let address = self.base_url.strip_prefix("http").expect("it is an HTTP URL");
         format!("ws{address}/v1/ws{query}").into_client_request().unwrap()
     }
 
-    /// A connection that is established, as soon as the server takes one.
-    pub(crate) async fn connect_eventually(&self) -> Socket {
+    /// An established connection, retried until the server accepts it.
+    pub(crate) async fn connect_eventually(&self) -> TestSocket {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match Socket::try_open(self.handshake()).await {
+            match TestSocket::try_open(self.handshake()).await {
                 Ok(socket) => return self.established(socket).await,
                 Err(refusal) => assert!(Instant::now() < deadline, "the handshake is refused: {refusal}"),
             }
@@ -122,12 +122,12 @@ impl Device {
         }
     }
 
-    /// A connection that is established.
-    pub(crate) async fn connect(&self) -> Socket {
-        self.established(Socket::open(self.handshake()).await).await
+    /// An established connection.
+    pub(crate) async fn connect(&self) -> TestSocket {
+        self.established(TestSocket::open(self.handshake()).await).await
     }
 
-    async fn established(&self, mut socket: Socket) -> Socket {
+    async fn established(&self, mut socket: TestSocket) -> TestSocket {
         let established = socket.next().await;
         assert_eq!(established["type"], "connection_established", "{established}");
         assert_eq!(established["payload"]["user_id"], self.user_id);
@@ -135,16 +135,16 @@ impl Device {
     }
 }
 
-/// The answer to a REST call.
+/// The response to a REST call.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct RestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// Null if there is none.
+    /// Null without a body.
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl RestResponse {
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
@@ -153,14 +153,14 @@ impl Answer {
         Self { status, headers, body }
     }
 
-    /// What a successful answer brings; the status is what it should be.
+    /// The data of a successful response; asserts the status.
     #[track_caller]
     pub(crate) fn data(mut self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         self.body["data"].take()
     }
 
-    /// Asserts a failure's status and code, and returns the rest of it.
+    /// Asserts the status and code of a failure, and returns the rest of it.
     #[track_caller]
     pub(crate) fn refused(mut self, status: u16, code: &str) -> Value {
         assert_eq!((self.status.as_u16(), &self.body["error"]["code"]), (status, &json!(code)), "{}", self.body);

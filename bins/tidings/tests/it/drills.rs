@@ -1,16 +1,18 @@
-//! What operators are told to do, done: a service on one machine that is broken as a runbook says.
+//! Runbook drills on one machine: breaks a service and follows the runbook page.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::runbook::{Moment, follow, names};
-use crate::server::{Device, Socket, TestServer};
+use crate::runbook::{RunbookMoment, follow, names};
+use crate::server::{TestDevice, TestServer, TestSocket};
 
-/// Does what a page says about this server.
+/// Follows a page for a broken server.
 async fn broken(server: &TestServer, page: &str) {
-    follow(page, Moment::Broken, names(&server.base_url(), &server.admin_url(), &server.data_dir())).await;
+    follow(page, RunbookMoment::Broken, names(&server.base_url(), &server.admin_url(), &server.data_dir())).await;
 }
 
 /// The value of a series.
@@ -20,7 +22,7 @@ async fn value(server: &TestServer, series: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{series} is not in {metrics}")).parse().unwrap()
 }
 
-async fn note_to_self(server: &TestServer) -> (Device, String, Socket) {
+async fn note_to_self(server: &TestServer) -> (TestDevice, String, TestSocket) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("notes", &[]).await;
     let socket = ann.connect().await;
@@ -46,7 +48,7 @@ async fn a_process_that_is_down_is_started_and_has_everything() {
 }
 
 #[tokio::test]
-async fn what_makes_sends_slow_is_told_apart() {
+async fn causes_of_slow_sends_are_distinguished() {
     let server = TestServer::start().await;
     let (_, chat_id, mut socket) = note_to_self(&server).await;
     socket.send_message(&chat_id, "hello").await;
@@ -86,7 +88,7 @@ async fn a_full_gateway_refuses_the_next_client_and_says_so() {
     let server = TestServer::start_with(&[("TIDINGS_GATEWAY__CONNECTIONS_MAX", "1")]).await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let _socket = ann.connect().await;
-    let refusal = Socket::try_open(bob.handshake()).await.err().expect("there is no room").to_string();
+    let refusal = TestSocket::try_open(bob.handshake()).await.err().expect("there is no room").to_string();
     assert!(refusal.contains("503"), "{refusal}");
     broken(&server, "connections.md").await;
 }
@@ -103,15 +105,61 @@ async fn a_store_is_verified_while_it_serves_and_as_a_copy() {
     assert!(copied.success());
     let copy = copy.path().join(server.data_dir().file_name().unwrap());
     let verified =
-        Command::new(env!("CARGO_BIN_EXE_tidings")).arg("verify").arg("--data-dir").arg(copy).output().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_tidings")).args(["store", "verify", "--data-dir"]).arg(copy).output().unwrap();
     assert_eq!(verified.status.code(), Some(0), "{verified:?}");
 }
 
+/// Changes one byte of a table file that every store has from its first start on.
+pub(crate) fn damage(data_dir: &Path) -> PathBuf {
+    let mut files = fs::read_dir(data_dir.join("db/keyspaces/0/tables")).unwrap();
+    let file = files.next().expect("the engine lists its tables in a table").unwrap().path();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[10] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
 #[tokio::test]
-async fn the_clock_of_a_process_is_told() {
+async fn a_damaged_file_is_found_by_a_scheduled_scrub_and_a_backup_replaces_it() {
+    let mut server = TestServer::start_with(&[("TIDINGS_STORE__SCRUB_EVERY_SECONDS", "1")]).await;
+    let (ann, chat_id, mut socket) = note_to_self(&server).await;
+    socket.send_message(&chat_id, "hello").await;
+    let clean = r#"tidings_store_scrubs_total{outcome="clean"}"#;
+    server.until(async || value(&server, clean).await >= 2.0).await;
+    assert!(value(&server, "tidings_store_scrubbed_bytes_total").await > 0.0);
+    assert_eq!(value(&server, "tidings_store_damaged_files").await, 0.0);
+
+    let file = damage(&server.data_dir());
+    broken(&server, "store-damaged.md").await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("a file of the store is damaged")).expect("it is logged");
+    assert!(line.contains("ERROR") && line.contains(&file.display().to_string()), "{line}");
+    assert!(log.contains("scrub started") && log.contains("scrub finished"), "{log}");
+
+    let (kept, data_dir) = (tempfile::tempdir().unwrap(), server.data_dir());
+    let backup = kept.path().join("backup");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+        let output = command.args(arguments).arg(&backup).arg("--data-dir").arg(&data_dir).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let admin = server.admin_url();
+    run(&["store", "backup", "--admin", admin.strip_prefix("http://").unwrap()]);
+    server.stop().await;
+    fs::rename(&data_dir, kept.path().join("damaged")).unwrap();
+    run(&["store", "restore"]);
+    server.restart().await;
+    let names = names(&server.base_url(), &server.admin_url(), &data_dir);
+    follow("store-damaged.md", RunbookMoment::Over, names).await;
+    let page = ann.get(&format!("/chats/{chat_id}/messages?after=0")).await.data(200);
+    assert_eq!(page["messages"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_clock_of_a_process_is_exported() {
     let server = TestServer::start().await;
     broken(&server, "clock-skewed.md").await;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
     let told = value(&server, "tidings_process_time_seconds").await;
-    assert!((now - told).abs() < 15.0, "the alert would fire: it is {now}, and {told} was told");
+    assert!((now - told).abs() < 15.0, "the alert would fire: it is {now}, and {told} was exported");
 }

@@ -1,4 +1,4 @@
-//! The examples of both specifications, played on the real binary: what they show is what happens.
+//! The examples of both specifications, executed against the real binary.
 
 mod frames;
 mod requests;

@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use serde_json::json;
 use uuid::Uuid;
 
@@ -17,7 +15,7 @@ async fn g11_an_expired_message_is_in_no_read_and_sync_still_proves_the_range() 
     anns.send_message(&chat_id, "stays").await;
     let secret = || {
         let client_message_id = Uuid::new_v4();
-        json!({ "client_message_id": client_message_id, "chat_id": chat_id, "content": SECRET, "ttl_seconds": 2 })
+        json!({ "client_message_id": client_message_id, "chat_id": chat_id, "content": SECRET, "ttl_seconds": 5 })
     };
     let ack = anns.ask("send_message", secret()).await;
     let message_id = ack["payload"]["message_id"].as_str().unwrap().to_owned();
@@ -31,13 +29,14 @@ async fn g11_an_expired_message_is_in_no_read_and_sync_still_proves_the_range() 
     };
     assert!(pushed["payload"]["expires_at"].is_string(), "{pushed}");
     let sync = |after: u64, limit: u64| json!({ "chat_id": chat_id, "last_acked_sequence": after, "limit": limit });
-    assert_eq!(sequences(&bobs.ask("sync_request", sync(0, 10)).await["payload"]), [1, 2, 3], "they live two seconds");
+    assert_eq!(sequences(&bobs.ask("sync_request", sync(0, 10)).await["payload"]), [1, 2, 3], "they live five seconds");
 
-    tokio::time::sleep(Duration::from_millis(2100)).await;
+    let history = async || bob.get(&format!("/chats/{chat_id}/messages")).await.data(200);
+    server.until(async || sequences(&history().await) == [1]).await;
     let page = bobs.ask("sync_request", sync(0, 10)).await;
     assert_eq!(sequences(&page["payload"]), [1]);
     assert_eq!((&page["payload"]["has_more"], &page["payload"]["head_sequence"]), (&json!(false), &json!(3)));
-    // However small its pages, a sync comes to the head over what is gone.
+    // A sync reaches the head across expired messages, however small its pages.
     let mut after = 1;
     let mut pages = 0;
     loop {
@@ -51,7 +50,7 @@ async fn g11_an_expired_message_is_in_no_read_and_sync_still_proves_the_range() 
     }
     assert!(pages <= 3, "{pages}");
 
-    let history = bob.get(&format!("/chats/{chat_id}/messages")).await.data(200);
+    let history = history().await;
     assert_eq!((sequences(&history), &history["head_sequence"]), (vec![1], &json!(3)));
     bob.get(&format!("/messages/{message_id}")).await.refused(404, "NOT_FOUND");
     let around = bob.get(&format!("/chats/{chat_id}/messages/around/2")).await.data(200);
@@ -59,6 +58,6 @@ async fn g11_an_expired_message_is_in_no_read_and_sync_still_proves_the_range() 
     for body in [bob.get("/chats").await.body, bob.get(&format!("/chats/{chat_id}")).await.body] {
         assert!(!body.to_string().contains(SECRET), "{body}");
     }
-    // The sequences are used for good.
+    // The sequences of expired messages are never reused.
     assert_eq!(anns.send_message(&chat_id, "next").await["sequence"], 4);
 }

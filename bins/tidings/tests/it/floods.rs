@@ -4,7 +4,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::server::TestServer;
 
-/// What an idle server may take, and some room: memory that a flood left behind would be far more.
+/// Memory of an idle server with some margin: memory retained after a flood would be far more.
 const RESIDENT_BYTES_MAX: u64 = 256 << 20;
 
 #[tokio::test]
@@ -36,8 +36,8 @@ async fn ten_thousand_frames_that_cannot_be_taken_leave_the_server_as_it_was() {
     assert!(server.resident_bytes() < RESIDENT_BYTES_MAX, "{} bytes", server.resident_bytes());
 }
 
-/// The symptom was a server of 2 GB after a burst of inbox reads: each ran on a thread of its own, hundreds of them, and
-/// each thread kept what it had freed.
+/// Regression: a burst of inbox reads left a server with 2 GB, because each read ran on one of hundreds of threads, and
+/// each thread retained its freed memory.
 #[tokio::test]
 async fn a_flood_of_reads_starts_few_threads() {
     let server = TestServer::start().await;
@@ -68,7 +68,7 @@ async fn two_thousand_connections_come_and_go() {
             let mut sockets = Vec::new();
             for _ in 0..20 {
                 for device in &devices {
-                    // The one before of the same device is closed by this one.
+                    // It replaces the previous connection of the same device.
                     sockets.push(device.connect().await);
                 }
                 sockets.drain(..sockets.len().saturating_sub(20));

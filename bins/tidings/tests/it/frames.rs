@@ -2,7 +2,22 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
+use crate::rules::rules;
 use crate::server::TestServer;
+
+rules!(
+    a_frame_that_cannot_be_taken_is_answered_by_its_code_and_echoes_its_request_id,
+    a_frame_with_an_unreadable_request_id_is_answered_without_one,
+    ten_frames_that_cannot_be_taken_end_the_connection,
+    a_connection_that_is_closed_amid_a_burst_ends_in_order,
+    a_frame_of_64_kib_is_read_and_a_longer_one_ends_the_connection,
+    frames_and_fields_of_later_versions_are_ignored,
+    a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id,
+    g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored,
+    coalesced_acks_count_when_the_connection_closes_after_them,
+    typing_is_shown_to_the_other_members_only,
+    a_presence_subscription_returns_every_requested_user,
+);
 
 const NOBODY: &str = "user_01ARZ3NDEKTSV4RRFFQ69G5FAV";
 const NOWHERE: &str = "chat_01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -13,9 +28,7 @@ fn code(frame: &Value) -> &str {
     frame["payload"]["code"].as_str().unwrap()
 }
 
-#[tokio::test]
-async fn a_frame_that_cannot_be_taken_is_answered_by_its_code_and_echoes_its_request_id() {
-    let server = TestServer::start().await;
+async fn a_frame_that_cannot_be_taken_is_answered_by_its_code_and_echoes_its_request_id(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Club", &[]).await;
     let id = Uuid::new_v4();
@@ -84,9 +97,7 @@ async fn a_frame_that_cannot_be_taken_is_answered_by_its_code_and_echoes_its_req
     assert_eq!(ann.get(&format!("/chats/{chat_id}")).await.data(200)["head_sequence"], 0);
 }
 
-#[tokio::test]
-async fn a_frame_whose_request_id_cannot_be_read_is_answered_without_one() {
-    let server = TestServer::start().await;
+async fn a_frame_with_an_unreadable_request_id_is_answered_without_one(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     let too_long = json!({ "type": "sync_request", "request_id": "x".repeat(65), "payload": {} }).to_string();
@@ -102,9 +113,7 @@ async fn a_frame_whose_request_id_cannot_be_read_is_answered_without_one() {
     assert_eq!((code(&answer), answer.get("request_id")), ("INVALID_MESSAGE", None));
 }
 
-#[tokio::test]
-async fn ten_frames_that_cannot_be_taken_end_the_connection() {
-    let server = TestServer::start().await;
+async fn ten_frames_that_cannot_be_taken_end_the_connection(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     for _ in 0..9 {
@@ -120,9 +129,7 @@ async fn ten_frames_that_cannot_be_taken_end_the_connection() {
     assert_eq!(frames[1]["payload"]["reconnect_delay_ms"], 5000);
 }
 
-#[tokio::test]
-async fn a_connection_that_is_closed_amid_a_burst_ends_in_order() {
-    let server = TestServer::start().await;
+async fn a_connection_that_is_closed_amid_a_burst_ends_in_order(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     socket.send_all(vec![json!({ "padding": "x".repeat(500) }); 200]).await;
@@ -131,9 +138,7 @@ async fn a_connection_that_is_closed_amid_a_burst_ends_in_order() {
     assert!(socket.ends_in_order().await);
 }
 
-#[tokio::test]
-async fn a_frame_of_64_kib_is_read_and_a_longer_one_ends_the_connection() {
-    let server = TestServer::start().await;
+async fn a_frame_of_64_kib_is_read_and_a_longer_one_ends_the_connection(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let padded = |length: usize| {
         let frame = json!({ "type": "heartbeat", "request_id": "r1", "padding": "" }).to_string();
@@ -153,9 +158,7 @@ async fn a_frame_of_64_kib_is_read_and_a_longer_one_ends_the_connection() {
     }
 }
 
-#[tokio::test]
-async fn frames_and_fields_of_later_versions_are_ignored() {
-    let server = TestServer::start().await;
+async fn frames_and_fields_of_later_versions_are_ignored(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     for n in 0..20 {
@@ -165,13 +168,12 @@ async fn frames_and_fields_of_later_versions_are_ignored() {
     socket.send(beat).await;
     let answer = socket.next().await;
     assert_eq!((&answer["type"], &answer["request_id"]), (&json!("heartbeat_ack"), &json!("r1")));
+    // No other rule sends such a frame.
     let metrics = server.metrics().await;
     assert!(metrics.contains(r#"tidings_gateway_commands_total{command="unknown"} 20"#), "{metrics}");
 }
 
-#[tokio::test]
-async fn a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id() {
-    let server = TestServer::start().await;
+async fn a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     for frame in [json!({ "type": "heartbeat" }), json!({ "type": "heartbeat", "request_id": "r1", "payload": {} })] {
@@ -182,9 +184,7 @@ async fn a_heartbeat_is_answered_with_the_time_with_or_without_a_request_id() {
     }
 }
 
-#[tokio::test]
-async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored() {
-    let server = TestServer::start().await;
+async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     for content in ["one", "two", "three"] {
@@ -212,7 +212,7 @@ async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored() {
 
     for (frame, delivered, read) in [(ack(2), 2, 0), (ack(1), 2, 0), (read(1), 2, 1), (read(3), 3, 3), (ack(1), 3, 3)] {
         socket.send(frame.clone()).await;
-        // Commands may run beside each other, so the watermark is awaited; a refusal would be an error frame.
+        // Commands may run concurrently, so wait for the watermark; a refusal would be an error frame.
         assert!(socket.heard_so_far().await.iter().all(|frame| frame["type"] != "error"));
         server.until(async || watermarks().await == (json!(delivered), json!(read))).await;
     }
@@ -223,10 +223,8 @@ async fn g7_a_watermark_above_the_head_is_refused_and_one_behind_is_ignored() {
     assert_eq!(code(&socket.next().await), "NOT_A_MEMBER");
 }
 
-/// Acks are gathered: the second one waits for the next commit, unless the connection ends first.
-#[tokio::test]
-async fn acks_in_quick_succession_count_when_the_connection_has_closed_behind_them() {
-    let server = TestServer::start().await;
+/// Acks are coalesced: the second one waits for the next commit, unless the connection ends first.
+async fn coalesced_acks_count_when_the_connection_closes_after_them(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     for content in ["one", "two", "three"] {
@@ -241,9 +239,7 @@ async fn acks_in_quick_succession_count_when_the_connection_has_closed_behind_th
     assert_eq!(chat["my_delivered_sequence"], 3);
 }
 
-#[tokio::test]
-async fn typing_is_shown_to_the_other_members_only() {
-    let server = TestServer::start().await;
+async fn typing_is_shown_to_the_other_members_only(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut sockets = [ann.connect().await, bob.connect().await, cy.connect().await];
@@ -260,9 +256,7 @@ async fn typing_is_shown_to_the_other_members_only() {
     assert_eq!(code(&sockets[2].next().await), "NOT_A_MEMBER");
 }
 
-#[tokio::test]
-async fn a_presence_subscription_is_answered_with_everybody_asked_for() {
-    let server = TestServer::start().await;
+async fn a_presence_subscription_returns_every_requested_user(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let mut socket = ann.connect().await;
     let answer = socket.ask("presence_subscribe", json!({ "user_ids": [bob.user_id, NOBODY] })).await;

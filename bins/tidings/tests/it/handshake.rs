@@ -2,12 +2,20 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Answer, Device, Socket, TestServer};
+use crate::rules::rules;
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
+
+rules!(
+    the_first_frame_identifies_the_connection_and_its_settings,
+    a_ticket_admits_its_device_and_only_once,
+    a_handshake_without_a_device_is_refused_in_plain_http,
+    a_session_that_has_ended_is_refused_as_revoked,
+);
 
 type Headers<'a> = &'a [(&'a str, &'a str)];
 
-/// The answer to a handshake that is refused, in plain HTTP.
-async fn refused(device: &Device, query: &str, headers: Headers<'_>) -> Answer {
+/// The plain HTTP response to a refused handshake.
+async fn refused(device: &TestDevice, query: &str, headers: Headers<'_>) -> RestResponse {
     let mut request = device
         .anonymous(Method::GET, &format!("/v1/ws{query}"))
         .header("connection", "upgrade")
@@ -17,24 +25,22 @@ async fn refused(device: &Device, query: &str, headers: Headers<'_>) -> Answer {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Answer::of(request).await
+    RestResponse::of(request).await
 }
 
-fn outcome(answer: &Answer) -> (u16, &Value) {
+fn outcome(answer: &RestResponse) -> (u16, &Value) {
     assert!(answer.body["message"].is_string(), "{answer:?}");
     (answer.status.as_u16(), &answer.body["error"])
 }
 
-async fn ticket(device: &Device) -> String {
+async fn ticket(device: &TestDevice) -> String {
     let answer = device.post("/auth/ws-ticket", json!({})).await.data(200);
     answer["ticket"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn the_first_frame_says_who_is_connected_and_how_to_go_on() {
-    let server = TestServer::start().await;
+async fn the_first_frame_identifies_the_connection_and_its_settings(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
-    let mut socket = Socket::open(ann.handshake()).await;
+    let mut socket = TestSocket::open(ann.handshake()).await;
     let mut first = socket.next().await;
     let connection_id = first["payload"]["connection_id"].take();
     assert!(connection_id.as_str().is_some_and(|id| id.starts_with("conn_") && id.len() == 31), "{connection_id}");
@@ -56,11 +62,11 @@ async fn a_token_in_the_query_admits_and_reaches_no_log() {
     let server = TestServer::start_with(&[("TIDINGS_LOG__LEVEL", "trace")]).await;
     let ann = server.sign_up("Ann").await;
     let query = format!("?token={}&device_id={}", ann.access_token, ann.device_id);
-    let mut socket = Socket::open(ann.handshake_without_headers(&query)).await;
+    let mut socket = TestSocket::open(ann.handshake_without_headers(&query)).await;
     assert_eq!(socket.next().await["payload"]["user_id"], ann.user_id);
     let ticket = ticket(&ann).await;
     let query = format!("?ticket={ticket}&device_id={}", ann.device_id);
-    let mut socket = Socket::open(ann.handshake_without_headers(&query)).await;
+    let mut socket = TestSocket::open(ann.handshake_without_headers(&query)).await;
     assert_eq!(socket.next().await["payload"]["user_id"], ann.user_id);
     let bob = server.sign_up("Bob").await;
     let chat_id = ann.direct_chat(&bob).await;
@@ -73,12 +79,10 @@ async fn a_token_in_the_query_admits_and_reaches_no_log() {
     }
 }
 
-#[tokio::test]
-async fn a_ticket_admits_its_device_and_only_once() {
-    let server = TestServer::start().await;
+async fn a_ticket_admits_its_device_and_only_once(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let query = format!("?ticket={}&device_id={}", ticket(&ann).await, ann.device_id);
-    let mut socket = Socket::open(ann.handshake_without_headers(&query)).await;
+    let mut socket = TestSocket::open(ann.handshake_without_headers(&query)).await;
     assert_eq!(socket.next().await["payload"]["user_id"], ann.user_id);
     assert_eq!(outcome(&refused(&ann, &query, &[]).await), (401, &json!("invalid_token")));
 
@@ -86,9 +90,7 @@ async fn a_ticket_admits_its_device_and_only_once() {
     assert_eq!(outcome(&refused(&ann, &elsewhere, &[]).await), (401, &json!("invalid_token")));
 }
 
-#[tokio::test]
-async fn what_does_not_identify_a_device_is_refused_in_plain_http() {
-    let server = TestServer::start().await;
+async fn a_handshake_without_a_device_is_refused_in_plain_http(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let bearer = format!("Bearer {}", ann.access_token);
     let device = ann.device_id.to_string();
@@ -117,12 +119,10 @@ async fn what_does_not_identify_a_device_is_refused_in_plain_http() {
 
     let no_upgrade =
         ann.anonymous(Method::GET, "/v1/ws").header("authorization", &bearer).header("x-device-id", &device);
-    assert_eq!(outcome(&Answer::of(no_upgrade).await), (400, &json!("invalid_request")));
+    assert_eq!(outcome(&RestResponse::of(no_upgrade).await), (400, &json!("invalid_request")));
 }
 
-#[tokio::test]
-async fn a_session_that_has_ended_is_refused_as_revoked() {
-    let server = TestServer::start().await;
+async fn a_session_that_has_ended_is_refused_as_revoked(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     assert_eq!(ann.post("/auth/logout", json!({})).await.status, 204);
     let bearer = format!("Bearer {}", ann.access_token);
@@ -131,7 +131,7 @@ async fn a_session_that_has_ended_is_refused_as_revoked() {
 }
 
 #[tokio::test]
-async fn handshakes_over_the_limit_of_new_connections_are_told_when_to_come_back() {
+async fn handshakes_over_the_limit_of_new_connections_get_a_retry_time() {
     let server = TestServer::start_with(&[("TIDINGS_LIMITS__CONNECTIONS_NEW", "2")]).await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     ann.connect().await;
@@ -152,7 +152,7 @@ async fn a_device_over_the_limit_of_live_connections_is_refused_until_another_le
     let laptop = server.sign_up("Ann").await;
     let phone = server.another_device(&laptop).await;
     laptop.connect().await;
-    // The same device may always come back: its old connection makes room.
+    // A reconnect of the same device is always accepted: it replaces the old connection.
     let socket = laptop.connect().await;
     let bearer = format!("Bearer {}", phone.access_token);
     let headers = [("authorization", &*bearer), ("x-device-id", &*phone.device_id.to_string())];

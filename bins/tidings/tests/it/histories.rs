@@ -1,16 +1,16 @@
-//! Whatever is done to a server or to the way there, what its clients did and saw fits the promises.
+//! Client histories satisfy the guarantees under faults of a server and its network.
 
 use std::time::Duration;
 
 use domain::Invariant;
 use nix::sys::signal::Signal;
 
-use crate::history::{Crowd, Keeps, Proxy};
+use crate::history::{Crowd, FaultyProxy, Keeps};
 use crate::server::TestServer;
 
-/// How long people go on between two things that are done to them.
+/// Time between two faults.
 const WHILE: Duration = Duration::from_millis(700);
-/// Clients of this server notice within two seconds that it says nothing.
+/// Clients of this server detect a silent server within two seconds.
 const ATTENTIVE: [(&str, &str); 1] = [("TIDINGS_GATEWAY__HEARTBEAT_INTERVAL_MS", "500")];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,7 +40,8 @@ async fn a_server_that_is_stopped_and_started_in_order_leaves_a_history_that_fit
     crowd.part(&[]).await;
 }
 
-/// A pause that clients sit out, and pauses after which they have given up the connection while the server has not.
+/// Pauses that are shorter than the clients' timeout, and pauses after which they have dropped the connection while the
+/// server has not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_paused_leaves_a_history_that_fits() {
     let server = TestServer::start_with(&ATTENTIVE).await;
@@ -58,22 +59,22 @@ async fn a_server_that_is_paused_leaves_a_history_that_fits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_cut_stalled_and_robbed_of_answers_leave_a_history_that_fits() {
     let server = TestServer::start_with(&ATTENTIVE).await;
-    let proxy = Proxy::start(server.address()).await;
+    let proxy = FaultyProxy::start(server.address()).await;
     let mut crowd = Crowd::gather(&server.base_url(), &proxy.url(), Keeps::Order).await;
     for round in 0..8 {
         crowd.go_on(WHILE).await;
         match round % 4 {
             0 => proxy.cut(),
-            // What was sent arrives, and nobody is told.
+            // Requests arrive, but their responses are lost.
             1 => proxy.swallow(Duration::from_millis(300)).await,
-            // What is held up is cut in the middle.
+            // Stalled chunks are cut in the middle.
             2 => {
                 proxy.stall(true);
                 crowd.go_on(Duration::from_millis(200)).await;
                 proxy.cut();
                 proxy.stall(false);
             }
-            // Longer than clients wait.
+            // Longer than the clients' timeout.
             _ => {
                 proxy.stall(true);
                 crowd.go_on(Duration::from_secs(2)).await;

@@ -1,10 +1,13 @@
+use std::time::Instant;
+
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
 use uuid::Uuid;
 
-use crate::server::{Answer, Socket, TestServer};
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
 
-/// Sends so many frames in one go and returns the answers.
-async fn burst(socket: &mut Socket, frame_type: &str, payloads: Vec<Value>) -> Vec<Value> {
+/// Sends all frames in one go and returns the responses.
+async fn burst(socket: &mut TestSocket, frame_type: &str, payloads: Vec<Value>) -> Vec<Value> {
     let frame =
         |(n, payload): (usize, Value)| json!({ "type": frame_type, "request_id": n.to_string(), "payload": payload });
     let count = payloads.len();
@@ -93,7 +96,59 @@ async fn typing_over_the_limit_is_refused_and_its_end_never_is() {
 }
 
 #[tokio::test]
-async fn calls_over_a_limit_are_told_when_to_come_back() {
+async fn a_flood_of_typing_reaches_others_no_faster_than_its_limit() {
+    let server = TestServer::start_with_limits().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.group("Notes", &[&bob]).await;
+    let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
+    let typing = |frame_type: &str| json!({ "type": frame_type, "payload": { "chat_id": chat_id } });
+    let is_typing = |frame: &&Value| frame["type"] == "typing_indicator";
+    anns.send_all(vec![typing("typing_stop"); 200]).await;
+    anns.send_message(&chat_id, "after the stops").await;
+    bobs.next_of("message").await;
+    assert_eq!(bobs.heard_so_far().await.iter().filter(is_typing).count(), 0, "a stop without a start is ignored");
+
+    let begun = Instant::now();
+    anns.send_all((0..200).map(|n| typing(if n % 2 == 0 { "typing_start" } else { "typing_stop" }))).await;
+    anns.send_message(&chat_id, "after the flood").await;
+    bobs.next_of("message").await;
+    let heard = bobs.heard_so_far().await;
+    let shown = heard.iter().filter(is_typing).count() as u64;
+    let bound = 2 * (begun.elapsed().as_secs() + 2);
+    assert!((1..=bound).contains(&shown), "{shown} indicators, at most {bound} are expected");
+}
+
+#[tokio::test]
+async fn a_connection_that_floods_is_closed_whatever_it_sends() {
+    let server = TestServer::start_with_limits().await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let send = json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": "x".repeat(4097) });
+    let too_large = json!({ "type": "send_message", "request_id": "r1", "payload": send });
+    let floods = [
+        (Message::text(r#"{"type":"heartbeat"}"#), Some("heartbeat_ack")),
+        (Message::text(too_large.to_string()), None),
+        (Message::text(r#"{"type":"of_a_later_version"}"#), None),
+        (Message::Ping(vec![7; 125].into()), None),
+        (Message::Pong(vec![7; 125].into()), None),
+    ];
+    for (message, answer) in floods {
+        let mut socket = ann.connect().await;
+        for _ in 0..450 {
+            socket.try_send_raw(message.clone()).await;
+        }
+        let (frames, closed) = socket.rest().await;
+        assert_eq!((closed.code, &*closed.reason), (4029, "rate_limited"), "{message}");
+        let answered = frames.iter().filter(|frame| answer.is_some_and(|answer| frame["type"] == answer)).count();
+        assert!(answered < 200, "{answered} of 450 were answered");
+        for frame in frames.iter().filter(|frame| frame["payload"]["code"] == "RATE_LIMITED") {
+            assert_eq!(frame["payload"]["details"]["limit"], "frames_per_connection", "{frame}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_over_a_limit_get_a_retry_time() {
     let server = TestServer::start_with(&[("TIDINGS_LIMITS__REST_WRITE", "3")]).await;
     let ann = server.sign_up("Ann").await;
     let rename = async || ann.patch("/users/me", json!({ "display_name": "Anna" })).await;
@@ -102,8 +157,70 @@ async fn calls_over_a_limit_are_told_when_to_come_back() {
         assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), ("3", remaining));
         assert_eq!(answer.status, 200);
     }
-    let answer: Answer = rename().await;
+    let answer: RestResponse = rename().await;
     assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
     let error = answer.refused(429, "RATE_LIMITED");
     assert!(error["details"]["retry_after_seconds"].as_u64().unwrap() >= 1);
+}
+
+#[tokio::test]
+async fn an_account_that_makes_groups_and_adds_members_in_bulk_is_stopped_for_the_day() {
+    let limits = [("TIDINGS_LIMITS__GROUPS_CREATED", "5"), ("TIDINGS_LIMITS__MEMBERS_ADDED", "12")];
+    let server = TestServer::start_with(&limits).await;
+    let [ann, bob, cid, dan] = server.sign_up_all(["Ann", "Bob", "Cid", "Dan"]).await;
+    let group = async |by: &TestDevice, members: &[&TestDevice]| {
+        let member_ids: Vec<_> = members.iter().map(|member| &member.user_id).collect();
+        by.post("/chats", json!({ "type": "group", "name": "flood", "member_ids": member_ids })).await
+    };
+    let mut chats = vec![];
+    for _ in 0..3 {
+        chats.push(group(&ann, &[&bob, &cid, &dan]).await.data(201)["chat_id"].clone());
+    }
+    let refused = |answer: RestResponse, limit: &str| {
+        assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 3600, "{answer:?}");
+        let error = answer.refused(429, "RATE_LIMITED");
+        assert_eq!(error["details"]["limit"], limit);
+    };
+    chats.push(group(&ann, &[&bob, &cid]).await.data(201)["chat_id"].clone());
+    refused(group(&ann, &[&bob, &cid]).await, "members_added");
+    let add = json!({ "user_id": dan.user_id });
+    let chat_id = chats[3].as_str().unwrap();
+    ann.post(&format!("/chats/{chat_id}/members"), add).await.data(201);
+    let [eve] = server.sign_up_all(["Eve"]).await;
+    refused(ann.post(&format!("/chats/{chat_id}/members"), json!({ "user_id": eve.user_id })).await, "members_added");
+    // The refused group has taken one of the five.
+    refused(group(&ann, &[]).await, "groups_created");
+    group(&bob, &[&ann]).await.data(201);
+}
+
+#[tokio::test]
+async fn an_account_stores_so_many_bytes_of_messages_in_a_day() {
+    let server = TestServer::start_with(&[("TIDINGS_LIMITS__MESSAGE_MIB", "1")]).await;
+    let ann = server.sign_up("Ann").await;
+    let chat_id = ann.group("Notes", &[]).await;
+    let mut socket = ann.connect().await;
+    let content = "x".repeat(4096);
+    let send = |_| json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": content });
+    let answers = burst(&mut socket, "send_message", (0..220).map(send).collect()).await;
+    let refused = refusals(&answers, "message_mib");
+    // A message of 4 KiB counts as 5 KiB.
+    assert!((10..=16).contains(&refused.len()), "{} of 220 were refused", refused.len());
+    let over = ann.post(&format!("/chats/{chat_id}/messages"), send(0)).await;
+    assert_eq!(over.refused(429, "RATE_LIMITED")["details"]["limit"], "message_mib");
+}
+
+#[tokio::test]
+async fn an_account_with_the_maximum_of_chats_opens_no_new_one() {
+    let server = TestServer::start_with(&[("TIDINGS_LIMITS__CHATS_PER_USER", "2")]).await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    for n in 0..2 {
+        ann.group(&n.to_string(), &[]).await;
+    }
+    for body in [
+        json!({ "type": "group", "name": "more", "member_ids": [] }),
+        json!({ "type": "direct", "member_ids": [bob.user_id] }),
+    ] {
+        let error = ann.post("/chats", body).await.refused(400, "INVALID_OPERATION");
+        assert_eq!(error["details"], json!({ "limit": "chats_per_user", "maximum": 2 }));
+    }
 }

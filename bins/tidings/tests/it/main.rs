@@ -1,17 +1,21 @@
 //! The contract with clients, tried on the real binary over real sockets.
-#![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod collector;
 #[path = "../history/mod.rs"]
 mod history;
+mod issuer;
 mod receiver;
+mod rules;
 mod runbook;
 mod server;
 
 mod account;
 mod administration;
+mod at_rest;
 mod authorization;
 mod blocks;
+mod codes;
 mod console;
 mod delivery;
 mod drain;
@@ -22,10 +26,14 @@ mod floods;
 mod frames;
 mod handshake;
 mod histories;
+mod identity;
 mod idle;
+mod inbox;
 mod kills;
 mod limits;
+mod listener_bounds;
 mod log_level;
+mod metadata;
 mod metrics;
 mod openapi;
 mod operating;
@@ -39,10 +47,13 @@ mod sdk;
 mod secrecy;
 mod sends;
 mod slow_consumer;
+mod suspension;
 mod syncs;
 mod tls;
 mod traced;
 mod traces;
+mod unread_bodies;
+mod unsafe_settings;
 mod use_cases;
 mod verify;
 mod web_push;

@@ -1,23 +1,23 @@
-//! What a running service tells Prometheus: what the table of metrics says, all of it and nothing else.
+//! The metrics of a running service are exactly those of the metrics table.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidings_metrics::{Kind, Label, Part, Values};
+use tidings_metrics::{Kind, Label, LabelValues, Part};
 use uuid::Uuid;
 
-use crate::receiver::Receiver;
-use crate::server::{PATIENCE, Socket, TestServer};
+use crate::receiver::WebhookReceiver;
+use crate::server::{PATIENCE, TestServer, TestSocket};
 use crate::webhook::{secret_file, server};
 
-/// Parts that a service on one machine does not have.
+/// Components that a service on one machine does not have.
 const OF_A_FLEET: [Part; 5] = [Part::Relay, Part::Dynamodb, Part::Kafka, Part::Redis, Part::Rpc];
 
-/// What is told only where TLS is spoken.
+/// A metric that exists only with TLS.
 const OF_TLS: &str = "tidings_tls_certificate_expires_seconds";
 
-/// Everything at least once, things that go wrong too.
+/// Exercises every metric at least once, including failures.
 async fn traffic(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
@@ -33,7 +33,7 @@ async fn traffic(server: &TestServer) {
     assert_eq!(on_phone.ask("send_message", unknown).await["type"], "error");
     let mut nobody = bob.handshake();
     nobody.headers_mut().remove("authorization");
-    assert!(Socket::try_open(nobody).await.is_err());
+    assert!(TestSocket::try_open(nobody).await.is_err());
     ann.get("/chats").await.data(200);
     ann.get("/chats/chat_nowhere").await;
     ann.get("/no/such/path/with/a/secret").await;
@@ -41,8 +41,8 @@ async fn traffic(server: &TestServer) {
 }
 
 #[tokio::test]
-async fn what_is_told_is_what_the_table_says_and_no_label_has_an_id() {
-    let receiver = Receiver::start().await;
+async fn exported_metrics_match_the_table_and_no_label_holds_an_id() {
+    let receiver = WebhookReceiver::start().await;
     let secret = secret_file();
     let server = server(&receiver.url(), &secret).await;
     traffic(&server).await;
@@ -56,7 +56,7 @@ async fn what_is_told_is_what_the_table_says_and_no_label_has_an_id() {
         let names = series(&metrics).filter_map(|(name, _)| tidings_metrics::of_series(name));
         names.map(|metric| metric.name).collect()
     };
-    // Levels are told every few seconds, and routes with the beat of the gateway.
+    // Gauges are updated every few seconds, and routes with the gateway's heartbeat.
     let deadline = Instant::now() + PATIENCE;
     while let Some(missing) = expected.difference(&told().await).next() {
         assert!(Instant::now() < deadline, "{missing} is not told");
@@ -80,7 +80,7 @@ async fn what_is_told_is_what_the_table_says_and_no_label_has_an_id() {
 }
 
 #[tokio::test]
-async fn what_counts_is_there_before_anything_happens() {
+async fn counters_exist_before_their_first_event() {
     let server = TestServer::start().await;
     let metrics = server.metrics().await;
     for line in [
@@ -95,16 +95,16 @@ async fn what_counts_is_there_before_anything_happens() {
 
 fn is_one_of(label: &Label, value: &str, document: &Value) -> bool {
     match label.values {
-        Values::Listed(values) => values.contains(&value),
-        Values::Version => value == env!("CARGO_PKG_VERSION"),
-        Values::Routes => {
+        LabelValues::Listed(values) => values.contains(&value),
+        LabelValues::Version => value == env!("CARGO_PKG_VERSION"),
+        LabelValues::Routes => {
             let others = ["none", "/v1/ws", "/healthz", "/readyz", "/openapi.json", "/asyncapi.json"];
             others.contains(&value) || document["paths"].get(value).is_some()
         }
     }
 }
 
-/// Names and labels of all series. Labels are read as we write them: values without quotes or commas in them.
+/// Names and labels of all series. Assumes label values without quotes and commas.
 fn series(metrics: &str) -> impl Iterator<Item = (&str, Vec<(&str, &str)>)> {
     metrics.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(|line| {
         let (series, _) = line.rsplit_once(' ').expect("a series has a value");

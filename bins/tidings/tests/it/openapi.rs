@@ -1,31 +1,31 @@
-//! Every operation of the OpenAPI document, tried by `schemathesis` with what the document allows and with what it does not.
+//! Every operation of the OpenAPI document, tested by `schemathesis` with valid and invalid requests.
 
 use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::server::{Device, TestServer};
+use crate::server::{TestDevice, TestServer};
 
-/// The same requests in every run: one that fails here fails everywhere.
+/// A fixed seed, to make failures reproducible.
 const SEED: &str = "1";
-/// Requests that are made up for each operation, on top of those that the bounds in the document suggest.
+/// Generated requests per operation, in addition to those derived from the bounds in the document.
 const EXAMPLES: &str = "10";
-/// Operations that end what the others stand on: the session of who calls, and their membership.
+/// Operations that end the caller's session or membership, which the other operations need.
 const ENDING: &str = "^(logout|leave_chat|revoke_session|revoke_sessions)$";
 
-/// A run of `schemathesis` as one device, with the ids of things that are there.
+/// A run of `schemathesis` as one device, with the ids of existing objects.
 struct Run<'a> {
     server: &'a TestServer,
-    device: &'a Device,
+    device: &'a TestDevice,
     parameters: String,
 }
 
 impl Run<'_> {
-    /// Tries the operations that `filter` leaves, and fails unless all `expected` of them were.
+    /// Tests the operations that match `filter`, and fails unless `expected` of them were tested.
     ///
-    /// All checks but one: a request that fits the schemas may still be refused, because a schema does not know that a
-    /// sequence is above the head of its chat, that a phone number cannot exist, or that an owner cannot leave.
+    /// All checks are on but one: a request that fits the schemas may still be refused, because a schema does not know
+    /// that a sequence is above the head of its chat, that a phone number cannot exist, or that an owner cannot leave.
     async fn of(self, filter: [&str; 2], expected: usize) {
         let directory = TempDir::new().unwrap();
         let config = directory.path().join("schemathesis.toml");
@@ -70,14 +70,14 @@ async fn every_answer_is_one_that_the_document_describes_and_nothing_is_taken_th
     let documented = documented(&server).await;
     let run = Run { server: &server, device: &ada, parameters: parameters.clone() };
     run.of(["--exclude-operation-id-regex", ENDING], documented - 4).await;
-    // Those of somebody who has nothing to lose: whatever is left to do for them is refused for a reason.
+    // Runs as Cem: once his session or membership has ended, further requests are refused legitimately.
     let run = Run { server: &server, device: &cem, parameters };
     run.of(["--include-operation-id-regex", ENDING], 4).await;
     assert!(server.is_running());
     assert!(!server.log().contains("panicked"), "a request panicked");
 }
 
-/// How many operations there are.
+/// Number of documented operations.
 async fn documented(server: &TestServer) -> usize {
     let document = server.call(reqwest::Method::GET, "/openapi.json", None).await.body;
     document["paths"].as_object().unwrap().values().map(|item| item.as_object().unwrap().len()).sum()

@@ -1,4 +1,4 @@
-//! What those who start, watch and remove a process hear of it.
+//! The interface to service managers and operators: notifications, health checks and drains.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -11,9 +11,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::drain::half_a_request;
 use crate::server::{PATIENCE, TestServer};
 
-/// The service manager of a test.
+/// A fake service manager.
 struct Manager {
     directory: TempDir,
     socket: UnixDatagram,
@@ -26,13 +27,13 @@ impl Manager {
         Self { directory, socket }
     }
 
-    /// A server that it has started, and expects to hear of every second.
+    /// Starts a server that must send a watchdog notification every second.
     async fn start(&self) -> TestServer {
         let socket = self.directory.path().join("notify");
         TestServer::start_with(&[("NOTIFY_SOCKET", socket.to_str().unwrap()), ("WATCHDOG_USEC", "1000000")]).await
     }
 
-    /// What it hears next, or nothing within the time.
+    /// The next notification, or `None` within the time.
     fn heard(&self, within: Duration) -> Option<String> {
         let mut bytes = [0; 512];
         self.socket.set_read_timeout(Some(within)).unwrap();
@@ -40,7 +41,7 @@ impl Manager {
         Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
     }
 
-    /// Listens until something is said that begins like this.
+    /// Waits for a notification with this prefix.
     fn hears(&self, begin: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -55,7 +56,7 @@ impl Manager {
 }
 
 #[tokio::test]
-async fn the_service_manager_hears_that_a_process_is_ready_alive_and_ends() {
+async fn the_service_manager_is_notified_of_ready_alive_and_stopping() {
     let manager = Manager::new();
     let mut server = manager.start().await;
     let ready = manager.hears("READY=1");
@@ -73,7 +74,7 @@ async fn the_watchdog_of_a_process_that_is_halted_goes_hungry() {
     let server = manager.start().await;
     manager.hears("WATCHDOG=1");
     server.signal(Signal::SIGSTOP);
-    // What was said before it was halted is still there to be heard.
+    // Drains the notifications from before the halt.
     while manager.heard(Duration::from_millis(1)).is_some() {}
     assert_eq!(manager.heard(Duration::from_secs(2)), None);
     server.signal(Signal::SIGCONT);
@@ -81,7 +82,7 @@ async fn the_watchdog_of_a_process_that_is_halted_goes_hungry() {
 }
 
 #[test]
-fn the_runs_of_docs_capacity_print_what_is_written_there() {
+fn the_runs_of_docs_capacity_print_the_documented_output() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/capacity.md");
     let document = std::fs::read_to_string(&path).unwrap();
     let mut parts = document.split("```sh\ntidings capacity");
@@ -101,7 +102,7 @@ fn the_runs_of_docs_capacity_print_what_is_written_there() {
 fn tidings(server: &TestServer, arguments: &[&str]) -> Output {
     let admin_url = server.admin_url();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidings"));
-    // Whatever the environment of the test says to a server is not meant for this one.
+    // Settings in the environment of the test are not meant for this server.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
         command.env_remove(name);
     }
@@ -115,7 +116,7 @@ async fn a_process_is_drained_until_nothing_is_left_and_resumed() {
     let ann = server.sign_up("Ann").await;
     let mut socket = ann.connect().await;
     let leaving = tokio::spawn(async move { socket.closed().await });
-    let drained = tidings(&server, &["drain", "--timeout", "20", "--json"]);
+    let drained = tidings(&server, &["admin", "drain", "--timeout", "20", "--json"]);
     let standing: Value = serde_json::from_slice(&drained.stdout).unwrap();
     assert_eq!(drained.status.code(), Some(0), "{standing}");
     let nothing = json!({ "connections": 0, "requests": 0, "sends": 0, "safe_to_remove": true });
@@ -128,10 +129,10 @@ async fn a_process_is_drained_until_nothing_is_left_and_resumed() {
     let ready = server.call(Method::GET, "/readyz", None).await;
     assert_eq!((ready.status.as_u16(), &ready.body["status"]), (503, &json!("draining")));
     assert_eq!(ready.body["safe_to_remove"], true);
-    // What still comes is answered.
+    // Requests that still arrive are served.
     assert_eq!(server.call(Method::GET, "/api/v1", None).await.status, 200);
 
-    let resumed = tidings(&server, &["resume"]);
+    let resumed = tidings(&server, &["admin", "resume"]);
     assert_eq!(String::from_utf8_lossy(&resumed.stdout), "the process takes work\n");
     assert_eq!(server.call(Method::GET, "/readyz", None).await.status, 200);
     let actions = std::fs::read_to_string(server.data_dir().join("admin-audit.jsonl")).unwrap();
@@ -139,15 +140,14 @@ async fn a_process_is_drained_until_nothing_is_left_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_takes_too_long_says_what_is_left_and_exits_1() {
+async fn a_drain_that_takes_too_long_prints_the_remaining_work_and_exits_1() {
     let server = TestServer::start().await;
-    let ann = server.sign_up("Ann").await;
-    // Told to leave, it stays: nobody reads this socket.
-    let _socket = ann.connect().await;
-    let drained = tidings(&server, &["drain", "--timeout", "1"]);
+    // The server waits longer for the rest of a request than this drain does.
+    let _held = half_a_request(&server).await;
+    let drained = tidings(&server, &["admin", "drain", "--timeout", "2"]);
     assert_eq!(drained.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&drained.stdout), "the drain goes on: 1 connections left\n");
-    assert_eq!(String::from_utf8_lossy(&drained.stderr), "draining: 1 connections left\n");
+    assert_eq!(String::from_utf8_lossy(&drained.stdout), "the drain goes on: 1 requests left\n");
+    assert_eq!(String::from_utf8_lossy(&drained.stderr), "draining: 1 requests left\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,8 +161,16 @@ async fn a_health_check_exits_as_the_service_is() {
     let alive = check(&[]);
     assert_eq!((alive.status.code(), &*alive.stdout), (Some(0), &b"{\"status\":\"ok\"}\n"[..]));
     assert_eq!(check(&["--ready"]).status.code(), Some(0));
-    tidings(&server, &["drain", "--timeout", "0"]);
+    tidings(&server, &["admin", "drain", "--timeout", "0"]);
     assert_eq!((check(&[]).status.code(), check(&["--ready"]).status.code()), (Some(0), Some(1)));
+    // By default it asks the admin listener.
+    let admin = server.admin_url();
+    let admin_listen = ["--admin-listen", admin.strip_prefix("http://").unwrap()];
+    let by_default = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tidings"));
+        command.arg("healthcheck").args(admin_listen).args(more).output().unwrap().status.code()
+    };
+    assert_eq!((by_default(&[]), by_default(&["--ready"])), (Some(0), Some(1)));
     server.kill().await;
     let gone = check(&[]);
     assert_eq!(gone.status.code(), Some(1));

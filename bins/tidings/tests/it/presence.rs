@@ -1,27 +1,34 @@
-//! Who is seen by whom, on asking, by subscription and unasked.
+//! Visibility of presence by query, by subscription and by push.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Device, Socket, TestServer};
+use crate::rules::rules;
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
 
-/// What one user sees of another on asking.
-async fn seen(viewer: &Device, user: &Device) -> Value {
+rules!(
+    hiding_presence_notifies_subscribers_at_once_and_showing_it_restores_it,
+    contacts_see_each_other_while_both_list_each_other,
+    a_disconnect_ends_the_typing_indicator,
+);
+
+/// The presence of a user, queried by another.
+async fn seen(viewer: &TestDevice, user: &TestDevice) -> Value {
     let one = viewer.get(&format!("/users/{}/presence", user.user_id)).await.data(200);
     let many = viewer.post("/presence/query", json!({ "user_ids": [user.user_id] })).await.data(200);
     assert_eq!(many, json!({ "presences": [one] }), "both ways of asking say the same");
     one
 }
 
-async fn subscribe(socket: &mut Socket, users: &[&Device]) -> Value {
+async fn subscribe(socket: &mut TestSocket, users: &[&TestDevice]) -> Value {
     let user_ids: Vec<_> = users.iter().map(|user| &user.user_id).collect();
     let mut snapshot = socket.ask("presence_subscribe", json!({ "user_ids": user_ids })).await;
     assert_eq!(snapshot["type"], "presence_snapshot", "{snapshot}");
     snapshot["payload"]["presences"].take()
 }
 
-/// Waits until a socket is pushed that a user has this status, and returns the payload.
-async fn pushed(socket: &mut Socket, user: &Device, status: &str) -> Value {
+/// Waits for the push of a user's status to a socket, and returns the payload.
+async fn pushed(socket: &mut TestSocket, user: &TestDevice, status: &str) -> Value {
     let is_it = |frame: &Value| {
         let payload = &frame["payload"];
         frame["type"] == "presence_changed" && payload["user_id"] == user.user_id && payload["status"] == status
@@ -29,51 +36,51 @@ async fn pushed(socket: &mut Socket, user: &Device, status: &str) -> Value {
     socket.find(is_it).await["payload"].take()
 }
 
-/// What a socket has been pushed of a user.
-async fn pushes_of(socket: &mut Socket, user: &Device) -> Vec<Value> {
+/// All presence pushes of a user to a socket.
+async fn pushes_of(socket: &mut TestSocket, user: &TestDevice) -> Vec<Value> {
     let heard = socket.heard_so_far().await.into_iter();
     let of_user =
         heard.filter(|frame| frame["type"] == "presence_changed" && frame["payload"]["user_id"] == user.user_id);
     of_user.map(|mut frame| frame["payload"].take()).collect()
 }
 
-async fn set_visibility(user: &Device, visibility: &str) {
+async fn set_visibility(user: &TestDevice, visibility: &str) {
     user.patch("/users/me", json!({ "presence_visibility": visibility })).await.data(200);
 }
 
-async fn list(user: &Device, contact: &Device) -> Answer {
-    Answer::of(user.request(Method::PUT, &format!("/contacts/{}", contact.user_id))).await
+async fn list(user: &TestDevice, contact: &TestDevice) -> RestResponse {
+    RestResponse::of(user.request(Method::PUT, &format!("/contacts/{}", contact.user_id))).await
 }
 
-async fn befriend(one: &Device, other: &Device) {
+async fn befriend(one: &TestDevice, other: &TestDevice) {
     list(one, other).await.data(200);
     list(other, one).await.data(200);
 }
 
-/// How often somebody was announced with this status.
+/// Number of announcements with this status.
 async fn announced(server: &TestServer, status: &str) -> u64 {
     let metrics = server.metrics().await;
     let series = format!("tidings_presence_transitions_total{{status=\"{status}\"}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&*series)).map_or(0, |count| count.parse().unwrap())
 }
 
-/// Has somebody come, and waits until that is announced.
-async fn come(server: &TestServer, user: &Device) -> Socket {
+/// Connects a user, and waits until that is announced.
+async fn come(server: &TestServer, user: &TestDevice) -> TestSocket {
     let before = announced(server, "online").await;
     let socket = user.connect().await;
     server.until(async || announced(server, "online").await > before).await;
     socket
 }
 
-/// Has somebody go, and waits until that is announced.
-async fn go(server: &TestServer, socket: Socket) {
+/// Disconnects a user, and waits until that is announced.
+async fn go(server: &TestServer, socket: TestSocket) {
     let before = announced(server, "offline").await;
     socket.leave().await;
     server.until(async || announced(server, "offline").await > before).await;
 }
 
-/// Has a user come and go whom everybody watches: when that is pushed, everything that was announced before it was.
-async fn come_and_go(server: &TestServer, marker: &Device, sockets: &mut [Socket]) {
+/// Connects and disconnects a marker that all sockets have subscribed to: its push follows all earlier announcements.
+async fn come_and_go(server: &TestServer, marker: &TestDevice, sockets: &mut [TestSocket]) {
     let socket = come(server, marker).await;
     for watching in &mut *sockets {
         pushed(watching, marker, "online").await;
@@ -84,8 +91,8 @@ async fn come_and_go(server: &TestServer, marker: &Device, sockets: &mut [Socket
     }
 }
 
-/// The matrix: under each setting, what a contact, a one-sided contact, a stranger and the user themselves see on asking,
-/// on subscribing, by push, and of when the user was last seen.
+/// The matrix: under each setting, the view of a contact, a one-sided contact, a stranger and the user themselves, by
+/// query, by subscription and by push, and of the time last seen.
 #[tokio::test]
 async fn privacy_enforced() {
     let server = TestServer::start().await;
@@ -107,7 +114,7 @@ async fn privacy_enforced() {
         let unknown = json!({ "user_id": user.user_id, "status": "unknown" });
         let or_unknown = |is_admitted: bool, seen: Value| if is_admitted { seen } else { unknown.clone() };
 
-        // Before the user was ever there: what is asked, and what a subscription begins with.
+        // Before the user's first connection: the query, and the initial state of a subscription.
         let mut sockets = [contact.connect().await, one_sided.connect().await, stranger.connect().await];
         let never = json!({ "user_id": user.user_id, "status": "offline" });
         for ((viewer, socket), is_admitted) in viewers.iter().zip(&mut sockets).zip(admitted) {
@@ -116,7 +123,7 @@ async fn privacy_enforced() {
             assert_eq!(subscribe(socket, &[&user, &marker]).await[0], expected, "{visibility}, subscribed");
         }
 
-        // There.
+        // Online.
         let online = json!({ "user_id": user.user_id, "status": "online" });
         let mut own = come(&server, &user).await;
         assert_eq!(subscribe(&mut own, &[&user]).await, json!([online]), "{visibility}, oneself");
@@ -129,9 +136,13 @@ async fn privacy_enforced() {
             let expected = is_admitted.then(|| online.clone());
             assert_eq!(pushes_of(socket, &user).await, Vec::from_iter(expected), "{visibility}, pushed once");
         }
-        assert_eq!(pushes_of(&mut own, &user).await, [Value::Null; 0], "{visibility}, nobody is told of themselves");
+        assert_eq!(
+            pushes_of(&mut own, &user).await,
+            [Value::Null; 0],
+            "{visibility}, users are not notified of themselves"
+        );
 
-        // Gone.
+        // Offline.
         go(&server, own).await;
         come_and_go(&server, &marker, &mut sockets).await;
         let gone = seen(&user, &user).await;
@@ -146,7 +157,7 @@ async fn privacy_enforced() {
 }
 
 #[tokio::test]
-async fn subscribers_are_told_though_they_share_no_chat_until_they_unsubscribe() {
+async fn subscribers_without_a_common_chat_are_notified_until_they_unsubscribe() {
     let server = TestServer::start().await;
     let [ann, bob, marker] = server.sign_up_all(["Ann", "Bob", "Marker"]).await;
     for user in [&bob, &marker] {
@@ -187,9 +198,7 @@ async fn a_user_is_online_until_the_last_device_is_gone() {
     pushed(&mut anns, &bob, "offline").await;
 }
 
-#[tokio::test]
-async fn who_hides_while_others_watch_is_gone_for_them_at_once_and_back_when_they_show_themselves() {
-    let server = TestServer::start().await;
+async fn hiding_presence_notifies_subscribers_at_once_and_showing_it_restores_it(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     set_visibility(&bob, "everyone").await;
     let chat_id = bob.group("Us", &[&cy]).await;
@@ -204,7 +213,7 @@ async fn who_hides_while_others_watch_is_gone_for_them_at_once_and_back_when_the
     set_visibility(&bob, "nobody").await;
     for (viewer, socket) in [(&ann, &mut anns), (&cy, &mut cys)] {
         let hidden = pushed(socket, &bob, "offline").await;
-        assert_eq!(hidden, json!({ "user_id": bob.user_id, "status": "offline" }), "nobody learns since when");
+        assert_eq!(hidden, json!({ "user_id": bob.user_id, "status": "offline" }), "the time last seen is hidden");
         assert_eq!(seen(viewer, &bob).await["status"], "unknown");
     }
     set_visibility(&bob, "everyone").await;
@@ -212,9 +221,7 @@ async fn who_hides_while_others_watch_is_gone_for_them_at_once_and_back_when_the
     pushed(&mut cys, &bob, "online").await;
 }
 
-#[tokio::test]
-async fn contacts_see_each_other_while_both_list_each_other() {
-    let server = TestServer::start().await;
+async fn contacts_see_each_other_while_both_list_each_other(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let mut anns = ann.connect().await;
     let _bobs = bob.connect().await;
@@ -231,7 +238,7 @@ async fn contacts_see_each_other_while_both_list_each_other() {
 }
 
 #[tokio::test]
-async fn when_somebody_was_last_seen_outlives_the_death_of_every_process() {
+async fn the_time_last_seen_survives_a_crash_of_every_process() {
     let mut server = TestServer::start().await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     set_visibility(&bob, "everyone").await;
@@ -246,9 +253,7 @@ async fn when_somebody_was_last_seen_outlives_the_death_of_every_process() {
     assert_eq!(seen(&ann, &bob).await, gone);
 }
 
-#[tokio::test]
-async fn one_who_types_and_is_cut_off_has_stopped_typing() {
-    let server = TestServer::start().await;
+async fn a_disconnect_ends_the_typing_indicator(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);

@@ -1,4 +1,4 @@
-//! Somebody's server that Tidings calls: it keeps every call for the test and answers as it is told.
+//! An HTTP server that Tidings calls, such as a webhook: it records every call and returns configured statuses.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,21 +16,21 @@ use tokio::time::timeout;
 
 use crate::server::PATIENCE;
 
-pub(crate) struct Receiver {
+pub(crate) struct WebhookReceiver {
     address: SocketAddr,
-    calls: mpsc::Receiver<Call>,
+    calls: mpsc::Receiver<ReceivedCall>,
     answers: Arc<Mutex<VecDeque<u16>>>,
     serving: AbortHandle,
 }
 
-/// One call of the server.
+/// One received call.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct ReceivedCall {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Call {
+impl ReceivedCall {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -41,23 +41,22 @@ impl Call {
 }
 
 #[derive(Clone)]
-struct Shared {
-    calls: mpsc::Sender<Call>,
+struct ReceiverState {
+    calls: mpsc::Sender<ReceivedCall>,
     answers: Arc<Mutex<VecDeque<u16>>>,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     pub(crate) async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    /// Starts where it may have been called already.
-    pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    /// Starts at an address that may have been called already.
+    pub(crate) fn start_on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let (sender, calls) = mpsc::channel(10_000);
         let answers = Arc::default();
-        let shared = Shared { calls: sender, answers: Arc::clone(&answers) };
+        let shared = ReceiverState { calls: sender, answers: Arc::clone(&answers) };
         let app = Router::new().fallback(take).with_state(shared);
         let serving = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }).abort_handle();
         Self { address, calls, answers, serving }
@@ -67,29 +66,29 @@ impl Receiver {
         format!("http://{}/hook", self.address)
     }
 
-    /// The statuses of the next answers; after them everything is taken.
+    /// The statuses of the next responses; later calls succeed.
     pub(crate) fn answer(&self, statuses: &[u16]) {
         self.answers.lock().unwrap().extend(statuses);
     }
 
-    pub(crate) async fn next(&mut self) -> Call {
+    pub(crate) async fn next(&mut self) -> ReceivedCall {
         timeout(PATIENCE, self.calls.recv()).await.expect("a call comes").expect("the receiver lives")
     }
 
-    /// What came so far and was not looked at.
-    pub(crate) fn rest(&mut self) -> Vec<Call> {
+    /// Recorded calls that were not read yet.
+    pub(crate) fn rest(&mut self) -> Vec<ReceivedCall> {
         std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
     }
 }
 
-impl Drop for Receiver {
+impl Drop for WebhookReceiver {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-async fn take(State(shared): State<Shared>, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn take(State(shared): State<ReceiverState>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let status = shared.answers.lock().unwrap().pop_front().unwrap_or(204);
-    shared.calls.send(Call { headers, body }).await.unwrap();
+    shared.calls.send(ReceivedCall { headers, body }).await.unwrap();
     StatusCode::from_u16(status).unwrap()
 }

@@ -5,16 +5,28 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Answer, Device, TestServer};
+use crate::rules::rules;
+use crate::server::{RestResponse, TestDevice, TestServer};
 
-/// Calls and their answers, one line each, with names instead of what is new in every run.
+rules!(
+    signing_in_and_staying_so,
+    a_first_sign_in_makes_a_user_and_a_later_one_finds_them,
+    users,
+    chats_and_their_members,
+    messages_and_how_far_they_have_come,
+    history_is_walked_by_its_cursors_to_the_first_message,
+    a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answer,
+    a_body_over_64_kib_is_refused,
+);
+
+/// Calls and their responses, one line each, with fixed names for generated values.
 struct Tour {
     names: Vec<(String, &'static str)>,
     lines: String,
 }
 
 impl Tour {
-    fn new<const N: usize>(devices: [(&Device, &'static str); N]) -> Self {
+    fn new<const N: usize>(devices: [(&TestDevice, &'static str); N]) -> Self {
         let names = devices.iter().flat_map(|(device, name)| {
             [
                 (device.user_id.clone(), *name),
@@ -25,20 +37,20 @@ impl Tour {
         Self { names: names.collect(), lines: String::new() }
     }
 
-    /// Gives an id a name, from here on.
+    /// Names an id in all later lines.
     fn name(&mut self, id: &Value, name: &'static str) {
         self.names.push((id.as_str().unwrap().to_owned(), name));
     }
 
-    async fn call(&mut self, device: &Device, method: Method, path: &str, body: Option<Value>) -> Value {
+    async fn call(&mut self, device: &TestDevice, method: Method, path: &str, body: Option<Value>) -> Value {
         let request = device.request(method.clone(), path);
-        let answer = Answer::of(if let Some(body) = body { request.json(&body) } else { request }).await;
+        let answer = RestResponse::of(if let Some(body) = body { request.json(&body) } else { request }).await;
         assert_eq!(answer.header("x-request-id").len(), 26, "{answer:?}");
         self.note(&method, path, &answer);
         answer.body["data"].clone()
     }
 
-    fn note(&mut self, method: &Method, path: &str, answer: &Answer) {
+    fn note(&mut self, method: &Method, path: &str, answer: &RestResponse) {
         let mut body = answer.body.clone();
         self.redact("", &mut body);
         let named = self.names.iter().fold(path.to_owned(), |path, (id, name)| path.replace(id, name));
@@ -65,9 +77,7 @@ impl Tour {
     }
 }
 
-#[tokio::test]
-async fn signing_in_and_staying_so() {
-    let server = TestServer::start().await;
+async fn signing_in_and_staying_so(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let laptop = server.another_device(&ann).await;
     let mut tour = Tour::new([(&ann, "ann"), (&laptop, "ann")]);
@@ -100,9 +110,7 @@ async fn signing_in_and_staying_so() {
     "#]].assert_eq(&tour.lines);
 }
 
-#[tokio::test]
-async fn a_first_sign_in_makes_a_user_and_a_later_one_finds_them() {
-    let server = TestServer::start().await;
+async fn a_first_sign_in_makes_a_user_and_a_later_one_finds_them(server: &TestServer) {
     for (status, is_new_user) in [(201, true), (200, false)] {
         let phone_number = "+14155550100";
         let post = async |path: &str, body: Value| server.call(Method::POST, path, Some(&body)).await;
@@ -120,9 +128,7 @@ async fn a_first_sign_in_makes_a_user_and_a_later_one_finds_them() {
     }
 }
 
-#[tokio::test]
-async fn users() {
-    let server = TestServer::start().await;
+async fn users(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let mut tour = Tour::new([(&ann, "ann"), (&bob, "bob")]);
     tour.call(&ann, Method::GET, "/users/me", None).await;
@@ -143,9 +149,7 @@ async fn users() {
     "#]].assert_eq(&tour.lines);
 }
 
-#[tokio::test]
-async fn chats_and_their_members() {
-    let server = TestServer::start().await;
+async fn chats_and_their_members(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let mut tour = Tour::new([(&ann, "ann"), (&bob, "bob"), (&cy, "cy")]);
     let direct = json!({ "type": "direct", "member_ids": [bob.user_id] });
@@ -189,9 +193,7 @@ async fn chats_and_their_members() {
     "#]].assert_eq(&tour.lines);
 }
 
-#[tokio::test]
-async fn messages_and_how_far_they_have_come() {
-    let server = TestServer::start().await;
+async fn messages_and_how_far_they_have_come(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let mut tour = Tour::new([(&ann, "ann"), (&bob, "bob")]);
     let chat_id = ann.direct_chat(&bob).await;
@@ -200,7 +202,7 @@ async fn messages_and_how_far_they_have_come() {
     let client_message_id = Uuid::new_v4();
     tour.name(&json!(client_message_id), "send 1");
     let body = json!({ "client_message_id": client_message_id, "content": "hello" });
-    // Its id gets a name before it is noted.
+    // The id is named before the call is recorded.
     let first = ann.post(&messages, body.clone()).await.data(201);
     tour.name(&first["message_id"], "message 1");
     tour.call(&ann, Method::POST, &messages, Some(body.clone())).await;
@@ -242,9 +244,7 @@ async fn messages_and_how_far_they_have_come() {
     "#]].assert_eq(&tour.lines);
 }
 
-#[tokio::test]
-async fn history_is_walked_by_its_cursors_to_the_first_message() {
-    let server = TestServer::start().await;
+async fn history_is_walked_by_its_cursors_to_the_first_message(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     for n in 1..=5 {
@@ -266,14 +266,12 @@ async fn history_is_walked_by_its_cursors_to_the_first_message() {
     assert_eq!(contents, ["5", "4", "3", "2", "1"]);
 }
 
-#[tokio::test]
-async fn a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answer() {
-    let server = TestServer::start().await;
+async fn a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answer(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let key = Uuid::new_v4().to_string();
     let create = async |name: &str| {
         let body = json!({ "type": "group", "name": name, "member_ids": [bob.user_id] });
-        Answer::of(ann.request(Method::POST, "/chats").header("idempotency-key", &key).json(&body)).await
+        RestResponse::of(ann.request(Method::POST, "/chats").header("idempotency-key", &key).json(&body)).await
     };
     let first = create("Club").await;
     let again = create("Club").await;
@@ -284,7 +282,7 @@ async fn a_repeated_post_with_its_idempotency_key_is_answered_by_the_first_answe
 }
 
 #[tokio::test]
-async fn what_the_service_says_of_itself() {
+async fn the_service_describes_itself() {
     let server = TestServer::start_with(&[("TIDINGS_NOTIFY__WEBPUSH__ENABLED", "false")]).await;
     let ann = server.sign_up("Ann").await;
     let mut tour = Tour::new([(&ann, "ann")]);
@@ -300,7 +298,7 @@ async fn what_the_service_says_of_itself() {
     }
     expect![[r#"
         GET /healthz 200 {"status":"ok"}
-        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","protocol_version":1,"version":"0.2.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
+        GET /api/v1 200 {"data":{"content_types":["text/plain","text/markdown","application/json","application/vnd.tidings.encrypted"],"limits":{"body_bytes_max":65536,"chat_name_chars_max":128,"content_bytes_max":4096,"display_name_chars_max":64,"frame_bytes_max":65536,"group_members_max":1000,"history_page_max":100,"lookup_numbers_max":100,"metadata_bytes_max":1024,"sync_page_max":500,"ttl_seconds_max":31536000},"name":"tidings","protocol_version":1,"version":"0.2.0","web_push_public_key":null,"websocket_path":"/v1/ws"}}
         GET /api/v1/nothing 404 {"error":{"code":"NOT_FOUND","message":"there is nothing at `/api/v1/nothing`","request_id":"…"}}
         PUT /api/v1/chats 405 {"error":{"code":"METHOD_NOT_ALLOWED","message":"this route does not take `PUT`","request_id":"…"}}
         GET /api/v1/chats 401 {"error":{"code":"UNAUTHORIZED","message":"the request has no `Authorization: Bearer` header","request_id":"…"}}
@@ -320,9 +318,7 @@ async fn what_the_service_says_of_itself() {
     assert!(server.metrics().await.contains("tidings_gateway_connections 1"));
 }
 
-#[tokio::test]
-async fn a_body_over_64_kib_is_refused() {
-    let server = TestServer::start().await;
+async fn a_body_over_64_kib_is_refused(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let body = json!({ "display_name": "x".repeat(65 * 1024) });
     ann.patch("/users/me", body).await.refused(413, "MESSAGE_TOO_LARGE");

@@ -2,10 +2,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::server::{Device, TestServer};
+use crate::server::{TestDevice, TestServer};
 
-/// Everything a user can ask about a chat, as the server tells it.
-async fn everything(device: &Device, chat_id: &str) -> Vec<Value> {
+/// The responses of all read endpoints of a chat.
+async fn everything(device: &TestDevice, chat_id: &str) -> Vec<Value> {
     let mut answers = Vec::new();
     for path in [
         "/users/me",

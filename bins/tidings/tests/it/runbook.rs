@@ -1,4 +1,4 @@
-//! Does what a runbook says: its commands are run as they stand on the page, and must answer what the page shows.
+//! Executes a runbook: runs its commands as they are on the page, and compares their output with the page.
 #![allow(dead_code, reason = "several test binaries share this file, and each uses its own part of it")]
 
 use std::path::Path;
@@ -7,32 +7,32 @@ use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
-/// How long a page may take to be right: metrics are told every few seconds, and tools wait for what does not answer.
+/// Longest time until a page matches: metrics are updated every few seconds, and tools wait for timeouts.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Which commands of a page are run.
+/// The commands of a page to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// Something is wrong.
+pub(crate) enum RunbookMoment {
+    /// During the failure.
     Broken,
-    /// It is over.
+    /// After the failure.
     Over,
 }
 
-/// The names that commands of runbooks use.
+/// The variables that commands of runbooks use.
 pub(crate) fn names(url: &str, admin_url: &str, data_dir: &Path) -> Vec<(String, String)> {
     let admin = admin_url.strip_prefix("http://").unwrap();
     let data = data_dir.to_str().expect("the path of a temporary directory is text");
     [("URL", url), ("ADMIN", admin), ("DATA", data)].map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// Does what a page says at a moment, again until it answers as the page shows.
-pub(crate) async fn follow(page: &str, moment: Moment, environment: Vec<(String, String)>) {
+/// Runs the commands of a page for a moment, repeatedly until the output matches the page.
+pub(crate) async fn follow(page: &str, moment: RunbookMoment, environment: Vec<(String, String)>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runbooks").join(page);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let blocks = blocks(&text, moment);
     assert!(!blocks.is_empty(), "{page} has nothing to do when it is {moment:?}");
-    for Block { commands, shown } in blocks {
+    for CommandBlock { commands, shown } in blocks {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let said = run(&commands, &environment).await;
@@ -43,18 +43,18 @@ pub(crate) async fn follow(page: &str, moment: Moment, environment: Vec<(String,
     }
 }
 
-/// Commands, and lines that they say.
+/// Commands, and the expected lines of their output.
 #[derive(Debug, PartialEq, Eq)]
-struct Block {
+struct CommandBlock {
     commands: String,
     shown: Vec<String>,
 }
 
-/// The blocks of commands of a page that are for a moment, each with the block of text behind it.
-fn blocks(page: &str, moment: Moment) -> Vec<Block> {
+/// The command blocks of a page for a moment, each with the text block after it.
+fn blocks(page: &str, moment: RunbookMoment) -> Vec<CommandBlock> {
     let fence = match moment {
-        Moment::Broken => "```sh drill",
-        Moment::Over => "```sh drill over",
+        RunbookMoment::Broken => "```sh drill",
+        RunbookMoment::Over => "```sh drill over",
     };
     let mut lines = page.lines();
     let mut blocks = vec![];
@@ -62,7 +62,7 @@ fn blocks(page: &str, moment: Moment) -> Vec<Block> {
         let commands = lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>().join("\n");
         assert_eq!((lines.next(), lines.next()), (Some(""), Some("```text")), "a page shows what its commands say");
         let shown = lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect();
-        blocks.push(Block { commands, shown });
+        blocks.push(CommandBlock { commands, shown });
     }
     blocks
 }
@@ -71,7 +71,7 @@ async fn run(commands: &str, environment: &[(String, String)]) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_tidings")).parent().expect("a file is in a directory");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
-    // Whoever runs the tests may have settings of their own.
+    // Settings in the environment of the test are not meant for this command.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
         command.env_remove(name);
     }
@@ -81,7 +81,7 @@ async fn run(commands: &str, environment: &[(String, String)]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// Whether a line is what a page shows, in which `…` is anything.
+/// Whether a line matches the page, where `…` matches anything.
 fn matches(shown: &str, said: &str) -> bool {
     let mut parts = shown.split('…');
     let Some(mut rest) = parts.next().and_then(|first| said.strip_prefix(first)) else { return false };
@@ -95,7 +95,7 @@ fn matches(shown: &str, said: &str) -> bool {
 }
 
 #[test]
-fn what_a_page_shows_is_found_in_what_commands_say() {
+fn the_output_shown_on_a_page_matches_the_output_of_commands() {
     assert!(matches("nothing is violated", "nothing is violated"));
     assert!(!matches("nothing is violated", "nothing is violated, or is it"));
     assert!(matches("up{a=\"b\"} …", "up{a=\"b\"} 7"));
@@ -106,13 +106,13 @@ fn what_a_page_shows_is_found_in_what_commands_say() {
 }
 
 #[test]
-fn the_commands_of_a_moment_are_found_with_what_they_say() {
+fn the_commands_of_a_moment_are_parsed_with_their_output() {
     let page = "# A page\n\n```sh\nnever\n```\n\n```sh drill\none\ntwo\n```\n\n```text\nsaid\n```\n\n\
                 ```sh drill over\nthree\n```\n\n```text\n```\n";
-    let block = |commands: &str, shown: &[&str]| Block {
+    let block = |commands: &str, shown: &[&str]| CommandBlock {
         commands: commands.to_owned(),
         shown: shown.iter().map(|line| (*line).to_owned()).collect(),
     };
-    assert_eq!(blocks(page, Moment::Broken), [block("one\ntwo", &["said"])]);
-    assert_eq!(blocks(page, Moment::Over), [block("three", &[])]);
+    assert_eq!(blocks(page, RunbookMoment::Broken), [block("one\ntwo", &["said"])]);
+    assert_eq!(blocks(page, RunbookMoment::Over), [block("three", &[])]);
 }

@@ -1,12 +1,20 @@
 use std::time::Duration;
 
 use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
-use domain::{ChatId, ChatType, ContentType, PresenceVisibility, Sequence, UserId};
+use domain::{Body, ChatId, ChatType, ContentType, PresenceVisibility, Sequence, UserId};
 use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
 use protocol::rest::{CreateChat, UpdateMe};
 use uuid::Uuid;
 
+use crate::rules::rules;
 use crate::server::{PATIENCE, TestServer};
+
+rules!(
+    every_device_of_every_member_has_each_message_once_and_in_order,
+    a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile,
+    a_session_that_is_revoked_stops_for_good,
+    mutual_contacts_see_who_is_connected,
+);
 
 /// A device of the user with that phone number, signed in through the SDK.
 async fn sign_in(server: &TestServer, phone_number: &str) -> (Client, UserId) {
@@ -31,7 +39,7 @@ async fn connected(client: &Client) -> (ClientHandle, Events) {
     (handle, events)
 }
 
-/// The contents of the next messages; their sequences follow each other from `first`.
+/// The contents of the next messages; asserts consecutive sequences from `first`.
 async fn messages(events: &mut Events, first: u64, count: u64) -> Vec<String> {
     let mut contents = Vec::new();
     while (contents.len() as u64) < count {
@@ -47,8 +55,7 @@ fn message(chat_id: ChatId, content: &str) -> SendMessage {
     SendMessage {
         client_message_id: Uuid::new_v4().into(),
         chat_id,
-        content: content.to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new(content.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
     }
 }
@@ -57,12 +64,11 @@ fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {
     range.map(|n| n.to_string()).collect()
 }
 
-#[tokio::test]
-async fn every_device_of_every_member_has_each_message_once_and_in_order() {
-    let server = TestServer::start().await;
-    let (phone, _) = sign_in(&server, "+14155550101").await;
-    let (laptop, _) = sign_in(&server, "+14155550101").await;
-    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+async fn every_device_of_every_member_has_each_message_once_and_in_order(server: &TestServer) {
+    let anns_number = server.unused_number();
+    let (phone, _) = sign_in(server, &anns_number).await;
+    let (laptop, _) = sign_in(server, &anns_number).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
     let chat_id = direct_chat(&phone, bob_id).await;
     let (anns, mut phone_events) = connected(&phone).await;
     let (anns_other, mut laptop_events) = connected(&laptop).await;
@@ -76,11 +82,10 @@ async fn every_device_of_every_member_has_each_message_once_and_in_order() {
     }
 }
 
-#[tokio::test]
-async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile() {
-    let server = TestServer::start().await;
-    let (phone, _) = sign_in(&server, "+14155550101").await;
-    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_received_meanwhile(server: &TestServer) {
+    let anns_number = server.unused_number();
+    let (phone, _) = sign_in(server, &anns_number).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
     let chat_id = direct_chat(&phone, bob_id).await;
     let (anns, mut phone_events) = connected(&phone).await;
     let (bobs, _bob_events) = connected(&bob).await;
@@ -93,10 +98,31 @@ async fn a_device_that_comes_back_with_its_position_gets_what_the_other_device_r
     assert_eq!(delivered.0, 19, "the last one counts as stored when the application asks for the next");
 
     let laptop = Client::builder(server.base_url()).positions([(chat_id, Sequence(5))]).build().unwrap();
-    laptop.api().request_otp("+14155550101").await.unwrap();
-    laptop.api().verify_otp("+14155550101", "000000", None).await.unwrap();
+    laptop.api().request_otp(&anns_number).await.unwrap();
+    laptop.api().verify_otp(&anns_number, "000000", None).await.unwrap();
     let (_laptops, mut laptop_events) = connected(&laptop).await;
     assert_eq!(messages(&mut laptop_events, 6, 15).await, numbers(6..=20));
+}
+
+#[tokio::test]
+async fn metadata_is_on_the_message_of_sender_and_receiver() {
+    let server = TestServer::start().await;
+    let (ann, _) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let chat_id = direct_chat(&ann, bob_id).await;
+    let (handle, mut anns) = connected(&ann).await;
+    let (_bobs_handle, mut bobs) = connected(&bob).await;
+    let mut sent = message(chat_id, "1");
+    sent.body.metadata = Some(r#"{"order":{"id":7}}"#.to_owned().try_into().unwrap());
+    handle.submit(sent.clone()).await.unwrap().await.unwrap();
+    for events in [&mut anns, &mut bobs] {
+        let received = loop {
+            if let ClientEvent::Message(received) = next(events).await {
+                break received;
+            }
+        };
+        assert_eq!(received.metadata.as_deref(), sent.body.metadata.as_ref());
+    }
 }
 
 #[tokio::test]
@@ -131,7 +157,7 @@ async fn a_session_outlives_its_access_tokens() {
     let chat_id = direct_chat(&bob, ann_id).await;
     let (handle, mut events) = connected(&bob).await;
     let (_anns_handle, mut anns) = connected(&ann).await;
-    // Two lives of a token, which each end a connection.
+    // Two token lifetimes, each of which ends a connection.
     let mut pace = tokio::time::interval(Duration::from_millis(350));
     for n in 1..=20_u64 {
         pace.tick().await;
@@ -141,11 +167,10 @@ async fn a_session_outlives_its_access_tokens() {
     assert_eq!(messages(&mut anns, 1, 20).await, numbers(1..=20));
 }
 
-#[tokio::test]
-async fn a_session_that_is_revoked_stops_for_good() {
-    let server = TestServer::start().await;
-    let (phone, _) = sign_in(&server, "+14155550101").await;
-    let (lost, _) = sign_in(&server, "+14155550101").await;
+async fn a_session_that_is_revoked_stops_for_good(server: &TestServer) {
+    let anns_number = server.unused_number();
+    let (phone, _) = sign_in(server, &anns_number).await;
+    let (lost, _) = sign_in(server, &anns_number).await;
     let (_handle, mut events) = connected(&lost).await;
     assert_eq!(phone.api().revoke_other_sessions().await.unwrap().revoked_count, 1);
     loop {
@@ -157,11 +182,9 @@ async fn a_session_that_is_revoked_stops_for_good() {
     assert_eq!(events.next().await, None);
 }
 
-#[tokio::test]
-async fn mutual_contacts_see_who_is_connected() {
-    let server = TestServer::start().await;
-    let (ann, ann_id) = sign_in(&server, "+14155550101").await;
-    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+async fn mutual_contacts_see_who_is_connected(server: &TestServer) {
+    let (ann, ann_id) = sign_in(server, &server.unused_number()).await;
+    let (bob, bob_id) = sign_in(server, &server.unused_number()).await;
     let (_handle, _events) = connected(&bob).await;
     let of_bob = |status| Presence { user_id: bob_id, status, last_seen: None };
     for (by, contact) in [(&bob, ann_id), (&ann, bob_id)] {
@@ -180,7 +203,7 @@ async fn mutual_contacts_see_who_is_connected() {
     assert_eq!(ann.api().presence(bob_id).await.unwrap(), of_bob(PresenceStatus::Unknown));
 }
 
-/// The next status that is told of a user.
+/// The next presence status of a user.
 async fn status_of(events: &mut Events, user_id: UserId) -> PresenceStatus {
     loop {
         if let ClientEvent::Presence(presences) = next(events).await
@@ -192,7 +215,7 @@ async fn status_of(events: &mut Events, user_id: UserId) -> PresenceStatus {
 }
 
 #[tokio::test]
-async fn whoever_is_watched_stays_so_through_a_restart_of_the_server() {
+async fn presence_subscriptions_survive_a_restart_of_the_server() {
     let mut server = TestServer::start().await;
     let (ann, _) = sign_in(&server, "+14155550101").await;
     let (bob, bob_id) = sign_in(&server, "+14155550102").await;

@@ -1,15 +1,16 @@
-//! What never reaches a log or a trace, however much is logged. One-time codes are left out: with --dev everybody knows them.
+//! Secrets that never reach a log or a trace, at any log level. One-time codes are left out: with --dev they are
+//! public.
 
 use serde_json::json;
 
 use crate::collector::Collector;
-use crate::receiver::Receiver;
+use crate::receiver::WebhookReceiver;
 use crate::server::TestServer;
 use crate::webhook::{SECRET, secret_file};
 
 #[tokio::test]
 async fn no_secret_of_a_body_a_header_or_a_file_is_logged_or_traced_at_the_loudest_level() {
-    let (collector, mut receiver, secret) = (Collector::start().await, Receiver::start().await, secret_file());
+    let (collector, mut receiver, secret) = (Collector::start().await, WebhookReceiver::start().await, secret_file());
     let headers = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(headers.path(), "x-key: of the collector").unwrap();
     let (url, file) = (receiver.url(), secret.path().to_str().unwrap());
@@ -42,7 +43,7 @@ async fn no_secret_of_a_body_a_header_or_a_file_is_logged_or_traced_at_the_loude
     ann.send(&chat_id, "sealed lips").await;
     let mut socket = ann.connect().await;
     socket.send_message(&chat_id, "sealed too").await;
-    // Bob is away, so his device is told, and the application hears of both messages.
+    // Bob is offline, so his device is notified, and the application receives both messages.
     let mut heard = String::new();
     while !(heard.contains("token-of-the-phone") && heard.contains("sealed too")) {
         heard += &String::from_utf8_lossy(&receiver.next().await.body);

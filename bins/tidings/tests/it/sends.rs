@@ -1,16 +1,25 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::rules::rules;
 use crate::server::TestServer;
+
+rules!(
+    an_ack_carries_the_stored_message,
+    content_is_kept_byte_by_byte_up_to_its_limit,
+    g3_sends_pipelined_on_one_connection_are_sequenced_in_the_order_sent,
+    g3_sends_of_many_members_make_one_sequence_without_gaps,
+    g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome,
+    g2_the_same_id_with_other_content_is_refused,
+    g4_only_members_send,
+);
 
 fn send(request_id: &str, client_message_id: Uuid, chat_id: &str, content: &str) -> Value {
     let payload = json!({ "client_message_id": client_message_id, "chat_id": chat_id, "content": content });
     json!({ "type": "send_message", "request_id": request_id, "payload": payload })
 }
 
-#[tokio::test]
-async fn a_send_is_acknowledged_with_what_it_became() {
-    let server = TestServer::start().await;
+async fn an_ack_carries_the_stored_message(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let client_message_id = Uuid::new_v4();
@@ -42,9 +51,7 @@ async fn a_send_is_acknowledged_with_what_it_became() {
     assert_eq!(stored, expected);
 }
 
-#[tokio::test]
-async fn content_is_kept_byte_by_byte_up_to_its_limit() {
-    let server = TestServer::start().await;
+async fn content_is_kept_byte_by_byte_up_to_its_limit(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -71,9 +78,7 @@ async fn content_is_kept_byte_by_byte_up_to_its_limit() {
     assert_eq!(kept, types);
 }
 
-#[tokio::test]
-async fn g3_sends_pipelined_on_one_connection_are_sequenced_in_the_order_sent() {
-    let server = TestServer::start().await;
+async fn g3_sends_pipelined_on_one_connection_are_sequenced_in_the_order_sent(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut socket = ann.connect().await;
@@ -89,9 +94,7 @@ async fn g3_sends_pipelined_on_one_connection_are_sequenced_in_the_order_sent() 
     }
 }
 
-#[tokio::test]
-async fn g3_sends_of_many_members_make_one_sequence_without_gaps() {
-    let server = TestServer::start().await;
+async fn g3_sends_of_many_members_make_one_sequence_without_gaps(server: &TestServer) {
     let devices = server.sign_up_all(["Ann", "Bob", "Cy", "Di"]).await;
     let chat_id = devices[0].group("Club", &devices[1..].iter().collect::<Vec<_>>()).await;
     let mut senders = tokio::task::JoinSet::new();
@@ -113,9 +116,7 @@ async fn g3_sends_of_many_members_make_one_sequence_without_gaps() {
     assert_eq!(all, (1..=100).collect::<Vec<_>>());
 }
 
-#[tokio::test]
-async fn g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome() {
-    let server = TestServer::start().await;
+async fn g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let laptop = server.another_device(&ann).await;
     let chat_id = ann.direct_chat(&bob).await;
@@ -134,7 +135,7 @@ async fn g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome() {
     let body = json!({ "client_message_id": client_message_id, "content": "hello" });
     assert_eq!(ann.post(&format!("/chats/{chat_id}/messages"), body).await.data(200), first);
 
-    // The same id of another sender is another send.
+    // The same id from another sender is another send.
     let mut socket = bob.connect().await;
     socket.send(send("bob", client_message_id, &chat_id, "hello")).await;
     let other = socket.answer("bob").await;
@@ -142,9 +143,7 @@ async fn g2_a_retry_on_any_connection_or_over_http_returns_the_first_outcome() {
     assert_eq!(ann.get(&format!("/chats/{chat_id}")).await.data(200)["head_sequence"], 2);
 }
 
-#[tokio::test]
-async fn g2_the_same_id_with_other_content_is_refused() {
-    let server = TestServer::start().await;
+async fn g2_the_same_id_with_other_content_is_refused(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -166,9 +165,7 @@ async fn g2_the_same_id_with_other_content_is_refused() {
     assert_eq!((&again["payload"]["sequence"], &again["payload"]["deduplicated"]), (&json!(1), &json!(true)));
 }
 
-#[tokio::test]
-async fn g4_only_members_send() {
-    let server = TestServer::start().await;
+async fn g4_only_members_send(server: &TestServer) {
     let [ann, bob, cy] = server.sign_up_all(["Ann", "Bob", "Cy"]).await;
     let chat_id = ann.group("Club", &[&bob]).await;
     let mut bobs = bob.connect().await;

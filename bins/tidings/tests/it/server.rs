@@ -1,4 +1,4 @@
-//! The real binary, started for one test: its process, and the people and sockets that talk to it.
+//! The real binary, started for one test: its process, and the users and sockets that connect to it.
 #![allow(dead_code, unused_imports, reason = "several test binaries share this file, and each uses its own part of it")]
 
 #[path = "device.rs"]
@@ -21,16 +21,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-pub(crate) use device::{Answer, Device};
-pub(crate) use socket::{Closed, Socket, sequences};
+pub(crate) use device::{RestResponse, TestDevice};
+pub(crate) use people::next_millisecond;
+pub(crate) use socket::{SocketClose, TestSocket, sequences};
 
-/// How long anything that should happen at once may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest wait for an immediate effect on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+/// Allowance for a busy machine in an upper bound of a measured time.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
-/// Every limit of the contract.
-const LIMITS: [&str; 15] = [
+/// All rate limits of the API.
+const LIMITS: [&str; 23] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
+    "OTP_REQUEST_PER_COUNTRY",
+    "OTP_REQUEST_TOTAL",
     "OTP_VERIFY",
     "OTP_VERIFY_PER_IP",
     "REFRESH",
@@ -43,20 +48,38 @@ const LIMITS: [&str; 15] = [
     "SEND_PER_USER",
     "SYNC",
     "TYPING",
+    "FRAMES_PER_CONNECTION",
     "EXPORTS",
+    "GROUPS_CREATED",
+    "MEMBERS_ADDED",
+    "CHATS_PER_USER",
+    "MESSAGE_MIB",
+    "UNAUTHENTICATED_PER_IP",
 ];
 
-/// A `tidings serve --dev` of its own, with its own data directory. It ends with the test, and what it logged is printed
-/// if the test fails.
+/// The limits that the previous release does not have. It refuses settings that it does not know.
+const NEW_LIMITS: [&str; 8] = [
+    "OTP_REQUEST_PER_COUNTRY",
+    "OTP_REQUEST_TOTAL",
+    "FRAMES_PER_CONNECTION",
+    "UNAUTHENTICATED_PER_IP",
+    "GROUPS_CREATED",
+    "MEMBERS_ADDED",
+    "CHATS_PER_USER",
+    "MESSAGE_MIB",
+];
+
+/// A `tidings serve --dev` with its own data directory. It ends with the test, and its log is printed if the test
+/// fails.
 pub(crate) struct TestServer {
     directory: TempDir,
-    /// What is run: this release, unless another is named.
+    /// The executable: this release, unless another is given.
     program: PathBuf,
     environment: Vec<(String, String)>,
-    /// Port 0 at the first start, the port it got ever after.
+    /// Port 0 at the first start, the assigned port afterwards.
     address: SocketAddr,
     child: Child,
-    /// How long the log was at the last start.
+    /// Length of the log at the last start.
     log_len: usize,
     stdout: Option<BufReader<ChildStdout>>,
     http: reqwest::Client,
@@ -64,7 +87,7 @@ pub(crate) struct TestServer {
 }
 
 impl TestServer {
-    /// What `/readyz` names.
+    /// The checks in `/readyz`.
     pub(crate) const STANDS_ON: &[&str] = &["store"];
 
     /// A server without limits.
@@ -72,12 +95,12 @@ impl TestServer {
         Self::start_with(&[]).await
     }
 
-    /// A server without limits, except for what `environment` sets.
+    /// A server without limits, except for those in `environment`.
     pub(crate) async fn start_with(environment: &[(&str, &str)]) -> Self {
         Self::start_in(unlimited(environment)).await
     }
 
-    /// A server with the limits it is shipped with.
+    /// A server with the default limits.
     pub(crate) async fn start_with_limits() -> Self {
         Self::start_in(Vec::new()).await
     }
@@ -100,11 +123,11 @@ impl TestServer {
         server
     }
 
-    /// Starts the process again, on the same data and at the same address.
+    /// Restarts the process, on the same data and at the same address.
     pub(crate) async fn restart(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         self.spawn();
-        // Between two lives of the process its port is free, and may be given to a connection of somebody else's.
+        // Between two runs of the process its port is free, and another process may take it.
         while let Err(said) = self.try_ready().await {
             self.exited().await;
             let is_taken = self.last_log().contains("Address already in use");
@@ -114,7 +137,7 @@ impl TestServer {
         }
     }
 
-    /// Begins to start the process again. It is not ready yet.
+    /// Spawns the process again. It is not ready yet.
     pub(crate) fn spawn(&mut self) {
         assert!(self.child.try_wait().unwrap().is_some(), "the process before has ended");
         self.stdout = None;
@@ -122,12 +145,12 @@ impl TestServer {
         self.child = spawn(&self.program, &self.directory, &self.environment, self.address);
     }
 
-    /// Waits until the process says that it listens.
+    /// Waits until the process reports its address.
     pub(crate) async fn ready(&mut self) {
         self.try_ready().await.unwrap_or_else(|said| panic!("it said {said:?}"));
     }
 
-    /// The same; if it says something else, or ends, that is what it said.
+    /// The same; an error holds the output of a process that printed something else or ended.
     async fn try_ready(&mut self) -> Result<(), String> {
         let mut stdout = BufReader::new(self.child.stdout.take().expect("it was spawned and not awaited yet"));
         let reading = tokio::task::spawn_blocking(move || {
@@ -137,30 +160,30 @@ impl TestServer {
         let (line, stdout) = tokio::time::timeout(PATIENCE, reading).await.expect("it starts").unwrap().unwrap();
         let address = line.trim_end().strip_prefix("listening on http://");
         self.address = address.and_then(|address| address.parse().ok()).ok_or(line)?;
-        // Kept open: a process whose output nobody takes could not write to it.
+        // Kept open: the process cannot write to a closed pipe.
         self.stdout = Some(stdout);
         Ok(())
     }
 
-    /// Sets an environment variable of the process, from its next start on.
+    /// Sets an environment variable of the process, effective at its next start.
     pub(crate) fn set_env(&mut self, name: &str, value: &str) {
         self.environment.retain(|(set, _)| set != name);
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Has another release run, from the next start on.
+    /// Sets the executable, effective at the next start.
     pub(crate) fn set_program(&mut self, program: PathBuf) {
         self.program = program;
     }
 
-    /// Asks the process to end, and waits for it. Tells how it ended and how long it took.
+    /// Stops the process gracefully. Returns its exit status and the time it took.
     pub(crate) async fn stop(&mut self) -> (ExitStatus, Duration) {
         let start = Instant::now();
         self.signal(Signal::SIGTERM);
         (self.exited().await, start.elapsed())
     }
 
-    /// Ends the process where it stands.
+    /// Kills the process.
     pub(crate) async fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         assert_eq!(self.exited().await.signal(), Some(Signal::SIGKILL as i32), "nothing else ended it before");
@@ -170,7 +193,7 @@ impl TestServer {
         kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits for the process to end.
     pub(crate) async fn exited(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -190,12 +213,12 @@ impl TestServer {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// The memory of the process that is in RAM.
+    /// Resident memory of the process.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most memory that the process ever had in RAM.
+    /// Peak resident memory of the process.
     pub(crate) fn resident_bytes_max(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
@@ -219,12 +242,12 @@ impl TestServer {
         data_dir(&self.directory)
     }
 
-    /// Everything that the process has logged, over all its starts.
+    /// The log of the process, over all its starts.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap()).into_owned()
     }
 
-    /// What it has logged since its last start.
+    /// The log since the last start.
     pub(crate) fn last_log(&self) -> String {
         self.log().split_off(self.log_len)
     }
@@ -237,7 +260,7 @@ impl TestServer {
         format!("http://{}", self.address)
     }
 
-    /// Where `/metrics` is; the process logs it when it is ready.
+    /// The URL of the admin listener, from the log.
     pub(crate) fn admin_url(&self) -> String {
         let log = self.log();
         let (_, rest) = log.rsplit_once("admin_address=").expect("it logs where operators look");
@@ -251,7 +274,7 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // It may have ended already, and then there is nothing to kill or to wait for.
+        // Errors mean that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -260,7 +283,7 @@ impl Drop for TestServer {
     }
 }
 
-/// An environment without limits, except for what `environment` sets.
+/// An environment without limits, except for those in `environment`.
 pub(crate) fn unlimited(environment: &[(&str, &str)]) -> Vec<(String, String)> {
     let unlimited = LIMITS.iter().map(|limit| (format!("TIDINGS_LIMITS__{limit}"), "0".to_owned()));
     let set = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -271,7 +294,7 @@ fn data_dir(directory: &TempDir) -> PathBuf {
     directory.path().join("data")
 }
 
-/// The binary that these tests are of.
+/// The binary under test.
 pub(crate) fn this_release() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_tidings"))
 }
@@ -279,17 +302,18 @@ pub(crate) fn this_release() -> PathBuf {
 fn spawn(program: &Path, directory: &TempDir, environment: &[(String, String)], address: SocketAddr) -> Child {
     let log = File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
     let mut command = Command::new(program);
-    // Whatever the environment of the test says to a server is not meant for this one.
+    // Settings in the environment of the test are not meant for this server.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"TIDINGS_") {
             command.env_remove(name);
         }
     }
+    let is_known = |name: &str| program == this_release() || !NEW_LIMITS.iter().any(|limit| name.ends_with(limit));
     command
         .args(["serve", "--dev", "--admin-listen", "127.0.0.1:0", "--listen", &address.to_string()])
         .arg("--data-dir")
         .arg(data_dir(directory))
-        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .envs(environment.iter().filter(|(name, _)| is_known(name)).map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);

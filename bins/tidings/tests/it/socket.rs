@@ -11,21 +11,21 @@ use uuid::Uuid;
 
 use super::PATIENCE;
 
-/// A WebSocket that says exactly what a test says, and forgets nothing it hears.
-pub(crate) struct Socket {
+/// A WebSocket that sends exactly what a test specifies, and keeps every received frame.
+pub(crate) struct TestSocket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
-    /// Frames that were read while another one was looked for.
+    /// Frames that were skipped while looking for another.
     passed_over: VecDeque<Value>,
 }
 
 /// How the server closed a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Closed {
+pub(crate) struct SocketClose {
     pub(crate) code: u16,
     pub(crate) reason: String,
 }
 
-impl Socket {
+impl TestSocket {
     pub(crate) async fn open(request: Request) -> Self {
         Self::try_open(request).await.unwrap_or_else(|refusal| panic!("the handshake is refused: {refusal}"))
     }
@@ -36,7 +36,7 @@ impl Socket {
         Ok(Self { stream, passed_over: VecDeque::new() })
     }
 
-    /// A connection over which the server can send little that is not read.
+    /// A connection with a small receive window, so that the server can buffer little.
     pub(crate) async fn open_with_small_window(request: Request) -> Self {
         let address = request.uri().authority().unwrap().as_str().parse().unwrap();
         let socket = TcpSocket::new_v4().unwrap();
@@ -51,14 +51,14 @@ impl Socket {
         self.send_raw(Message::text(frame.to_string())).await;
     }
 
-    /// Sends whatever the test wants to.
+    /// Sends any message.
     pub(crate) async fn send_raw(&mut self, message: Message) {
         timeout(PATIENCE, self.stream.send(message)).await.expect("the server reads").unwrap();
     }
 
-    /// Sends what a server that is closing the connection may never read.
+    /// Sends a message that a closing server may never read.
     pub(crate) async fn try_send_raw(&mut self, message: Message) {
-        // A failure shows again, with its cause, in the next read.
+        // The next read reports a failure, with its cause.
         let _ = timeout(PATIENCE, self.stream.send(message)).await.expect("the server reads or closes");
     }
 
@@ -78,24 +78,24 @@ impl Socket {
         }
     }
 
-    /// The next frame of a type. Others before it stay to be read.
+    /// The next frame of a type. Skipped frames stay readable.
     pub(crate) async fn next_of(&mut self, frame_type: &str) -> Value {
         self.find(|frame| frame["type"] == frame_type).await
     }
 
-    /// The answer to a request. Other frames before it stay to be read.
+    /// The response to a request. Skipped frames stay readable.
     pub(crate) async fn answer(&mut self, request_id: &str) -> Value {
         self.find(|frame| frame["request_id"] == request_id).await
     }
 
-    /// Sends a frame with a request id of its own, and returns the answer.
+    /// Sends a frame with a new request id, and returns the response.
     pub(crate) async fn ask(&mut self, frame_type: &str, payload: Value) -> Value {
         let request_id = Uuid::new_v4().to_string();
         self.send(json!({ "type": frame_type, "request_id": request_id, "payload": payload })).await;
         self.answer(&request_id).await
     }
 
-    /// Sends text messages in one go, without waiting for their answers: the request ids are their places, from 1.
+    /// Sends text messages in one go, without waiting for acks; request ids count from 1.
     pub(crate) async fn send_messages(&mut self, chat_id: &str, contents: &[String]) {
         for (content, place) in contents.iter().zip(1..) {
             let payload = json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": content });
@@ -113,7 +113,7 @@ impl Socket {
         answer["payload"].take()
     }
 
-    /// Every message of a chat that sync brings, from the first one to the head.
+    /// Every message of a chat by sync, from the first one to the head.
     pub(crate) async fn sync_all(&mut self, chat_id: &str) -> Vec<Value> {
         let mut messages = Vec::new();
         let mut after = 0;
@@ -129,15 +129,15 @@ impl Socket {
         }
     }
 
-    /// Every frame that the server had for this connection when it read a heartbeat sent now. The news that a chat was
-    /// created is left out: it may come late, to a connection that is younger than the chat.
+    /// Every frame that the server sent to this connection before its response to a heartbeat sent now. Chat creation
+    /// events are left out: they may arrive late, on a connection that is younger than the chat.
     pub(crate) async fn heard_so_far(&mut self) -> Vec<Value> {
         self.ask("heartbeat", json!({})).await;
         self.passed_over.drain(..).filter(|frame| frame["payload"]["change"] != "created").collect()
     }
 
-    /// Reads to the end: the frames that were left, and how the server closed.
-    pub(crate) async fn rest(&mut self) -> (Vec<Value>, Closed) {
+    /// Reads to the end: the remaining frames, and the close.
+    pub(crate) async fn rest(&mut self) -> (Vec<Value>, SocketClose) {
         let mut frames: Vec<Value> = self.passed_over.drain(..).collect();
         loop {
             match self.read().await {
@@ -148,13 +148,13 @@ impl Socket {
         }
     }
 
-    /// Whether nothing but the end of the stream follows the server's close. A reset could have overtaken it.
+    /// Whether only the end of the stream follows the server's close. A reset could overtake it.
     pub(crate) async fn ends_in_order(&mut self) -> bool {
         timeout(PATIENCE, self.stream.next()).await.expect("the server ends the stream").is_none()
     }
 
-    /// Reads to the end, and tells how the server closed. The last frame said why.
-    pub(crate) async fn closed(&mut self) -> Closed {
+    /// Reads to the end, and returns the close. The last frame has the reason.
+    pub(crate) async fn closed(&mut self) -> SocketClose {
         let (frames, closed) = self.rest().await;
         let last = frames.last().unwrap_or_else(|| panic!("no frame before {closed:?}"));
         assert_eq!((&last["type"], &last["payload"]["reason"]), (&json!("connection_closing"), &json!(closed.reason)));
@@ -166,7 +166,7 @@ impl Socket {
         self.stream.close(None).await.unwrap();
     }
 
-    /// The next frame that is wanted. Others before it stay to be read.
+    /// The next matching frame. Skipped frames stay readable.
     pub(crate) async fn find(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         if let Some(position) = self.passed_over.iter().position(&wanted) {
             return self.passed_over.remove(position).expect("it was just found");
@@ -180,15 +180,15 @@ impl Socket {
         }
     }
 
-    /// The next frame from the socket, or how it ended: without a close if it broke.
-    pub(crate) async fn read(&mut self) -> Result<Value, Option<Closed>> {
+    /// The next frame from the socket, or its close; `None` in the error if the connection broke.
+    pub(crate) async fn read(&mut self) -> Result<Value, Option<SocketClose>> {
         loop {
             let next = timeout(PATIENCE, self.stream.next()).await;
             let message = next.unwrap_or_else(|_| panic!("nothing comes after {:?}", self.passed_over));
             match message {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Close(Some(close)))) => {
-                    return Err(Some(Closed { code: close.code.into(), reason: close.reason.to_string() }));
+                    return Err(Some(SocketClose { code: close.code.into(), reason: close.reason.to_string() }));
                 }
                 Some(Ok(Message::Close(None)) | Err(_)) | None => return Err(None),
                 Some(Ok(_)) => {}

@@ -1,16 +1,23 @@
 use serde_json::{Value, json};
 
-use crate::server::{Socket, TestServer, sequences};
+use crate::rules::rules;
+use crate::server::{TestServer, TestSocket, sequences};
 
-async fn sync(socket: &mut Socket, payload: Value) -> Value {
+rules!(
+    g6_pages_bring_every_message_above_the_cursor_in_order,
+    a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_its_sender_only,
+    a_page_has_100_messages_unless_asked_for_more_and_never_over_500,
+    a_page_of_long_messages_is_cut_by_its_bytes,
+    a_cursor_above_the_head_is_refused_with_the_head,
+);
+
+async fn sync(socket: &mut TestSocket, payload: Value) -> Value {
     let mut answer = socket.ask("sync_request", payload).await;
     assert_eq!(answer["type"], "sync_response", "{answer}");
     answer["payload"].take()
 }
 
-#[tokio::test]
-async fn g6_pages_bring_every_message_above_the_cursor_in_order() {
-    let server = TestServer::start().await;
+async fn g6_pages_bring_every_message_above_the_cursor_in_order(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut sender = ann.connect().await;
@@ -34,9 +41,7 @@ async fn g6_pages_bring_every_message_above_the_cursor_in_order() {
     assert_eq!(pages, expected);
 }
 
-#[tokio::test]
-async fn a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_its_sender_only() {
-    let server = TestServer::start().await;
+async fn a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_its_sender_only(server: &TestServer) {
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
     let mut anns = ann.connect().await;
@@ -59,9 +64,7 @@ async fn a_synced_message_is_the_pushed_one_and_shows_the_client_message_id_to_i
     assert_eq!(sync(&mut anns, cursor).await["messages"], json!([message]));
 }
 
-#[tokio::test]
-async fn a_page_has_100_messages_unless_asked_for_more_and_never_over_500() {
-    let server = TestServer::start().await;
+async fn a_page_has_100_messages_unless_asked_for_more_and_never_over_500(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -78,9 +81,7 @@ async fn a_page_has_100_messages_unless_asked_for_more_and_never_over_500() {
     }
 }
 
-#[tokio::test]
-async fn a_page_of_long_messages_is_cut_by_its_bytes() {
-    let server = TestServer::start().await;
+async fn a_page_of_long_messages_is_cut_by_its_bytes(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let mut socket = ann.connect().await;
@@ -94,9 +95,7 @@ async fn a_page_of_long_messages_is_cut_by_its_bytes() {
     assert_eq!(page["has_more"], false);
 }
 
-#[tokio::test]
-async fn a_cursor_above_the_head_is_refused_with_the_head() {
-    let server = TestServer::start().await;
+async fn a_cursor_above_the_head_is_refused_with_the_head(server: &TestServer) {
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     ann.send(&chat_id, "one").await;

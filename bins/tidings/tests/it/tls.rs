@@ -10,16 +10,16 @@ use nix::unistd::Pid;
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 
-use crate::server::{Device, PATIENCE, unlimited};
+use crate::server::{PATIENCE, TestDevice, unlimited};
 
 /// A certificate for this machine.
-struct Certificate {
+struct TestCertificate {
     pem: String,
     key_pem: String,
 }
 
-impl Certificate {
-    /// One that is good until the first day of a year.
+impl TestCertificate {
+    /// A certificate that is valid until the first day of a year.
     fn new(year: i16) -> Self {
         Self::until(jiff::civil::date(year, 1, 1))
     }
@@ -32,7 +32,7 @@ impl Certificate {
         Self { pem: params.self_signed(&key).unwrap().pem(), key_pem: key.serialize_pem() }
     }
 
-    /// Puts it where a server looks, as those who renew certificates do.
+    /// Installs the certificate, as renewal tools do.
     fn put(&self, directory: &Path) {
         for (name, pem) in [("cert.pem", &self.pem), ("key.pem", &self.key_pem)] {
             let beside = directory.join("new.pem");
@@ -41,14 +41,14 @@ impl Certificate {
         }
     }
 
-    /// A client that trusts this certificate and no other, over a connection of its own.
+    /// A client that trusts only this certificate, with a new connection.
     fn client(&self) -> reqwest::Client {
         let trusted = reqwest::Certificate::from_pem(self.pem.as_bytes()).unwrap();
         reqwest::Client::builder().tls_certs_only([trusted]).timeout(PATIENCE).build().unwrap()
     }
 }
 
-/// A `tidings serve --dev` whose two listeners speak TLS, with the certificate of its directory.
+/// A `tidings serve --dev` with TLS on both listeners, and the certificate of its directory.
 struct SecureServer {
     directory: TempDir,
     child: Child,
@@ -57,7 +57,7 @@ struct SecureServer {
 }
 
 impl SecureServer {
-    fn start(certificate: &Certificate) -> Self {
+    fn start(certificate: &TestCertificate) -> Self {
         let directory = tempfile::tempdir().unwrap();
         certificate.put(directory.path());
         let mut command = command(&directory);
@@ -82,10 +82,11 @@ impl SecureServer {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGHUP).unwrap();
     }
 
+    /// Waits until both listeners have logged it.
     async fn until_logged(&self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.log().contains(words) {
-            assert!(Instant::now() < deadline, "`{words}` is not logged: {}", self.log());
+        while self.log().matches(words).count() < 2 {
+            assert!(Instant::now() < deadline, "`{words}` is not logged twice: {}", self.log());
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     }
@@ -93,13 +94,13 @@ impl SecureServer {
 
 impl Drop for SecureServer {
     fn drop(&mut self) {
-        // It may have ended already, and then there is nothing to kill or to wait for.
+        // Errors mean that the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A command of ours about the server of a directory.
+/// A command for the server of a directory.
 fn command(directory: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
     let file = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
@@ -115,11 +116,11 @@ fn command(directory: &TempDir) -> Command {
 
 #[tokio::test]
 async fn both_listeners_speak_tls_and_a_new_certificate_is_shown_without_a_restart() {
-    let (first, second) = (Certificate::new(2040), Certificate::new(2041));
+    let (first, second) = (TestCertificate::new(2040), TestCertificate::new(2041));
     let server = SecureServer::start(&first);
     assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
     let http = first.client();
-    let ann = Device::sign_in(http.clone(), &server.url, "+14155550100", "Ann").await;
+    let ann = TestDevice::sign_in(http.clone(), &server.url, "+14155550100", "Ann").await;
     let me = ann.get("/users/me").await;
     assert_eq!(me.header("strict-transport-security"), "max-age=63072000");
     assert!(second.client().get(&server.url).send().await.is_err(), "it shows the first");
@@ -133,7 +134,7 @@ async fn both_listeners_speak_tls_and_a_new_certificate_is_shown_without_a_resta
 
     second.put(server.directory.path());
     server.hang_up();
-    server.until_logged("a new certificate is shown").await;
+    server.until_logged("new certificate loaded").await;
     let renewed = second.client();
     assert_eq!(renewed.get(format!("{}/healthz", server.url)).send().await.unwrap().status(), 200);
     assert!(first.client().get(&server.url).send().await.is_err(), "new connections are shown the second");
@@ -142,14 +143,14 @@ async fn both_listeners_speak_tls_and_a_new_certificate_is_shown_without_a_resta
 
     fs::write(server.directory.path().join("key.pem"), "damaged").unwrap();
     server.hang_up();
-    server.until_logged("the new certificate was refused and the old one stays").await;
+    server.until_logged("could not use the new certificate; keeping the current one").await;
     assert_eq!(second.client().get(format!("{}/healthz", server.url)).send().await.unwrap().status(), 200);
     assert!(!server.log().contains("PRIVATE KEY"));
 }
 
 #[tokio::test]
-async fn our_clients_and_commands_take_a_certificate_that_they_are_told_to_trust() {
-    let certificate = Certificate::new(2040);
+async fn clients_and_commands_accept_a_certificate_that_is_configured_as_trusted() {
+    let certificate = TestCertificate::new(2040);
     let server = SecureServer::start(&certificate);
     let load = |trusted: bool| {
         let mut load = command(&server.directory);
@@ -161,10 +162,10 @@ async fn our_clients_and_commands_take_a_certificate_that_they_are_told_to_trust
     };
     let loaded = load(true);
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
-    assert!(!load(false).status.success(), "nobody vouches for it");
+    assert!(!load(false).status.success(), "the certificate is not trusted");
 
     let mut routes = command(&server.directory);
-    routes.args(["routes", "gateways", "--admin-listen", server.admin_url.strip_prefix("https://").unwrap()]);
+    routes.args(["admin", "routes", "gateways", "--admin-listen", server.admin_url.strip_prefix("https://").unwrap()]);
     let listed = routes.output().unwrap();
     assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
     assert!(String::from_utf8_lossy(&listed.stdout).contains("local"), "{listed:?}");
@@ -180,7 +181,7 @@ fn doctor_says_how_long_certificates_are_good_and_warns_two_weeks_before() {
         (in_days(-1), "bad", "the certificate has expired at "),
     ] {
         let directory = tempfile::tempdir().unwrap();
-        Certificate::until(day).put(directory.path());
+        TestCertificate::until(day).put(directory.path());
         let output = command(&directory).args(["doctor", "--json", "--listen", "127.0.0.1:0"]).output().unwrap();
         let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         for table in ["tls", "admin"] {
@@ -192,8 +193,8 @@ fn doctor_says_how_long_certificates_are_good_and_warns_two_weeks_before() {
 }
 
 #[tokio::test]
-async fn who_speaks_no_tls_is_told_nothing() {
-    let server = SecureServer::start(&Certificate::new(2040));
+async fn plain_text_on_a_tls_port_gets_no_response() {
+    let server = SecureServer::start(&TestCertificate::new(2040));
     let mut socket = TcpStream::connect(server.url.strip_prefix("https://").unwrap()).unwrap();
     socket.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

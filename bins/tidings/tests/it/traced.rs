@@ -1,6 +1,6 @@
-//! A client that is in a trace, and says so.
+//! A client that sends a trace context.
 
-use crate::server::{Device, Socket};
+use crate::server::{TestDevice, TestSocket};
 
 pub(crate) const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 pub(crate) const SPAN: &str = "00f067aa0ba902b7";
@@ -17,11 +17,11 @@ pub(crate) fn traceparent() -> String {
     format!("00-{TRACE}-{SPAN}-01")
 }
 
-/// A connection of a client whose commands are all traced.
-pub(crate) async fn connect_traced(device: &Device) -> Socket {
+/// A connection with a trace context, so that all its commands are traced.
+pub(crate) async fn connect_traced(device: &TestDevice) -> TestSocket {
     let mut handshake = device.handshake();
     handshake.headers_mut().insert("traceparent", traceparent().parse().unwrap());
-    let mut socket = Socket::open(handshake).await;
+    let mut socket = TestSocket::open(handshake).await;
     socket.next_of("connection_established").await;
     socket
 }

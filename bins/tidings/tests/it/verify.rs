@@ -5,18 +5,19 @@ use std::process::Output;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::server::{Device, TestServer};
+use crate::drills::damage;
+use crate::server::{TestDevice, TestServer};
 
-/// Asks the service to check itself.
+/// Requests a check from the service.
 async fn verify(server: &TestServer, arguments: &[&str]) -> Output {
     let admin = server.admin_url();
     let listen = admin.strip_prefix("http://").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    command.args(["verify", "--admin", listen, "--data-dir"]).arg(server.data_dir()).args(arguments);
+    command.args(["store", "verify", "--admin", listen, "--data-dir"]).arg(server.data_dir()).args(arguments);
     command.kill_on_drop(true).output().await.unwrap()
 }
 
-async fn talk(one: &Device, other: &Device) {
+async fn talk(one: &TestDevice, other: &TestDevice) {
     let chat_id = one.group("group", &[other]).await;
     for n in 0..20 {
         one.send(&chat_id, &format!("message {n}")).await;
@@ -55,7 +56,7 @@ async fn a_service_checks_its_store_while_it_serves() {
 }
 
 #[tokio::test]
-async fn one_audit_at_a_time_and_none_that_nobody_waits_for() {
+async fn one_audit_runs_at_a_time_and_ends_with_its_caller() {
     let server = TestServer::start().await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     talk(&ann, &bob).await;
@@ -66,17 +67,53 @@ async fn one_audit_at_a_time_and_none_that_nobody_waits_for() {
     let slow = async {
         loop {
             let output = verify(&server, &["--rate", "1"]).await;
-            // The other may have come first.
+            // The other check may have started first.
             if !is_refused(&output) {
                 return output;
             }
         }
     };
     let other = server.until(async || is_refused(&verify(&server, &[]).await));
-    // The slow one takes minutes, and is dropped as soon as the other was refused.
+    // The slow check takes minutes, and is dropped as soon as the other was refused.
     tokio::select! {
         output = slow => panic!("it came to an end: {output:?}"),
         () = other => {}
     }
     server.until(async || verify(&server, &[]).await.status.code() == Some(0)).await;
+}
+
+#[tokio::test]
+async fn a_service_reads_every_checksum_while_it_serves_and_names_the_damaged_file() {
+    let server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let deep = ["--deep", "--rate-mib", "1000", "--rate", "100000"];
+    let talking = async {
+        for _ in 0..5 {
+            talk(&ann, &bob).await;
+        }
+    };
+    let checking = async {
+        for _ in 0..3 {
+            let output = verify(&server, &[&deep[..], &["--json"]].concat()).await;
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(report["files"]["damaged"], Value::Array(vec![]), "{report}");
+            assert!(report["files"]["files"].as_u64() > Some(30), "{report}");
+            assert!(!report["invariants"].as_array().unwrap().is_empty(), "rows are checked too: {report}");
+        }
+    };
+    tokio::join!(talking, checking);
+
+    let file = damage(&server.data_dir());
+    let output = verify(&server, &deep).await;
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(said.contains(&format!("{} (table `index of tables`): the checksum of its", file.display())), "{said}");
+    assert!(said.contains("`tidings store restore`") && said.contains("`tidings store repair`"), "{said}");
+    let output = verify(&server, &[&deep[..], &["--json"]].concat()).await;
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["files"]["damaged"][0]["file"], file.to_str().unwrap(), "{report}");
+    assert_eq!(report["invariants"], Value::Array(vec![]));
+    // A check without --deep reads only rows, which are not in that file.
+    assert_eq!(verify(&server, &[]).await.status.code(), Some(0));
 }

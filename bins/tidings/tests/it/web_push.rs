@@ -1,4 +1,4 @@
-//! A browser that is told through its push service. The receiver plays the push service; the test has the browser's keys.
+//! Web Push notifications to a browser. The receiver acts as the push service; the test has the browser's keys.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use base64::Engine;
@@ -6,17 +6,17 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use web_push_native::p256::SecretKey;
 
-use crate::receiver::Receiver;
+use crate::receiver::WebhookReceiver;
 use crate::server::TestServer;
 
 /// The keys of a browser's subscription.
-struct Browser {
+struct PushBrowser {
     private: SecretKey,
     public: Vec<u8>,
     auth: [u8; 16],
 }
 
-impl Browser {
+impl PushBrowser {
     fn new() -> Self {
         let pair = PrivateKey::generate(&ECDH_P256).unwrap();
         let scalar: aws_lc_rs::encoding::EcPrivateKeyBin<'_> =
@@ -39,8 +39,8 @@ impl Browser {
 }
 
 #[tokio::test]
-async fn a_browser_whose_user_is_away_is_told_once_and_encrypted_content_is_not_previewed() {
-    let mut push_service = Receiver::start().await;
+async fn the_browser_of_an_offline_user_is_notified_once_without_encrypted_previews() {
+    let mut push_service = WebhookReceiver::start().await;
     let server = TestServer::start_with(&[
         ("TIDINGS_NOTIFY__WEBPUSH__PRIVATE_ENDPOINTS", "true"),
         ("TIDINGS_NOTIFY__WEBPUSH__CONTACT", "mailto:ops@example.com"),
@@ -49,7 +49,7 @@ async fn a_browser_whose_user_is_away_is_told_once_and_encrypted_content_is_not_
     .await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
-    let browser = Browser::new();
+    let browser = PushBrowser::new();
     let path = format!("/devices/{}/push", bob.device_id);
     bob.put(&path, browser.subscription(&push_service.url())).await.data(204);
 
@@ -61,7 +61,7 @@ async fn a_browser_whose_user_is_away_is_told_once_and_encrypted_content_is_not_
     assert_eq!(call.header("content-encoding"), "aes128gcm");
     let topic = call.header("topic").to_owned();
     assert!(!topic.is_empty() && topic.len() <= 32, "{topic}");
-    // The push service knows us by the key that browsers subscribe with.
+    // The push service identifies the sender by the key that browsers subscribe with.
     let service = bob.get("").await.data(200);
     let public_key = service["web_push_public_key"].as_str().unwrap();
     assert!(call.header("authorization").ends_with(&format!(", k={public_key}")), "{call:?}");
@@ -82,7 +82,7 @@ async fn a_browser_whose_user_is_away_is_told_once_and_encrypted_content_is_not_
 
 #[tokio::test]
 async fn a_subscription_that_has_ended_is_forgotten_and_private_addresses_are_not_called() {
-    let mut push_service = Receiver::start().await;
+    let mut push_service = WebhookReceiver::start().await;
     let mut server = TestServer::start_with(&[
         ("TIDINGS_NOTIFY__WEBPUSH__PRIVATE_ENDPOINTS", "true"),
         ("TIDINGS_NOTIFY__DELAY_MS", "50"),
@@ -91,7 +91,7 @@ async fn a_subscription_that_has_ended_is_forgotten_and_private_addresses_are_no
     .await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
     let chat_id = ann.direct_chat(&bob).await;
-    let browser = Browser::new();
+    let browser = PushBrowser::new();
     let path = format!("/devices/{}/push", bob.device_id);
     let subscription = browser.subscription(&push_service.url());
     bob.put(&path, subscription.clone()).await.data(204);

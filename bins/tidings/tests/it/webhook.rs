@@ -1,4 +1,4 @@
-//! An application that hears of everything that happens, tried with a receiver that fails, sleeps and comes back.
+//! The application webhook, with a receiver that fails, stalls and recovers.
 
 use std::process::Output;
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tokio::process::Command;
 
-use crate::receiver::Receiver;
-use crate::runbook::{Moment, follow, names};
-use crate::server::{Device, TestServer};
+use crate::receiver::WebhookReceiver;
+use crate::runbook::{RunbookMoment, follow, names};
+use crate::server::{TestDevice, TestServer};
 
 pub(crate) const SECRET: &str = "a secret of both";
 
@@ -23,7 +23,7 @@ pub(crate) async fn server(url: &str, secret: &NamedTempFile) -> TestServer {
     TestServer::start_with(&[("TIDINGS_WEBHOOK__URL", url), ("TIDINGS_WEBHOOK__SECRET_FILE", secret)]).await
 }
 
-/// An event in a few words.
+/// A summary of an event.
 pub(crate) fn words(event: &Value) -> Value {
     let payload = &event["payload"];
     match event["event_type"].as_str().unwrap() {
@@ -32,7 +32,7 @@ pub(crate) fn words(event: &Value) -> Value {
     }
 }
 
-pub(crate) async fn heard(receiver: &mut Receiver, count: usize) -> Vec<Value> {
+pub(crate) async fn heard(receiver: &mut WebhookReceiver, count: usize) -> Vec<Value> {
     let mut events = vec![];
     for _ in 0..count {
         events.push(receiver.next().await.json());
@@ -45,7 +45,7 @@ pub(crate) async fn tidings(server: &TestServer, arguments: &[&str]) -> Output {
     let admin = server.admin_url();
     let listen = admin.strip_prefix("http://").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    // Whatever the environment of the test says to a server is not meant for this one.
+    // Settings in the environment of the test are not meant for this command.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
         command.env_remove(name);
     }
@@ -64,7 +64,7 @@ pub(crate) fn said(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }
 
-pub(crate) async fn group_with(owner: &Device, messages: &[&str]) -> String {
+pub(crate) async fn group_with(owner: &TestDevice, messages: &[&str]) -> String {
     let chat_id = owner.group("group", &[]).await;
     for message in messages {
         owner.send(&chat_id, message).await;
@@ -73,8 +73,8 @@ pub(crate) async fn group_with(owner: &Device, messages: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn what_the_application_refuses_is_a_dead_letter_that_can_be_delivered_again() {
-    let mut receiver = Receiver::start().await;
+async fn an_event_refused_by_the_application_is_a_dead_letter_that_can_be_redelivered() {
+    let mut receiver = WebhookReceiver::start().await;
     let secret = secret_file();
     let server = server(&receiver.url(), &secret).await;
     let ann = server.sign_up("Ann").await;
@@ -87,7 +87,7 @@ async fn what_the_application_refuses_is_a_dead_letter_that_can_be_delivered_aga
     assert_eq!(events, [vec![json!([1, "poison"]); 5], vec![json!([2, "behind it"])]].concat());
 
     let list = async || -> Value {
-        serde_json::from_slice(&tidings(&server, &["dead-letters", "list", "--json"]).await.stdout).unwrap()
+        serde_json::from_slice(&tidings(&server, &["log", "dead-letters", "list", "--json"]).await.stdout).unwrap()
     };
     server.until(async || list().await.as_array().unwrap().len() == 1).await;
     let letter = &list().await[0];
@@ -97,23 +97,23 @@ async fn what_the_application_refuses_is_a_dead_letter_that_can_be_delivered_aga
     );
     assert_eq!(letter["reason"], "the answer was 400 Bad Request");
     let id = letter["id"].as_str().unwrap();
-    let shown = tidings(&server, &["dead-letters", "list"]).await;
+    let shown = tidings(&server, &["log", "dead-letters", "list"]).await;
     assert!(said(&shown).contains(id), "{shown:?}");
     assert!(!list().await.to_string().contains("poison"), "a dead letter holds no content");
     let names = names(&server.base_url(), &server.admin_url(), &server.data_dir());
-    follow("webhook-failing.md", Moment::Broken, names.clone()).await;
+    follow("webhook-failing.md", RunbookMoment::Broken, names.clone()).await;
 
     receiver.answer(&[400]);
-    let refused = tidings(&server, &["dead-letters", "redeliver", id]).await;
+    let refused = tidings(&server, &["log", "dead-letters", "redeliver", id]).await;
     assert_eq!(
         (refused.status.code(), said_anyway(&refused)),
         (Some(1), format!("{id}: the answer was 400 Bad Request\n"))
     );
-    said(&tidings(&server, &["dead-letters", "redeliver", id]).await);
+    said(&tidings(&server, &["log", "dead-letters", "redeliver", id]).await);
     let again: Vec<_> = heard(&mut receiver, 2).await.iter().map(words).collect();
     assert_eq!(again, vec![json!([1, "poison"]); 2]);
-    assert_eq!(said(&tidings(&server, &["dead-letters", "list"]).await), "everything was delivered\n");
-    follow("webhook-failing.md", Moment::Over, names).await;
+    assert_eq!(said(&tidings(&server, &["log", "dead-letters", "list"]).await), "everything was delivered\n");
+    follow("webhook-failing.md", RunbookMoment::Over, names).await;
 }
 
 fn said_anyway(output: &Output) -> String {
@@ -132,7 +132,7 @@ async fn operators_are_let_in_by_the_token_of_the_data_directory_alone() {
     let let_in = http.get(&url).bearer_auth(file["token"].as_str().unwrap()).send().await.unwrap();
     assert_eq!(let_in.status(), 200);
 
-    let off = tidings(&server, &["webhook", "status"]).await;
+    let off = tidings(&server, &["log", "webhook", "status"]).await;
     assert_eq!(off.status.code(), Some(1));
     assert_eq!(String::from_utf8(off.stderr).unwrap(), "error: this service has no `webhook.url`\n");
 }

@@ -1,16 +1,15 @@
-//! The application hears of the events of a chat in one order, each once while nothing fails between the two, and a place
-//! in the log says what is behind it.
-
-use std::net::TcpListener;
+//! The webhook delivers the events of a chat in one order, each once without failures, and a replay starts at a log
+//! position.
 
 use aws_lc_rs::hmac;
 use serde_json::json;
+use tokio::net::TcpSocket;
 
-use crate::receiver::{Call, Receiver};
+use crate::receiver::{ReceivedCall, WebhookReceiver};
 use crate::webhook::{SECRET, group_with, heard, said, secret_file, server, tidings, words};
 
-/// What the application must check before it believes a call.
-fn assert_signed(call: &Call) {
+/// The checks that an application must make before it trusts a call.
+fn assert_signed(call: &ReceivedCall) {
     let signature = call.header("tidings-signature");
     let (time, tag) = signature.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")).expect(signature);
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
@@ -21,7 +20,7 @@ fn assert_signed(call: &Call) {
 
 #[tokio::test]
 async fn every_event_is_posted_signed_and_in_the_order_of_its_chat() {
-    let mut receiver = Receiver::start().await;
+    let mut receiver = WebhookReceiver::start().await;
     let secret = secret_file();
     let server = server(&receiver.url(), &secret).await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
@@ -52,7 +51,7 @@ async fn every_event_is_posted_signed_and_in_the_order_of_its_chat() {
 
 #[tokio::test]
 async fn events_are_delivered_again_from_a_position_a_time_the_start_and_a_sequence() {
-    let mut receiver = Receiver::start().await;
+    let mut receiver = WebhookReceiver::start().await;
     let secret = secret_file();
     let server = server(&receiver.url(), &secret).await;
     let ann = server.sign_up("Ann").await;
@@ -63,11 +62,11 @@ async fn events_are_delivered_again_from_a_position_a_time_the_start_and_a_seque
     for (from, expected) in
         [(vec!["--position", &place], &first[2..]), (vec!["--time", &time], &first[..]), (vec!["--oldest"], &first[..])]
     {
-        let replayed = tidings(&server, &[&["webhook", "replay"][..], &from].concat()).await;
-        assert_eq!(said(&replayed), "the application will hear of it again\n");
+        let replayed = tidings(&server, &[&["log", "webhook", "replay"][..], &from].concat()).await;
+        assert_eq!(said(&replayed), "the events will be delivered to the application again\n");
         assert_eq!(heard(&mut receiver, expected.len()).await, expected, "{from:?}");
     }
-    let replayed = tidings(&server, &["webhook", "replay", "--chat", &chat_id, "--sequence", "2"]).await;
+    let replayed = tidings(&server, &["log", "webhook", "replay", "--chat", &chat_id, "--sequence", "2"]).await;
     said(&replayed);
     let again: Vec<_> = heard(&mut receiver, 2).await.iter().map(words).collect();
     assert_eq!(again, [json!([2, "two"]), json!([3, "three"])]);
@@ -76,8 +75,10 @@ async fn events_are_delivered_again_from_a_position_a_time_the_start_and_a_seque
 
 #[tokio::test]
 async fn a_receiver_that_is_away_misses_nothing_also_when_the_server_dies_meanwhile() {
-    // A port that nobody listens on, until the receiver comes.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // The socket keeps its port from other tests, and refuses connections until it listens.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let secret = secret_file();
     let mut server = server(&format!("http://{address}/hook"), &secret).await;
     let ann = server.sign_up("Ann").await;
@@ -85,19 +86,19 @@ async fn a_receiver_that_is_away_misses_nothing_also_when_the_server_dies_meanwh
     server
         .until(async || server.metrics().await.contains("tidings_webhook_deliveries_total{outcome=\"unavailable\"}"))
         .await;
-    let status = tidings(&server, &["webhook", "status"]).await;
+    let status = tidings(&server, &["log", "webhook", "status"]).await;
     assert!(said(&status).starts_with("failing since "), "{status:?}");
     server.kill().await;
     server.restart().await;
     ann.send(&chat_id, "three").await;
 
-    let mut receiver = Receiver::start_at(address).await;
+    let mut receiver = WebhookReceiver::start_on(socket.listen(128).unwrap());
     let events = heard(&mut receiver, 4).await;
     let expected = [json!("ChatCreated"), json!([1, "one"]), json!([2, "two"]), json!([3, "three"])];
     assert_eq!(events.iter().map(words).collect::<Vec<_>>(), expected);
     server
         .until(async || {
-            said(&tidings(&server, &["webhook", "status"]).await).starts_with("delivering, 0 events behind")
+            said(&tidings(&server, &["log", "webhook", "status"]).await).starts_with("delivering, 0 events behind")
         })
         .await;
 }

@@ -1,4 +1,4 @@
-//! `tidings load --history` writes down what its clients did and saw, and `tidings history check` judges it.
+//! `tidings load --history` records the history of its clients, and `tidings history check` checks it.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn check(file: &Path, arguments: &[&str]) -> Output {
     command.args(["history", "check"]).arg(file).args(arguments).output().unwrap()
 }
 
-/// How it stands with an invariant, by a report in JSON.
+/// The line of an invariant in a JSON report.
 fn line<'a>(report: &'a Value, name: &str) -> &'a Value {
     let lines = report["invariants"].as_array().unwrap();
     lines.iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("{report} says nothing of {name}"))
@@ -59,7 +59,7 @@ async fn a_history_of_a_load_is_judged_and_a_spoiled_one_is_found_out() {
         assert_eq!(line(&report, name)["violated"], 0, "{name}");
     }
 
-    // One client is not shown one message.
+    // Removes one delivery to one client.
     let place = history.lines().position(|line| line.contains(r#""rendered""#)).unwrap();
     let lines: Vec<&str> = history.lines().enumerate().filter(|(n, _)| *n != place).map(|(_, line)| line).collect();
     let spoiled = directory.path().join("spoiled");
@@ -84,7 +84,7 @@ fn count(report: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_is_no_history_is_refused_with_its_line() {
+async fn a_malformed_history_is_refused_with_its_line() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("history");
     fs::write(&file, "{}\n").unwrap();

@@ -1,4 +1,4 @@
-//! A disk that fails on demand: `faults.c`, compiled for the test and preloaded into the server.
+//! Disk fault injection: `faults.c`, compiled for the test and preloaded into the server.
 #![allow(dead_code, reason = "several test binaries share this file, and each uses its own faults")]
 
 use std::fs;
@@ -9,26 +9,26 @@ use tempfile::TempDir;
 
 use crate::server::TestServer;
 
-/// What happens to writes and syncs of the store's files; `faults.c` says it in full.
+/// The effect on writes and syncs of the store's files; `faults.c` has the details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Writes fail for want of space.
+pub(crate) enum DiskFault {
+    /// Writes fail with ENOSPC.
     Enospc,
     /// Syncs fail.
     EioSync,
-    /// Syncs wait until the disk works again.
+    /// Syncs block until the disk works again.
     StallSync,
-    /// A write leaves half of its bytes and fails.
+    /// A write stores half of its bytes and fails.
     Torn,
     /// The process dies in the middle of a write.
     KillTorn,
     /// The process dies after the write, before the sync.
     KillUnsynced,
-    /// The process dies after the sync, before anybody is told.
+    /// The process dies after the sync, before the ack.
     KillSynced,
 }
 
-impl Fault {
+impl DiskFault {
     fn name(self) -> &'static str {
         match self {
             Self::Enospc => "enospc",
@@ -47,7 +47,7 @@ pub(crate) struct Shim {
 }
 
 impl Shim {
-    /// Compiles the library. A machine without a C compiler cannot say anything about faults, so there the test fails.
+    /// Compiles the library. Without a C compiler the test fails, because faults cannot be injected.
     pub(crate) fn build() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/shim/faults.c");
@@ -60,12 +60,12 @@ impl Shim {
         Self { directory }
     }
 
-    /// A server without limits on a disk that works until it is told not to.
+    /// A server without limits, on a disk that works until [`fail`](Self::fail).
     pub(crate) async fn start(&self) -> TestServer {
         self.start_with(&[]).await
     }
 
-    /// The same, in an environment with more in it.
+    /// The same, with additional environment variables.
     pub(crate) async fn start_with(&self, more: &[(&str, &str)]) -> TestServer {
         let [library, control, hits] = ["faults.so", "control", "hits"].map(|name| self.path(name));
         let text = |path: &Path| path.to_str().expect("the path of a temporary directory is text").to_owned();
@@ -74,21 +74,21 @@ impl Shim {
         TestServer::start_with(&[&ours[..], more].concat()).await
     }
 
-    /// From now on the server's disk fails like this.
-    pub(crate) fn fail(&self, fault: Fault, server: &TestServer) {
+    /// Injects a fault into the server's disk.
+    pub(crate) fn fail(&self, fault: DiskFault, server: &TestServer) {
         let data_dir = fs::canonicalize(server.data_dir()).unwrap();
-        // Renamed into place: the server never reads half of it.
+        // Renamed into place, so that the server never reads a partial file.
         let new = self.path("control.new");
         fs::write(&new, format!("{} {}", fault.name(), data_dir.display())).unwrap();
         fs::rename(new, self.path("control")).unwrap();
     }
 
-    /// From now on the disk works.
+    /// Ends the fault.
     pub(crate) fn heal(&self) {
         fs::remove_file(self.path("control")).unwrap();
     }
 
-    /// How many calls have met a fault.
+    /// Number of calls that hit a fault.
     pub(crate) fn hits(&self) -> u64 {
         fs::metadata(self.path("hits")).map_or(0, |hits| hits.len())
     }

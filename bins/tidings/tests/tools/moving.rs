@@ -1,21 +1,21 @@
-//! `tidings export` and `tidings import`: a service moves from one machine to a fleet and back, and its people go on where
-//! they were. Files that are not whole, and stores that are not empty, are left alone.
+//! `tidings store export` and `tidings store import`: a service moves from one machine to a fleet and back, without an
+//! effect on its users. Incomplete files and stores with data are refused.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use contract::SampleData;
 use embedded::EmbeddedStore;
-use ports::contract::Peopled;
-use ports::{ImportBegun, ImportId, ImportTarget, NewUser, UserKey, UserWriter};
+use ports::{ImportAdmission, ImportId, ImportTarget, NewUser, UserKey, UserWriter};
 use reqwest::Method;
 use serde_json::json;
 
-use super::server::{Device, TestServer, unlimited};
+use super::server::{TestDevice, TestServer, unlimited};
 use super::*;
 
 /// Runs a command on a data directory.
-async fn on_one_machine(arguments: &[&str], data_dir: &Path) -> Answer {
+async fn on_one_machine(arguments: &[&str], data_dir: &Path) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"TIDINGS_") {
@@ -31,17 +31,17 @@ fn open(data_dir: &Path) -> EmbeddedStore {
     EmbeddedStore::open(data_dir, embedded::Config::default(), clock, ids).unwrap()
 }
 
-/// A data directory with a little of everything, and a file of it.
+/// A data directory with some data of each kind, and its export.
 async fn exported(directory: &TempDir) -> PathBuf {
     let (data_dir, file) = (directory.path().join("from"), directory.path().join("file"));
     let store = open(&data_dir);
-    Peopled::make(&store, SystemClock.now()).await;
+    SampleData::make(&store, SystemClock.now()).await;
     store.close().await;
-    on_one_machine(&["export", file.to_str().unwrap()], &data_dir).await.ended(0);
+    on_one_machine(&["store", "export", file.to_str().unwrap()], &data_dir).await.ended(0);
     file
 }
 
-/// The rows of a file, without what only says that they are whole.
+/// The rows of a file, without its checksums.
 fn rows(file: &Path) -> BTreeSet<String> {
     let is_row = |line: &&str| {
         let kind = serde_json::from_str::<Value>(line).unwrap()["kind"].take();
@@ -50,18 +50,18 @@ fn rows(file: &Path) -> BTreeSet<String> {
     fs::read_to_string(file).unwrap().lines().filter(is_row).map(str::to_owned).collect()
 }
 
-/// People who have talked, and what they see.
-struct Scene {
-    ann: Device,
-    bob: Device,
+/// Users with some history, and their view of it.
+struct MovedUsers {
+    ann: TestDevice,
+    bob: TestDevice,
     group: String,
     direct: String,
-    /// A send to the group, and what its sender was told.
+    /// A send to the group, and its ack.
     send: Value,
     told: Value,
 }
 
-async fn talk(server: &TestServer) -> Scene {
+async fn talk(server: &TestServer) -> MovedUsers {
     let [ann, bob, zoe] = server.sign_up_all(["Ann", "Bob", "Zoe"]).await;
     let (group, direct) = (ann.group("team", &[&bob, &zoe]).await, ann.direct_chat(&bob).await);
     let messages = format!("/chats/{group}/messages");
@@ -73,11 +73,11 @@ async fn talk(server: &TestServer) -> Scene {
     bob.send(&direct, "between us").await;
     bob.post(&format!("/chats/{group}/read"), json!({ "last_read_sequence": 2 })).await.data(200);
     assert_eq!(ann.delete(&format!("/chats/{group}/members/{}", zoe.user_id)).await.status, 204);
-    Scene { ann, bob, group, direct, send, told }
+    MovedUsers { ann, bob, group, direct, send, told }
 }
 
-/// What a person is shown: their chats, and what was said in them.
-async fn seen(server: &TestServer, access_token: &str, scene: &Scene) -> Vec<Value> {
+/// The view of a user: their chats and messages.
+async fn seen(server: &TestServer, access_token: &str, scene: &MovedUsers) -> Vec<Value> {
     let http = reqwest::Client::new();
     let mut seen = vec![];
     for path in ["/chats", &format!("/chats/{}/messages", scene.group), &format!("/chats/{}/messages", scene.direct)] {
@@ -89,8 +89,8 @@ async fn seen(server: &TestServer, access_token: &str, scene: &Scene) -> Vec<Val
     seen
 }
 
-/// A service on one machine, with an external user who comes with another system's tokens.
-async fn one_machine() -> (TestServer, Scene, Vec<Value>) {
+/// A service on one machine, including an external user with tokens of another system.
+async fn one_machine() -> (TestServer, MovedUsers, Vec<Value>) {
     let mut alone = TestServer::start().await;
     let scene = talk(&alone).await;
     let seen = seen(&alone, &scene.bob.access_token, &scene).await;
@@ -98,7 +98,12 @@ async fn one_machine() -> (TestServer, Scene, Vec<Value>) {
     let store = open(&alone.data_dir());
     let key = UserKey::External { issuer: "https://id.example".to_owned(), subject: "carl".to_owned() };
     let display_name = "Carl".to_owned().try_into().unwrap();
-    let carl = NewUser { user_id: RandomIds.ulid().into(), display_name, created_at: SystemClock.now() };
+    let carl = NewUser {
+        user_id: RandomIds.ulid().into(),
+        display_name,
+        created_at: SystemClock.now(),
+        proven_at: SystemClock.now(),
+    };
     store.find_or_create(key, carl).await.unwrap();
     store.close().await;
     (alone, scene, seen)
@@ -109,12 +114,12 @@ async fn a_service_moves_to_a_fleet_and_back() {
     let ((alone, scene, before), world) = tokio::join!(one_machine(), World::with_schema());
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    let out = on_one_machine(&["export", &file("out"), "--json"], &alone.data_dir()).await.ended(0).json();
+    let out = on_one_machine(&["store", "export", &file("out"), "--json"], &alone.data_dir()).await.ended(0).json();
     assert_eq!(out["export"]["rows"]["user"], 4);
     assert_eq!(out["export"]["left"], json!({ "webhook_events": 0, "unpublished_chats": 0 }));
-    let import = world.run(&["import", &file("out"), "--json"]).await.ended(0).json();
+    let import = world.run(&["store", "import", &file("out"), "--json"]).await.ended(0).json();
     assert_eq!(import["import"]["content"], out["export"]["content"]);
-    world.run(&["verify", "--rate", "100000"]).await.ended(0);
+    world.run(&["store", "verify", "--rate", "100000"]).await.ended(0);
 
     let command = world.command(&[]);
     let set = command.as_std().get_envs().filter_map(|(name, value)| {
@@ -123,26 +128,26 @@ async fn a_service_moves_to_a_fleet_and_back() {
     });
     let mut fleet = TestServer::start_in(unlimited(&[]).into_iter().chain(set).collect()).await;
     people_go_on(&fleet, &scene, &before).await;
-    world.run(&["export", &file("early")]).await.ended(1).says("a process of the fleet is running");
+    world.run(&["store", "export", &file("early")]).await.ended(1).says("a process of the fleet is running");
     assert_eq!(fleet.stop().await.0.code(), Some(0));
-    world.run(&["verify", "--rate", "100000"]).await.ended(0);
+    world.run(&["store", "verify", "--rate", "100000"]).await.ended(0);
 
-    let back = world.run(&["export", &file("back"), "--json"]).await.ended(0).json();
+    let back = world.run(&["store", "export", &file("back"), "--json"]).await.ended(0).json();
     let home = directory.path().join("home");
-    let import = on_one_machine(&["import", &file("back"), "--json"], &home).await.ended(0).json();
+    let import = on_one_machine(&["store", "import", &file("back"), "--json"], &home).await.ended(0).json();
     assert_eq!(import["import"]["content"], back["export"]["content"]);
-    on_one_machine(&["verify"], &home).await.ended(0);
-    on_one_machine(&["export", &file("again")], &home).await.ended(0);
+    on_one_machine(&["store", "verify"], &home).await.ended(0);
+    on_one_machine(&["store", "export", &file("again")], &home).await.ended(0);
     let (back, again) = (rows(file("back").as_ref()), rows(file("again").as_ref()));
     assert_eq!(again, back);
     let carl = |row: &&String| row.contains("\"subject\":\"carl\"");
-    assert_eq!(back.iter().filter(carl).count(), 1, "whoever came with other tokens is known by them");
-    world.run(&["import", &file("back")]).await.ended(1).says("the log has records of another store");
+    assert_eq!(back.iter().filter(carl).count(), 1, "the external user is recognized by the external token");
+    world.run(&["store", "import", &file("back")]).await.ended(1).says("the log has records of another store");
 }
 
-/// They are signed in, see what they saw, and their retries are retries.
-async fn people_go_on(fleet: &TestServer, scene: &Scene, before: &[Value]) {
-    let Scene { ann, bob, group, send, told, .. } = scene;
+/// Checks that sessions, contents and deduplication of sends survive the move.
+async fn people_go_on(fleet: &TestServer, scene: &MovedUsers, before: &[Value]) {
+    let MovedUsers { ann, bob, group, send, told, .. } = scene;
     let refresh = json!({ "refresh_token": bob.refresh_token, "device_id": bob.device_id });
     let refreshed = fleet.call(Method::POST, "/api/v1/auth/refresh", Some(&refresh)).await.data(200);
     let access_token = refreshed["tokens"]["access_token"].as_str().unwrap();
@@ -170,10 +175,10 @@ async fn a_file_is_the_owners_alone_and_never_written_over() {
     let file = exported(&directory).await;
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!directory.path().join("file.partial").exists());
-    let again = on_one_machine(&["export", file.to_str().unwrap()], &directory.path().join("from")).await;
-    again.ended(1).says("is there already");
+    let again = on_one_machine(&["store", "export", file.to_str().unwrap()], &directory.path().join("from")).await;
+    again.ended(1).says("exists already");
     let nowhere = directory.path().join("nowhere");
-    on_one_machine(&["export", "other"], &nowhere).await.ended(1).says("there is no data directory");
+    on_one_machine(&["store", "export", "other"], &nowhere).await.ended(1).says("there is no data directory");
     assert!(!nowhere.exists());
 }
 
@@ -184,33 +189,33 @@ async fn a_file_that_is_not_whole_touches_no_store() {
     let whole = fs::read_to_string(&file).unwrap();
     let to = directory.path().join("to");
     let path = file.to_str().unwrap();
-    on_one_machine(&["import", "--check", path], &to).await.ended(0).says("is whole");
+    on_one_machine(&["store", "import", "--check", path], &to).await.ended(0).says("is whole");
 
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    let cut = on_one_machine(&["import", path], &to).await;
+    let cut = on_one_machine(&["store", "import", path], &to).await;
     let line = whole[..whole.len() / 2].lines().count();
     cut.ended(1).says(&format!("line {line}: it is cut off"));
     fs::write(&file, whole.replacen("hello", "hullo", 1)).unwrap();
-    for arguments in [&["import", "--check", path][..], &["import", path]] {
-        on_one_machine(arguments, &to).await.ended(1).says("their checksum is another");
+    for arguments in [&["store", "import", "--check", path][..], &["store", "import", path]] {
+        on_one_machine(arguments, &to).await.ended(1).says("checksum mismatch");
     }
     assert!(!to.exists(), "nothing was made");
 }
 
 #[tokio::test]
-async fn a_store_that_is_not_empty_or_not_finished_is_told_apart() {
+async fn nonempty_and_unfinished_stores_are_distinguished() {
     let directory = tempfile::tempdir().unwrap();
     let file = exported(&directory).await;
     let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-    let import = ["import", file.to_str().unwrap()];
+    let import = ["store", "import", file.to_str().unwrap()];
     on_one_machine(&import, &from).await.ended(1).says("the store is not empty, there is something in `sessions`");
 
     let store = open(&to);
-    assert_eq!(store.begin(ImportId(1)).await.unwrap(), ImportBegun::Begun);
+    assert_eq!(store.begin(ImportId(1)).await.unwrap(), ImportAdmission::Begun);
     store.close().await;
     on_one_machine(&import, &to).await.ended(1).says("the import of another file was begun here and not finished");
     let serve = ["serve", "--dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    for arguments in [&serve[..], &["export", "never"]] {
+    for arguments in [&serve[..], &["store", "export", "never"]] {
         on_one_machine(arguments, &to).await.ended(1).says("an import into this store was not finished");
     }
     assert!(!Path::new("never").exists() && !Path::new("never.partial").exists());
@@ -218,7 +223,7 @@ async fn a_store_that_is_not_empty_or_not_finished_is_told_apart() {
     store.finish().await.unwrap();
     store.close().await;
     on_one_machine(&import, &to).await.ended(0).says("nothing is violated");
-    on_one_machine(&["verify"], &to).await.ended(0);
+    on_one_machine(&["store", "verify"], &to).await.ended(0);
 }
 
 #[tokio::test]
@@ -233,6 +238,6 @@ async fn events_that_the_webhook_has_not_got_are_counted() {
     drop(consumer);
     store.append((0..3).map(|_| message(chat_id, sender_id)).collect()).await.unwrap();
     store.close().await;
-    let export = on_one_machine(&["export", file.to_str().unwrap()], &data_dir).await;
+    let export = on_one_machine(&["store", "export", file.to_str().unwrap()], &data_dir).await;
     export.ended(0).says("3 events have not reached the webhook");
 }

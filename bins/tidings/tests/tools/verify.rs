@@ -1,24 +1,24 @@
-//! `tidings verify`: on a directory that is whole or broken, and on the engines of a fleet.
+//! `tidings store verify`: on an intact or broken directory, and on the engines of a fleet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use contract::SampleData;
 use embedded::EmbeddedStore;
 use expect_test::expect;
 use fjall::Database;
-use ports::contract::Peopled;
 
 use super::*;
 
-/// The invariants that only a fleet has.
+/// The invariants of a fleet only.
 const OF_A_FLEET: [&str; 2] = ["access_pattern_efficiency", "gsi_justification"];
 
-/// A data directory in which everything has been used.
+/// A data directory with some data of each kind.
 async fn directory() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let store =
         EmbeddedStore::open(directory.path(), embedded::Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
     let store = store.unwrap();
-    Peopled::make(&store, SystemClock.now()).await;
+    SampleData::make(&store, SystemClock.now()).await;
     let mut consumer = store.consumer("fanout").await.unwrap();
     consumer.next().await.unwrap();
     consumer.commit().await.unwrap();
@@ -27,7 +27,7 @@ async fn directory() -> TempDir {
     directory
 }
 
-/// Loses all rows of a table, behind the back of everybody.
+/// Deletes all rows of a table, bypassing the store.
 fn lose(directory: &Path, table: &str) {
     let database = Database::builder(directory.join("db")).open().unwrap();
     let keyspace = database.keyspace(table, Default::default).unwrap();
@@ -40,7 +40,7 @@ fn lose(directory: &Path, table: &str) {
 }
 
 /// Runs the command on a directory.
-async fn verify(directory: &Path, arguments: &[&str]) -> Answer {
+async fn verify(directory: &Path, arguments: &[&str]) -> CommandOutput {
     answer(command(directory, arguments)).await
 }
 
@@ -51,11 +51,16 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
-    command.args(["verify", "--data-dir"]).arg(directory).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    command
+        .args(["store", "verify", "--data-dir"])
+        .arg(directory)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     command
 }
 
-/// The violated ones of a report.
+/// The violated invariants of a report.
 fn violated(report: &Value) -> Vec<&str> {
     let lines = report["invariants"].as_array().unwrap();
     lines.iter().filter(|line| line["violated"] != 0).map(|line| line["name"].as_str().unwrap()).collect()
@@ -98,7 +103,7 @@ async fn a_whole_directory_has_nothing_violated() {
 }
 
 #[tokio::test]
-async fn what_a_directory_has_lost_is_named_and_exits_1() {
+async fn losses_of_a_directory_are_named_and_exit_1() {
     for (table, expected) in [
         ("heads", &["counter_must_exist"][..]),
         ("send_keys", &["idempotency_sequence_consistency"]),
@@ -119,15 +124,69 @@ async fn what_a_directory_has_lost_is_named_and_exits_1() {
     }
 }
 
+/// A journal of a directory, and the position of a byte in its used part.
+fn journal(directory: &Path) -> (PathBuf, usize) {
+    let path = directory.join("db/1.jnl");
+    let bytes = fs::read(&path).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).expect("it was written to");
+    (path, end / 2)
+}
+
+/// The version file of the keyspace that lists the others, and the position of a byte in it.
+fn version(directory: &Path) -> (PathBuf, usize) {
+    let index = directory.join("db/keyspaces/0");
+    let current = fs::read(index.join("current")).unwrap();
+    let number = u64::from_le_bytes(current[..8].try_into().unwrap());
+    (index.join(format!("v{number}")), 20)
+}
+
+/// A table file of that keyspace, likewise.
+fn table(directory: &Path) -> (PathBuf, usize) {
+    let mut files = fs::read_dir(directory.join("db/keyspaces/0/tables")).unwrap();
+    (files.next().expect("the engine lists its tables in a table").unwrap().path(), 20)
+}
+
 #[tokio::test]
-async fn what_cannot_be_looked_at_exits_2() {
+async fn a_byte_that_changed_in_a_file_is_found_without_opening_the_store() {
+    for (find, reason) in [
+        (journal as fn(&Path) -> _, "bytes of acknowledged commits are unreadable"),
+        (version, "(table `index of tables`): its checksum is not the one in `current`"),
+        (table, "(table `index of tables`): the checksum of its"),
+    ] {
+        let directory = directory().await;
+        let clean = verify(directory.path(), &["--deep", "--rate-mib", "1000"]).await;
+        clean.ended(0).says("bytes check out").says("nothing is violated");
+        let (path, at): (PathBuf, usize) = find(directory.path());
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let found = verify(directory.path(), &["--deep"]).await;
+        found.ended(1).says(&path.display().to_string()).says(reason).says("1 damaged, ").says("tidings store repair");
+        let report = verify(directory.path(), &["--deep", "--json"]).await.ended(1).json();
+        assert_eq!(report["files"]["damaged"][0]["file"], path.to_str().unwrap(), "{report}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "a look changes nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_open_says_why_to_a_deep_check_too() {
+    let directory = directory().await;
+    fs::write(directory.path().join("FORMAT"), "tidings embedded store, format 9\n").unwrap();
+    verify(directory.path(), &["--deep"]).await.ended(2).says("has format 9");
+    let missing = directory.path().join("nowhere");
+    verify(&missing, &["--deep"]).await.ended(2).says("there is no data directory");
+    verify(directory.path(), &["--rate-mib", "5"]).await.ended(2).says("--deep");
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_run_exits_2() {
     let missing = tempfile::tempdir().unwrap().path().join("nowhere");
     verify(&missing, &[]).await.ended(2).says("there is no data directory");
     let directory = directory().await;
     let held =
         EmbeddedStore::open(directory.path(), embedded::Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
     let held = held.unwrap();
-    verify(directory.path(), &[]).await.ended(2).says("ask the running service with --admin, or look at a copy");
+    verify(directory.path(), &[]).await.ended(2).says("use --admin to query the running service, or verify a copy");
     held.close().await;
     verify(directory.path(), &["--admin"]).await.ended(2).says("no service has been started");
 }
@@ -147,17 +206,17 @@ async fn an_interrupted_audit_goes_on() {
     timeout(PATIENCE, written).await.unwrap();
     slow.kill().await.unwrap();
 
-    verify(directory.path(), &keep).await.ended(2).says("go on with --resume, or delete it");
+    verify(directory.path(), &keep).await.ended(2).says("continue with --resume, or delete it");
     let report = verify(directory.path(), &[&keep[..], &["--resume", "--json"]].concat()).await.ended(1).json();
     assert_eq!(violated(&report), ["delivery_watermark_monotonic"]);
     assert!(!file.exists());
 }
 
-/// Engines with a little of everything, all of which is in the log.
-async fn peopled() -> (World, Peopled) {
+/// Engines with some data of each kind, all of it in the log.
+async fn peopled() -> (World, SampleData) {
     let world = World::with_schema().await;
     let store = world.store();
-    let people = Peopled::make(&store, SystemClock.now().minus(Duration::from_secs(1200))).await;
+    let people = SampleData::make(&store, SystemClock.now().minus(Duration::from_secs(1200))).await;
     for chat_id in store.overdue(domain::Timestamp::MAX).await.unwrap() {
         let messages = store.unpublished(chat_id).await.unwrap();
         let waiting = store.waiting(chat_id).await.unwrap();
@@ -177,7 +236,7 @@ async fn peopled() -> (World, Peopled) {
 #[tokio::test]
 async fn a_fleet_is_checked_as_a_whole() {
     let (world, people) = peopled().await;
-    let report = world.run(&["verify", "--json"]).await.ended(0).json();
+    let report = world.run(&["store", "verify", "--json"]).await.ended(0).json();
     assert_eq!(violated(&report), [""; 0], "{report}");
     let lines = report["invariants"].as_array().unwrap();
     let names: Vec<_> =
@@ -190,9 +249,9 @@ async fn a_fleet_is_checked_as_a_whole() {
     }
 
     world.lose_counter(people.direct).await;
-    let report = world.run(&["verify", "--json"]).await.ended(1).json();
+    let report = world.run(&["store", "verify", "--json"]).await.ended(1).json();
     assert_eq!(violated(&report), ["counter_must_exist"], "{report}");
-    world.run(&["verify"]).await.ended(1).says(&format!("counter_must_exist: {}", people.direct));
+    world.run(&["store", "verify"]).await.ended(1).says(&format!("counter_must_exist: {}", people.direct));
 }
 
 #[tokio::test]
@@ -201,7 +260,7 @@ async fn tables_and_events_of_a_fleet_that_are_not_ours_are_named() {
     // An event of a message that was never stored.
     let stray = message(people.group, people.owner).at(Sequence(6), None);
     world.publish(&[Arc::new(Event::message_persisted(stray, None))]).await;
-    let report = world.run(&["verify", "--json"]).await.ended(1).json();
+    let report = world.run(&["store", "verify", "--json"]).await.ended(1).json();
     assert_eq!(
         violated(&report),
         ["sequence_contiguous", "counter_lower_bound", "kafka_reflects_dynamodb"],
@@ -210,10 +269,11 @@ async fn tables_and_events_of_a_fleet_that_are_not_ours_are_named() {
 }
 
 #[tokio::test]
-async fn an_auditor_may_read_whole_tables_and_nobody_else() {
+async fn only_an_auditor_may_read_whole_tables() {
     let world = World::start().await;
-    let policy = world.run(&["schema", "show", "--format", "iam", "--role", "auditor", "--json"]).await.ended(0).json();
+    let policy =
+        world.run(&["store", "schema", "show", "--format", "iam", "--role", "auditor", "--json"]).await.ended(0).json();
     assert!(policy["auditor"].to_string().contains("dynamodb:Scan"), "{policy}");
-    let roles = world.run(&["schema", "show", "--format", "iam", "--json"]).await.ended(0).json();
+    let roles = world.run(&["store", "schema", "show", "--format", "iam", "--json"]).await.ended(0).json();
     assert!(!roles.to_string().contains("Scan"), "{roles}");
 }

@@ -9,11 +9,11 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: int64
-             * @description Everything up to here has arrived and is stored.
+             * @description All messages up to this sequence have arrived and are stored.
              */
             last_acked_sequence: number;
         };
-        /** @description Says what has arrived and is stored. */
+        /** @description Acknowledges messages that have arrived and are stored. */
         AckFrame: {
             payload: components["schemas"]["Ack"];
             request_id?: components["schemas"]["RequestId"];
@@ -21,7 +21,7 @@ export interface components {
             type: "ack";
         };
         /**
-         * @description What has changed about a chat. Later versions may know more of them, which clients ignore.
+         * @description The kind of change to a chat. Later versions may add kinds, which clients ignore.
          * @enum {string}
          */
         ChatChange: "created" | "renamed" | "member_added" | "member_removed" | "role_changed" | "message_ttl_changed";
@@ -81,21 +81,21 @@ export interface components {
         /** @description The id of a connection. */
         ConnectionId: string;
         /**
-         * @description How the content of a message is to be read.
+         * @description The format of the content of a message.
          * @enum {string}
          */
         ContentType: "text/plain" | "text/markdown" | "application/json" | "application/vnd.tidings.encrypted";
-        /** @description An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure. */
+        /** @description An error as a client sees it: the payload of an `error` frame, and the body of a REST failure. */
         ErrorBody: {
-            /** @description Which one. */
+            /** @description The error code. */
             code: components["schemas"]["ErrorCode"];
-            /** @description What a program may want to know, by code: `retry_after_seconds`, `head_sequence`, `field_errors`. */
+            /** @description Details for programs, by code: `retry_after_seconds`, `head_sequence`, `field_errors`. */
             details?: unknown;
-            /** @description In words, for people. It names what was wrong with the request and nothing of the inside of the service. */
+            /** @description A text for people. It names the fault of the request and no internals of the service. */
             message: string;
         };
         /**
-         * @description Everything that can be wrong with a request, in one closed table. A retired code is never used again.
+         * @description The closed table of error codes. A retired code is never reused.
          * @enum {string}
          */
         ErrorCode: "INVALID_MESSAGE" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_A_MEMBER" | "NOT_FOUND" | "CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "ALREADY_A_MEMBER" | "CHAT_FULL" | "INVALID_OPERATION" | "METHOD_NOT_ALLOWED" | "MESSAGE_TOO_LARGE" | "INVALID_CONTENT_TYPE" | "INVALID_SEQUENCE" | "RATE_LIMITED" | "SLOW_CONSUMER" | "SERVER_BUSY" | "SERVICE_UNAVAILABLE" | "COUNTER_MISSING" | "INTERNAL_ERROR";
@@ -106,21 +106,21 @@ export interface components {
             /** @constant */
             type: "error";
         };
-        /** @description Payload of `heartbeat`: nothing. */
+        /** @description Payload of `heartbeat`: empty. */
         Heartbeat: Record<string, never>;
         /** @description Payload of `heartbeat_ack`. */
         HeartbeatAck: {
             /** Format: date-time */
             server_time: string;
         };
-        /** @description A heartbeat was heard. */
+        /** @description A heartbeat was received. */
         HeartbeatAckFrame: {
             payload: components["schemas"]["HeartbeatAck"];
             request_id?: components["schemas"]["RequestId"];
             /** @constant */
             type: "heartbeat_ack";
         };
-        /** @description Says that the client is there. */
+        /** @description Proves that the client is alive. */
         HeartbeatFrame: {
             payload: components["schemas"]["Heartbeat"];
             request_id?: components["schemas"]["RequestId"];
@@ -132,23 +132,23 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: int64
-             * @description Everything up to here has been read.
+             * @description All messages up to this sequence have been read.
              */
             last_read_sequence: number;
         };
-        /** @description Says what has been read. */
+        /** @description Marks messages as read. */
         MarkReadFrame: {
             payload: components["schemas"]["MarkRead"];
             request_id?: components["schemas"]["RequestId"];
             /** @constant */
             type: "mark_read";
         };
-        /** @description A message as everybody sees it. */
+        /** @description A message as every member sees it. */
         Message: {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: uuid
-             * @description Only to the sender's own devices.
+             * @description Present only on the sender's own devices.
              */
             client_message_id?: string;
             content: string;
@@ -158,6 +158,10 @@ export interface components {
             /** Format: date-time */
             expires_at?: string;
             message_id: components["schemas"]["MessageId"];
+            /** @description The JSON object that the sender attached. */
+            metadata?: {
+                [key: string]: unknown;
+            };
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
@@ -167,13 +171,13 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             sequences: number[];
         };
-        /** @description Messages are gone. */
+        /** @description Messages have expired. */
         MessageExpiredFrame: {
             payload: components["schemas"]["MessageExpired"];
             /** @constant */
             type: "message_expired";
         };
-        /** @description Somebody sent a message. */
+        /** @description A member sent a message. */
         MessageFrame: {
             payload: components["schemas"]["Message"];
             /** @constant */
@@ -188,17 +192,17 @@ export interface components {
             status: components["schemas"]["PresenceStatus"];
             user_id: components["schemas"]["UserId"];
         };
-        /** @description Somebody came or went. */
+        /** @description The presence of a user has changed. */
         PresenceChangedFrame: {
             payload: components["schemas"]["Presence"];
             /** @constant */
             type: "presence_changed";
         };
-        /** @description Payload of `presence_snapshot`, and the answer to a question about presence over REST. */
+        /** @description Payload of `presence_snapshot`, and the response to a presence query over REST. */
         PresenceSnapshot: {
             presences: components["schemas"]["Presence"][];
         };
-        /** @description The presence of the users asked for. */
+        /** @description The presence of the requested users. */
         PresenceSnapshotFrame: {
             payload: components["schemas"]["PresenceSnapshot"];
             request_id: components["schemas"]["RequestId"];
@@ -206,18 +210,18 @@ export interface components {
             type: "presence_snapshot";
         };
         /**
-         * @description What may be known of a user's presence.
+         * @description The presence of a user as the reader may see it.
          * @enum {string}
          */
         PresenceStatus: "online" | "offline" | "unknown";
-        /** @description Asks for the presence of users, and for its changes from then on. */
+        /** @description Requests the presence of users, and subscribes to its changes. */
         PresenceSubscribeFrame: {
             payload: components["schemas"]["PresenceUsers"];
             request_id: components["schemas"]["RequestId"];
             /** @constant */
             type: "presence_subscribe";
         };
-        /** @description Ends such a subscription. */
+        /** @description Ends presence subscriptions. */
         PresenceUnsubscribeFrame: {
             payload: components["schemas"]["PresenceUsers"];
             request_id?: components["schemas"]["RequestId"];
@@ -243,13 +247,13 @@ export interface components {
             /** @constant */
             type: "receipt";
         };
-        /** @description A client's own name for a request, echoed in the answer. */
+        /** @description A client-chosen name for a request, echoed in the reply. */
         RequestId: string;
         /** @description Payload of `resync`. */
         Resync: {
             reason: string;
         };
-        /** @description Pushes may have been missed: sync every chat. */
+        /** @description Pushes may have been missed; the client syncs every chat. */
         ResyncFrame: {
             payload: components["schemas"]["Resync"];
             /** @constant */
@@ -260,19 +264,23 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: uuid
-             * @description The sender's name for the send, the same on every try.
+             * @description The sender's id for the send, the same on every retry.
              */
             client_message_id: string;
             /** @description 1 to 4096 bytes of UTF-8 without NUL. */
             content: string;
             content_type?: components["schemas"]["ContentType"] | null;
+            /** @description A JSON object of the application, of at most 1024 bytes as compact JSON. The server stores it and passes it on. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             /**
              * Format: int64
-             * @description How long the message lives; as long as the chat says unless given.
+             * @description Lifetime of the message; defaults to that of the chat.
              */
             ttl_seconds?: number | null;
         };
-        /** @description Payload of `send_message_ack`, and the answer to a send over REST. */
+        /** @description Payload of `send_message_ack`, and the response to a send over REST. */
         SendMessageAck: {
             chat_id: components["schemas"]["ChatId"];
             /** Format: uuid */
@@ -305,16 +313,16 @@ export interface components {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: int64
-             * @description What the client has; 0 for nothing.
+             * @description The client has all messages up to this sequence; 0 for none.
              */
             last_acked_sequence: number;
             /**
              * Format: int64
-             * @description Messages in the answer: 100 unless given, 500 at the most.
+             * @description Most messages in the reply: 100 by default, at most 500.
              */
             limit?: number | null;
         };
-        /** @description Asks for what was missed. */
+        /** @description Requests missed messages. */
         SyncRequestFrame: {
             payload: components["schemas"]["SyncRequest"];
             request_id: components["schemas"]["RequestId"];
@@ -330,11 +338,11 @@ export interface components {
             messages: components["schemas"]["Message"][];
             /**
              * Format: int64
-             * @description The first sequence that was not examined; present when `has_more`.
+             * @description The first sequence that was not examined; present if `has_more`.
              */
             next_sequence?: number;
         };
-        /** @description What was missed. */
+        /** @description A page of missed messages. */
         SyncResponseFrame: {
             payload: components["schemas"]["SyncResponse"];
             request_id: components["schemas"]["RequestId"];
@@ -351,20 +359,20 @@ export interface components {
             is_typing: boolean;
             user_id: components["schemas"]["UserId"];
         };
-        /** @description A member types, or no longer does. */
+        /** @description A member is typing, or has stopped. */
         TypingIndicatorFrame: {
             payload: components["schemas"]["TypingIndicator"];
             /** @constant */
             type: "typing_indicator";
         };
-        /** @description Says that the user types; it ends by itself after 10 s. */
+        /** @description Announces that the user is typing; it ends automatically after 10 s. */
         TypingStartFrame: {
             payload: components["schemas"]["Typing"];
             request_id?: components["schemas"]["RequestId"];
             /** @constant */
             type: "typing_start";
         };
-        /** @description Says that the user no longer types. */
+        /** @description Announces that the user has stopped typing. */
         TypingStopFrame: {
             payload: components["schemas"]["Typing"];
             request_id?: components["schemas"]["RequestId"];

@@ -10,8 +10,8 @@ export interface paths {
         };
         /**
          * The public keys that verify our access tokens, as a JWK set (RFC 7517), without the envelope.
-         * @description Services that trust our tokens fetch it and keep it. A key stays in the set for as long as tokens that it signed are
-         *     good.
+         * @description Services that trust our tokens fetch and cache it. A key stays in the set for as long as tokens that it signed are
+         *     valid.
          */
         get: operations["jwks"];
         put?: never;
@@ -30,9 +30,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What this service is and what it takes.
-         * @description Tells clients the version of the contract, the limits they keep to, and the key that browsers subscribe to
-         *     notifications with. It needs no token.
+         * The name, version and limits of this service.
+         * @description Clients read the version of the contract, the limits that they must keep, and the key for Web Push subscriptions. No
+         *     token is needed.
          */
         get: operations["service"];
         put?: never;
@@ -53,8 +53,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ends the session that asks.
-         * @description Its tokens are void at once, its sockets are closed, and the device is no longer told of messages.
+         * Ends the session of this request.
+         * @description Its tokens are void at once, its sockets are closed, and its device gets no more notifications.
          */
         post: operations["logout"];
         delete?: never;
@@ -73,9 +73,9 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Changes a refresh token for a new pair of tokens.
-         * @description A refresh token is good once. One that comes again within 10 s from the same device, because its answer was lost, is
-         *     forgiven once; otherwise it ends the session.
+         * Exchanges a refresh token for a new pair of tokens.
+         * @description A refresh token is valid once. A second use within 10 s from the same device is accepted once, because the first
+         *     response may have been lost. Any other reuse ends the session.
          */
         post: operations["refresh"];
         delete?: never;
@@ -95,8 +95,9 @@ export interface paths {
         put?: never;
         /**
          * Sends a one-time code to a phone.
-         * @description The answer is the same whether or not the number is known. Codes for one number, and codes asked for from one
-         *     address, are limited.
+         * @description The response is the same whether or not the number is known. Codes are limited per number, per client address, per
+         *     country and in total. A
+         *     server whose users sign in elsewhere refuses with `INVALID_OPERATION`.
          */
         post: operations["request_otp"];
         delete?: never;
@@ -116,8 +117,9 @@ export interface paths {
         put?: never;
         /**
          * Signs in with a one-time code.
-         * @description The first sign-in of a number makes its user, with `display_name`. A code is good once and dies after 5 wrong tries;
-         *     the number is then locked for 15 minutes. Wrong codes from one address are limited over all numbers.
+         * @description The first sign-in of a number creates its user, with `display_name`. A code is valid once. After 5 wrong attempts
+         *     the number is locked for 15 minutes, except for devices on which its user is signed in; a new code does not renew the
+         *     attempts. Wrong codes from one address are limited across all numbers.
          */
         post: operations["verify_otp"];
         delete?: never;
@@ -136,8 +138,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Gives a ticket for one WebSocket, for clients that cannot set headers.
-         * @description It is good once and for 30 s, and goes into the query of the handshake: `/v1/ws?ticket=…&device_id=…`.
+         * Issues a ticket for one WebSocket, for clients that cannot set headers.
+         * @description It is valid once, for 30 s, and goes into the query of the handshake: `/v1/ws?ticket=…&device_id=…`.
          */
         post: operations["ws_ticket"];
         delete?: never;
@@ -154,8 +156,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whom the caller has blocked, by id.
-         * @description A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
+         * The users that the caller has blocked, by id.
+         * @description A page has at most 100 users; `pagination.next_cursor` leads to the next.
          */
         get: operations["blocks"];
         put?: never;
@@ -176,14 +178,15 @@ export interface paths {
         get?: never;
         /**
          * Blocks a user. They cannot write to the caller, add them to a group, or see their presence.
-         * @description Nobody is told. In the direct chat of the two neither can send until the caller takes the block back; groups that both
-         *     are in stay as they are. Blocking somebody again changes nothing.
+         * @description The block is not announced to anyone. In the direct chat of the two, neither can send until the caller removes the
+         *     block. Groups with both members do not change. Blocking a user again changes nothing.
          */
         put: operations["block"];
         post?: never;
         /**
-         * Takes the block of a user back, whether they are blocked or not.
-         * @description What was refused meanwhile stays refused. They see the caller's presence again as `presence_visibility` allows.
+         * Unblocks a user; succeeds even if they are not blocked.
+         * @description Requests that were refused during the block stay refused. The user sees the caller's presence again as
+         *     `presence_visibility` allows.
          */
         delete: operations["unblock"];
         options?: never;
@@ -200,8 +203,9 @@ export interface paths {
         };
         /**
          * The caller's chats, newest activity first.
-         * @description A chat is at its last message's place, or at its creation's while it is empty. The pages behind a cursor keep the
-         *     places of the first page: a message that arrives meanwhile neither repeats nor hides a chat, and shows in it.
+         * @description Chats are ordered by their last message, or by their creation while they are empty. Pages after a cursor keep the
+         *     order of the first page: a message that arrives in between neither repeats nor hides a chat, but shows in its summary.
+         *     A cursor is refused (`VALIDATION_ERROR`) once more than 200 chats have newer messages; start again without it.
          */
         get: operations["inbox"];
         put?: never;
@@ -236,8 +240,8 @@ export interface paths {
         head?: never;
         /**
          * Renames a group, or changes how long the messages of a chat live from now on.
-         * @description What is absent stays; `message_ttl_seconds: null` is for ever. In a group its owner and admins may. In a direct chat
-         *     either of the two may set `message_ttl_seconds`, and nothing else can be changed.
+         * @description Absent fields stay unchanged; `message_ttl_seconds: null` keeps messages permanently. In a group, the owner and admins
+         *     may do this. In a direct chat, either member may set `message_ttl_seconds`, and nothing else can be changed.
          */
         patch: operations["update_chat"];
         trace?: never;
@@ -253,7 +257,7 @@ export interface paths {
         put?: never;
         /**
          * Leaves a group.
-         * @description An owner hands the group over first. Who has left reads nothing of it any more.
+         * @description An owner must hand the group over first. A user who has left can no longer read the group.
          */
         post: operations["leave_chat"];
         delete?: never;
@@ -273,8 +277,8 @@ export interface paths {
         put?: never;
         /**
          * Adds a member to a group.
-         * @description The owner and admins may. A new member reads all history; both their watermarks start at the head, so nothing is
-         *     unread.
+         * @description The owner and admins may do this. A new member can read all history. Both their watermarks start at the head, so
+         *     nothing is unread.
          */
         post: operations["add_member"];
         delete?: never;
@@ -295,14 +299,14 @@ export interface paths {
         post?: never;
         /**
          * Removes a member; removing oneself is leaving.
-         * @description The owner may remove anybody else, an admin plain members. Who was removed gets no further message.
+         * @description The owner may remove any other member, an admin only plain members. A removed member receives no further messages.
          */
         delete: operations["remove_member"];
         options?: never;
         head?: never;
         /**
          * Changes a member's role; `owner` hands the group over.
-         * @description Only the owner may. Who hands the group over becomes an admin.
+         * @description Only the owner may do this. An owner who hands the group over becomes an admin.
          */
         patch: operations["change_role"];
         trace?: never;
@@ -316,15 +320,15 @@ export interface paths {
         };
         /**
          * The messages of a chat, newest first; with `after`, oldest first from there.
-         * @description Expired messages are in no page. `before`, `after` and `cursor` exclude each other. `status` is on the caller's own
-         *     messages.
+         * @description Pages omit expired messages. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a
+         *     `status`.
          */
         get: operations["history"];
         put?: never;
         /**
          * Sends a message, as the `send_message` frame does.
-         * @description For bots and servers. The `client_message_id` is made before the first try and kept for every other: however often
-         *     it is sent, the message is stored once.
+         * @description For bots and servers. Choose the `client_message_id` before the first attempt and reuse it for every retry: the
+         *     message is then stored once.
          */
         post: operations["send_message"];
         delete?: never;
@@ -341,8 +345,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The messages around one place in a chat, oldest first: half of the page lies before it.
-         * @description A target that is gone leaves a hole; one above the head is `INVALID_SEQUENCE`.
+         * The messages around one sequence of a chat, oldest first: half of the page lies before it.
+         * @description A target that has expired leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
          */
         get: operations["around"];
         put?: never;
@@ -363,7 +367,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Silences a chat for the caller, for a while or for ever.
+         * Mutes a chat for the caller, for a duration or permanently.
          * @description Messages still arrive and count as unread; the caller's devices are not notified of them.
          */
         post: operations["mute_chat"];
@@ -383,8 +387,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Moves the caller's read watermark forward; a place behind the present one changes nothing.
-         * @description What has been read has been delivered too. The other members hear of it by a `receipt` push.
+         * Moves the caller's read watermark forward; a lower sequence changes nothing.
+         * @description A message that is read counts as delivered too. The other members receive a `receipt` push.
          */
         post: operations["mark_read"];
         delete?: never;
@@ -401,8 +405,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How far the members of a chat have come, and how many have got and read one message.
-         * @description `delivered_count` and `read_count` are without the sender, `member_count` and `members` are with everybody.
+         * The watermarks of the members of a chat, and how many members have received and read one message.
+         * @description `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member.
          */
         get: operations["receipts"];
         put?: never;
@@ -423,8 +427,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Lets a chat be heard again.
-         * @description A chat that is not muted stays as it is.
+         * Unmutes a chat for the caller.
+         * @description A chat that is not muted does not change.
          */
         post: operations["unmute_chat"];
         delete?: never;
@@ -441,8 +445,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whom the caller has listed, by id.
-         * @description A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
+         * The contacts of the caller, by id.
+         * @description A page has at most 100 users; `pagination.next_cursor` leads to the next.
          */
         get: operations["contacts"];
         put?: never;
@@ -462,15 +466,16 @@ export interface paths {
         };
         get?: never;
         /**
-         * Lists a user as a contact of the caller. Two who have listed each other are mutual contacts.
-         * @description Listing somebody again changes nothing. Mutual contacts see each other's presence where `presence_visibility` is
+         * Adds a user to the caller's contacts. Two users who have added each other are mutual contacts.
+         * @description Adding a contact again changes nothing. Mutual contacts see each other's presence where `presence_visibility` is
          *     `contacts_only`.
          */
         put: operations["add_contact"];
         post?: never;
         /**
-         * Takes a user off the caller's contacts, whether they are listed or not.
-         * @description The other side keeps its own list. Somebody who saw the caller as a mutual contact is told that they went offline.
+         * Removes a user from the caller's contacts; succeeds even if they are not listed.
+         * @description The other user keeps their own list. A user who saw the caller as a mutual contact receives a push that the caller is
+         *     offline.
          */
         delete: operations["remove_contact"];
         options?: never;
@@ -487,14 +492,14 @@ export interface paths {
         };
         get?: never;
         /**
-         * Registers a device of the caller for notifications while they are away, in the place of what was registered before.
+         * Registers a device of the caller for notifications while they are away; replaces an earlier registration.
          * @description Either `webhook` with the token by which the operator's service knows the device, or `webpush` with the subscription
          *     of a browser. The registration ends with the device's session.
          */
         put: operations["register_push"];
         post?: never;
         /**
-         * Ends the notifications of a device; one that has none is left as it is.
+         * Ends the notifications of a device; succeeds even if it is not registered.
          * @description Messages reach the device over its connection as before.
          */
         delete: operations["unregister_push"];
@@ -533,8 +538,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What the caller sees of the presence of many users, in the order asked.
-         * @description At most 100 users. It counts as a read, though its users are in a body.
+         * The presence of many users, as the caller may see it, in the order of the request.
+         * @description At most 100 users. The request counts as a read, although it has a body.
          */
         post: operations["query_presence"];
         delete?: never;
@@ -554,9 +559,10 @@ export interface paths {
         put?: never;
         /**
          * Reports a message, a user or a chat to the operators.
-         * @description One of `message_id`, `user_id` and `chat_id` is needed; of a message, its sender and chat are added. A message that the
-         *     caller can read is copied into the report, where operators can read it until 90 days after they are done with it; a
-         *     message that expires, until they are. Nobody else is told. Of each caller 20 reports of a day can be open.
+         * @description One of `message_id`, `user_id` and `chat_id` is needed; for a message, its sender and chat are added. A message that the
+         *     caller can read is copied into the report. Operators can read the copy until 90 days after they resolve the report, or
+         *     only until then if the message expires. The report is not announced to anyone else. Each caller can have 20 open
+         *     reports of a day.
          */
         post: operations["report"];
         delete?: never;
@@ -574,13 +580,13 @@ export interface paths {
         };
         /**
          * The devices the caller is signed in on, oldest session first.
-         * @description `is_current` marks the one that asks.
+         * @description `is_current` marks the session of this request.
          */
         get: operations["sessions"];
         put?: never;
         post?: never;
         /**
-         * Ends all sessions of the caller but the one that asks.
+         * Ends all sessions of the caller except that of this request.
          * @description With `include_current` that one ends too.
          */
         delete: operations["revoke_sessions"];
@@ -620,8 +626,8 @@ export interface paths {
         put?: never;
         /**
          * Finds users by phone number: for each number, in order, its user or `null`.
-         * @description At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only. How many
-         *     a user looks up in a day is limited: who is registered is nobody's to list.
+         * @description At most 100 numbers. An invalid number refuses the whole lookup, and the error names only its index. A daily limit for
+         *     each user prevents the enumeration of registered numbers.
          */
         post: operations["lookup"];
         delete?: never;
@@ -639,25 +645,27 @@ export interface paths {
         };
         /**
          * The caller.
-         * @description With what only they see: their phone number and their settings.
+         * @description Includes the phone number and the settings, which only the caller sees.
          */
         get: operations["me"];
         put?: never;
         post?: never;
         /**
          * Deletes the caller's account.
-         * @description All sessions end and their sockets close within a second. The phone number is free: who signs in with it is a new user.
-         *     Devices and contacts are forgotten. The rest follows within moments, whatever happens meanwhile: the caller leaves every
-         *     group, and where they were the owner the longest-standing admin is, or else the longest-standing member. A direct chat
-         *     stays with the other one. Others see `Deleted account` in the place of the caller's name. With `erase_messages` the
-         *     caller's messages expire at once, as `message_expired` tells everybody. There is no way back.
+         * @description All sessions end and their sockets close within a second. The phone number becomes free: signing in with it creates a
+         *     new user. Devices and contacts are deleted. The rest follows within moments, even after a crash. The caller leaves
+         *     every group. A group that they owned passes to the longest-standing admin, or else to the longest-standing member. A
+         *     direct chat stays with the other member. Others see `Deleted account` instead of the caller's name. With
+         *     `erase_messages` the caller's messages expire at once, and members receive `message_expired`. A deletion cannot be
+         *     undone.
          */
         delete: operations["delete_me"];
         options?: never;
         head?: never;
         /**
-         * Changes the caller's name, or who sees when they are online.
-         * @description What is absent stays as it is. Whoever may not see the caller any more is told that they went offline.
+         * Changes the caller's display name or presence visibility.
+         * @description Absent fields stay unchanged. A server whose names come from an identity provider refuses another name with
+         *     `INVALID_OPERATION`. Users who may no longer see the caller receive a push that the caller is offline.
          */
         patch: operations["update_me"];
         trace?: never;
@@ -670,11 +678,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that is the caller's own, as one document.
-         * @description Profile, sessions, devices without what it takes to reach them, contacts, chats with the caller's place in each, and
-         *     every message that the caller sent there and that has not expired. What others wrote is theirs, and in the history of
-         *     each chat. It is written while it is read, however long it is; a document without `is_complete` at its end is a part. The
-         *     limit is `exports`.
+         * Exports all data of the caller as one document.
+         * @description It contains the profile, sessions, devices without their push credentials, contacts, chats with the caller's
+         *     membership, and every unexpired message that the caller sent. Messages of other users are not included; the history
+         *     of each chat has them. The response is streamed: a document without `is_complete` at its end is incomplete. The limit
+         *     is `exports`.
          */
         get: operations["export_me"];
         put?: never;
@@ -693,8 +701,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A user as everybody sees them.
-         * @description The phone number of somebody else is never told.
+         * The public profile of a user.
+         * @description It never includes the phone number.
          */
         get: operations["user"];
         put?: never;
@@ -713,8 +721,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the caller sees of a user's presence. Who may not be seen looks like who does not exist: `unknown`.
-         * @description `last_seen` is on `offline` alone, and absent for somebody who never connected.
+         * The presence of a user, as the caller may see it. Hidden and nonexistent users are both `unknown`.
+         * @description Only `offline` has a `last_seen`, which is absent for a user who never connected.
          */
         get: operations["presence"];
         put?: never;
@@ -738,11 +746,11 @@ export interface components {
         };
         /** @description Body of POST `/chats/{chat_id}/members`. */
         AddMember: {
-            /** @description `member` unless given. */
+            /** @description Defaults to `member`. */
             role?: components["schemas"]["Role"];
             user_id: components["schemas"]["UserId"];
         };
-        /** @description The messages around one, oldest first. */
+        /** @description The messages around a given one, oldest first. */
         Around: {
             has_more_after: boolean;
             has_more_before: boolean;
@@ -752,11 +760,11 @@ export interface components {
             /** Format: int64 */
             target_sequence: number;
         };
-        /** @description A page of the users whom a user has blocked, by id. */
+        /** @description A page of a user's blocked users, ordered by id. */
         Blocks: {
             blocks: components["schemas"]["User"][];
         };
-        /** @description Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` hands the group over. */
+        /** @description Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` transfers the ownership of the group. */
         ChangeRole: {
             role: components["schemas"]["Role"];
         };
@@ -780,7 +788,7 @@ export interface components {
             member_count: number;
             /**
              * Format: int64
-             * @description How long messages live that do not say it themselves; `null` is for ever.
+             * @description Lifetime of messages that set none themselves; `null` means they never expire.
              */
             message_ttl_seconds: number | null;
             /** Format: int64 */
@@ -795,29 +803,35 @@ export interface components {
             type: components["schemas"]["ChatType"];
             /**
              * Format: int64
-             * @description Messages above my read watermark that I did not send.
+             * @description Messages above the caller's read watermark that the caller did not send; a lower bound if `unread_count_exact`
+             *     is `false`.
              */
             unread_count: number;
+            /**
+             * @description `false` if there are at least `unread_count` such messages and the server stopped counting. Absent if the count
+             *     is exact.
+             */
+            unread_count_exact?: boolean;
         };
         /**
-         * @description How many a chat is for.
+         * @description Whether a chat is between two users or a group.
          * @enum {string}
          */
         ChatType: "direct" | "group";
-        /** @description A page of a user's contacts, by id. */
+        /** @description A page of a user's contacts, ordered by id. */
         Contacts: {
             contacts: components["schemas"]["User"][];
         };
         /**
-         * @description How the content of a message is to be read.
+         * @description The format of the content of a message.
          * @enum {string}
          */
         ContentType: "text/plain" | "text/markdown" | "application/json" | "application/vnd.tidings.encrypted";
         /** @description Body of POST `/chats`. */
         CreateChat: {
-            /** @description The other members; naming oneself changes nothing. */
+            /** @description The other members; the caller's own id is ignored. */
             member_ids: components["schemas"]["UserId"][];
-            /** @description Needed for a group; a direct chat has none. */
+            /** @description Required for a group; a direct chat has none. */
             name?: string | null;
             type: components["schemas"]["ChatType"];
         };
@@ -833,7 +847,7 @@ export interface components {
         };
         /** @description A success. */
         Data_Around: {
-            /** @description The messages around one, oldest first. */
+            /** @description The messages around a given one, oldest first. */
             data: {
                 has_more_after: boolean;
                 has_more_before: boolean;
@@ -853,14 +867,14 @@ export interface components {
         };
         /** @description A success. */
         Data_Export: {
-            /** @description Everything that is a user's own. */
+            /** @description All data of a user. */
             data: {
                 chats: components["schemas"]["ExportedChat"][];
-                /** @description Whom the user has listed. */
+                /** @description The contacts that the user has added. */
                 contacts: components["schemas"]["UserId"][];
                 /** Format: date-time */
                 exported_at: string;
-                /** @description Always `true`: a document that ends before this is a part. */
+                /** @description Always `true`: a document without this field is truncated. */
                 is_complete: boolean;
                 push_devices: components["schemas"]["ExportedDevice"][];
                 sessions: components["schemas"]["Session"][];
@@ -869,14 +883,14 @@ export interface components {
         };
         /** @description A success. */
         Data_LookupResults: {
-            /** @description For each number asked, in order, its user or `null`. */
+            /** @description For each requested number, in order, its user or `null`. */
             data: {
                 results: (components["schemas"]["User"] | null)[];
             };
         };
         /** @description A success. */
         Data_MarkedRead: {
-            /** @description My watermarks after a `MarkRead`. */
+            /** @description The caller's watermarks after a `MarkRead`. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
                 /** Format: int64 */
@@ -889,7 +903,7 @@ export interface components {
         Data_Me: {
             /** @description A user as they see themselves. */
             data: components["schemas"]["User"] & {
-                /** @description Absent for users who come with another system's tokens. */
+                /** @description Absent for users who authenticate with another system's tokens. */
                 phone_number?: string;
                 presence_visibility: components["schemas"]["PresenceVisibility"];
                 /** Format: date-time */
@@ -909,12 +923,12 @@ export interface components {
         };
         /** @description A success. */
         Data_Message: {
-            /** @description A message as one member sees it: the `message` payload, with the fate of their own. */
+            /** @description A message as one member sees it: the `message` payload, with a status on the member's own messages. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
                 /**
                  * Format: uuid
-                 * @description Only to the sender's own devices.
+                 * @description Present only on the sender's own devices.
                  */
                 client_message_id?: string;
                 content: string;
@@ -924,37 +938,41 @@ export interface components {
                 /** Format: date-time */
                 expires_at?: string;
                 message_id: components["schemas"]["MessageId"];
+                /** @description The JSON object that the sender attached. */
+                metadata?: {
+                    [key: string]: unknown;
+                };
                 sender_id: components["schemas"]["UserId"];
                 /** Format: int64 */
                 sequence: number;
             } & {
-                /** @description On my own messages only. */
+                /** @description Present only on the caller's own messages. */
                 status?: components["schemas"]["MessageStatus"];
             };
         };
         /** @description A success. */
         Data_Muted: {
-            /** @description Whether a chat is muted for the one who asks. */
+            /** @description Whether a chat is muted for the caller. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
                 muted: boolean;
                 /**
                  * Format: date-time
-                 * @description Absent if it is not muted, or for ever.
+                 * @description Absent if the chat is not muted, or muted permanently.
                  */
                 muted_until?: string;
             };
         };
         /** @description A success. */
         Data_OtpRequested: {
-            /** @description A code is on its way; the answer is the same whether or not the number is known. */
+            /** @description The response to a request for a code; it does not reveal whether the number is known. */
             data: {
                 /** Format: date-time */
                 expires_at: string;
                 phone_number: string;
                 /**
                  * Format: int64
-                 * @description How long until another code may be asked for; 0 if at once.
+                 * @description Time until another code may be requested; 0 if at once.
                  */
                 retry_after_seconds: number;
             };
@@ -971,22 +989,22 @@ export interface components {
         };
         /** @description A success. */
         Data_PresenceSnapshot: {
-            /** @description Payload of `presence_snapshot`, and the answer to a question about presence over REST. */
+            /** @description Payload of `presence_snapshot`, and the response to a presence query over REST. */
             data: {
                 presences: components["schemas"]["Presence"][];
             };
         };
         /** @description A success. */
         Data_Receipts: {
-            /** @description How many members have got and read a message. */
+            /** @description The number of members that have received and read a message. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
-                /** @description Without the sender. */
+                /** @description Excluding the sender. */
                 delivered_count: number;
-                /** @description All members, with the sender. */
+                /** @description All members, including the sender. */
                 member_count: number;
                 members: components["schemas"]["MemberWatermarks"][];
-                /** @description Without the sender. */
+                /** @description Excluding the sender. */
                 read_count: number;
                 /** Format: int64 */
                 sequence: number;
@@ -1003,14 +1021,14 @@ export interface components {
         };
         /** @description A success. */
         Data_Revoked: {
-            /** @description How many sessions ended. */
+            /** @description The number of sessions that were revoked. */
             data: {
                 revoked_count: number;
             };
         };
         /** @description A success. */
         Data_SendMessageAck: {
-            /** @description Payload of `send_message_ack`, and the answer to a send over REST. */
+            /** @description Payload of `send_message_ack`, and the response to a send over REST. */
             data: {
                 chat_id: components["schemas"]["ChatId"];
                 /** Format: uuid */
@@ -1025,31 +1043,31 @@ export interface components {
         };
         /** @description A success. */
         Data_Service: {
-            /** @description What this service is and what it takes, GET `/api/v1`. */
+            /** @description Name, versions and limits of this service, GET `/api/v1`. */
             data: {
-                /** @description What content may be. */
+                /** @description The content types that the service accepts. */
                 content_types: string[];
                 limits: components["schemas"]["ServiceLimits"];
                 name: string;
                 /** Format: int32 */
                 protocol_version: number;
                 version: string;
-                /** @description The key that browsers subscribe to Web Push with (`applicationServerKey`); `null` where it is off. */
+                /** @description The key with which browsers subscribe to Web Push (`applicationServerKey`); `null` if Web Push is off. */
                 web_push_public_key: string | null;
-                /** @description Where the WebSocket is. */
+                /** @description The path of the WebSocket. */
                 websocket_path: string;
             };
         };
         /** @description A success. */
         Data_Sessions: {
-            /** @description The devices a user is signed in on. */
+            /** @description The sessions of a user. */
             data: {
                 sessions: components["schemas"]["Session"][];
             };
         };
         /** @description A success. */
         Data_SignedIn: {
-            /** @description Somebody is in. */
+            /** @description A successful sign-in. */
             data: {
                 is_new_user: boolean;
                 session: components["schemas"]["Session"];
@@ -1066,7 +1084,7 @@ export interface components {
         };
         /** @description A success. */
         Data_User: {
-            /** @description A user as everybody sees them. */
+            /** @description A user as other users see them. */
             data: {
                 /** Format: date-time */
                 created_at: string;
@@ -1085,46 +1103,49 @@ export interface components {
         };
         /** @description Body of DELETE `/users/me`. */
         DeleteMe: {
-            /** @description The caller's own `user_id`, so that nobody deletes an account by a slip. */
+            /** @description The caller's own `user_id`, as a guard against accidental deletion. */
             confirm: components["schemas"]["UserId"];
-            /** @description Whether the caller's messages are erased too. Otherwise they stay, under a name that says that the account is gone. */
+            /**
+             * @description Whether the caller's messages are erased too. Otherwise they stay, under a name that marks the account as
+             *     deleted.
+             */
             erase_messages?: boolean;
         };
-        /** @description An error as a client sees it: the payload of an `error` frame, and the heart of a REST failure. */
+        /** @description An error as a client sees it: the payload of an `error` frame, and the body of a REST failure. */
         ErrorBody: {
-            /** @description Which one. */
+            /** @description The error code. */
             code: components["schemas"]["ErrorCode"];
-            /** @description What a program may want to know, by code: `retry_after_seconds`, `head_sequence`, `field_errors`. */
+            /** @description Details for programs, by code: `retry_after_seconds`, `head_sequence`, `field_errors`. */
             details?: unknown;
-            /** @description In words, for people. It names what was wrong with the request and nothing of the inside of the service. */
+            /** @description A text for people. It names the fault of the request and no internals of the service. */
             message: string;
         };
         /**
-         * @description Everything that can be wrong with a request, in one closed table. A retired code is never used again.
+         * @description The closed table of error codes. A retired code is never reused.
          * @enum {string}
          */
         ErrorCode: "INVALID_MESSAGE" | "VALIDATION_ERROR" | "UNAUTHORIZED" | "FORBIDDEN" | "NOT_A_MEMBER" | "NOT_FOUND" | "CONFLICT" | "IDEMPOTENCY_KEY_REUSED" | "ALREADY_A_MEMBER" | "CHAT_FULL" | "INVALID_OPERATION" | "METHOD_NOT_ALLOWED" | "MESSAGE_TOO_LARGE" | "INVALID_CONTENT_TYPE" | "INVALID_SEQUENCE" | "RATE_LIMITED" | "SLOW_CONSUMER" | "SERVER_BUSY" | "SERVICE_UNAVAILABLE" | "COUNTER_MISSING" | "INTERNAL_ERROR";
-        /** @description Everything that is a user's own. */
+        /** @description All data of a user. */
         Export: {
             chats: components["schemas"]["ExportedChat"][];
-            /** @description Whom the user has listed. */
+            /** @description The contacts that the user has added. */
             contacts: components["schemas"]["UserId"][];
             /** Format: date-time */
             exported_at: string;
-            /** @description Always `true`: a document that ends before this is a part. */
+            /** @description Always `true`: a document without this field is truncated. */
             is_complete: boolean;
             push_devices: components["schemas"]["ExportedDevice"][];
             sessions: components["schemas"]["Session"][];
             user: components["schemas"]["Me"];
         };
-        /** @description A user's place in a chat, and what they wrote there. */
+        /** @description A user's membership in a chat, and their messages. */
         ExportedChat: {
             chat_id: components["schemas"]["ChatId"];
             /** Format: int64 */
             delivered_sequence: number;
             /** Format: date-time */
             joined_at: string;
-            /** @description The user's own messages, oldest first. Last, so that they can be written one by one. */
+            /** @description The user's own messages, oldest first. The last field, so that messages can be streamed one by one. */
             messages: components["schemas"]["Message"][];
             /**
              * Format: date-time
@@ -1138,7 +1159,7 @@ export interface components {
             role: components["schemas"]["Role"];
             type: components["schemas"]["ChatType"];
         };
-        /** @description A device that is told of messages, without what it takes to reach it. */
+        /** @description A device with push notifications, without its push credentials. */
         ExportedDevice: {
             /** Format: uuid */
             device_id: string;
@@ -1148,15 +1169,15 @@ export interface components {
         };
         /** @description A failure. */
         Failure: {
-            /** @description What went wrong. */
+            /** @description The error. */
             error: components["schemas"]["FailureBody"];
         };
-        /** @description What went wrong, and the request it went wrong with. */
+        /** @description The error, and the id of the request that failed. */
         FailureBody: components["schemas"]["ErrorBody"] & {
-            /** @description The `X-Request-ID` of the answer, for a report to the operator. */
+            /** @description The `X-Request-ID` of the response, for a report to the operator. */
             request_id: string;
         };
-        /** @description Body of POST `/reports`: what is reported, and why. */
+        /** @description Body of POST `/reports`: the reported message, user or chat, and the reason. */
         FileReport: {
             chat_id?: components["schemas"]["ChatId"] | null;
             /** @description For the operators; 1 to 1000 characters. */
@@ -1191,7 +1212,7 @@ export interface components {
             /** @description E.164. */
             phone_numbers: string[];
         };
-        /** @description For each number asked, in order, its user or `null`. */
+        /** @description For each requested number, in order, its user or `null`. */
         LookupResults: {
             results: (components["schemas"]["User"] | null)[];
         };
@@ -1200,7 +1221,7 @@ export interface components {
             /** Format: int64 */
             last_read_sequence: number;
         };
-        /** @description My watermarks after a `MarkRead`. */
+        /** @description The caller's watermarks after a `MarkRead`. */
         MarkedRead: {
             chat_id: components["schemas"]["ChatId"];
             /** Format: int64 */
@@ -1210,7 +1231,7 @@ export interface components {
         };
         /** @description A user as they see themselves. */
         Me: components["schemas"]["User"] & {
-            /** @description Absent for users who come with another system's tokens. */
+            /** @description Absent for users who authenticate with another system's tokens. */
             phone_number?: string;
             presence_visibility: components["schemas"]["PresenceVisibility"];
             /** Format: date-time */
@@ -1224,7 +1245,7 @@ export interface components {
             role: components["schemas"]["Role"];
             user_id: components["schemas"]["UserId"];
         };
-        /** @description How far one member has come. */
+        /** @description The watermarks of one member. */
         MemberWatermarks: {
             /** Format: int64 */
             delivered_sequence: number;
@@ -1232,12 +1253,12 @@ export interface components {
             read_sequence: number;
             user_id: components["schemas"]["UserId"];
         };
-        /** @description A message as one member sees it: the `message` payload, with the fate of their own. */
+        /** @description A message as one member sees it: the `message` payload, with a status on the member's own messages. */
         Message: {
             chat_id: components["schemas"]["ChatId"];
             /**
              * Format: uuid
-             * @description Only to the sender's own devices.
+             * @description Present only on the sender's own devices.
              */
             client_message_id?: string;
             content: string;
@@ -1247,17 +1268,21 @@ export interface components {
             /** Format: date-time */
             expires_at?: string;
             message_id: components["schemas"]["MessageId"];
+            /** @description The JSON object that the sender attached. */
+            metadata?: {
+                [key: string]: unknown;
+            };
             sender_id: components["schemas"]["UserId"];
             /** Format: int64 */
             sequence: number;
         } & {
-            /** @description On my own messages only. */
+            /** @description Present only on the caller's own messages. */
             status?: components["schemas"]["MessageStatus"];
         };
         /** @description The id of a message. */
         MessageId: string;
         /**
-         * @description How far a message has come, derived from the watermarks of the others (G10).
+         * @description The delivery status of a message, derived from the watermarks of the other members (G10).
          * @enum {string}
          */
         MessageStatus: "sent" | "delivered" | "read";
@@ -1265,59 +1290,59 @@ export interface components {
         Mute: {
             /**
              * Format: uint64
-             * @description For ever unless given.
+             * @description Permanent if absent.
              */
             duration_seconds?: number | null;
         };
-        /** @description Whether a chat is muted for the one who asks. */
+        /** @description Whether a chat is muted for the caller. */
         Muted: {
             chat_id: components["schemas"]["ChatId"];
             muted: boolean;
             /**
              * Format: date-time
-             * @description Absent if it is not muted, or for ever.
+             * @description Absent if the chat is not muted, or muted permanently.
              */
             muted_until?: string;
         };
-        /** @description My own place in a chat. */
+        /** @description The caller's own membership in a chat. */
         MyMembership: {
             /**
              * Format: date-time
-             * @description `null` if the chat is not muted; the end of the year 9999 if it is muted for ever.
+             * @description `null` if the chat is not muted; the end of the year 9999 if it is muted permanently.
              */
             muted_until: string | null;
             role: components["schemas"]["Role"];
         };
-        /** @description A code is on its way; the answer is the same whether or not the number is known. */
+        /** @description The response to a request for a code; it does not reveal whether the number is known. */
         OtpRequested: {
             /** Format: date-time */
             expires_at: string;
             phone_number: string;
             /**
              * Format: int64
-             * @description How long until another code may be asked for; 0 if at once.
+             * @description Time until another code may be requested; 0 if at once.
              */
             retry_after_seconds: number;
         };
-        /** @description A success that may go on. */
+        /** @description A success with one page of a list. */
         Paged_Blocks: {
-            /** @description A page of the users whom a user has blocked, by id. */
+            /** @description A page of a user's blocked users, ordered by id. */
             data: {
                 blocks: components["schemas"]["User"][];
             };
-            /** @description The way to the next one. */
+            /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description A success that may go on. */
+        /** @description A success with one page of a list. */
         Paged_Contacts: {
-            /** @description A page of a user's contacts, by id. */
+            /** @description A page of a user's contacts, ordered by id. */
             data: {
                 contacts: components["schemas"]["User"][];
             };
-            /** @description The way to the next one. */
+            /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description A success that may go on. */
+        /** @description A success with one page of a list. */
         Paged_History: {
             /** @description A page of a chat's messages. */
             data: {
@@ -1325,19 +1350,19 @@ export interface components {
                 head_sequence: number;
                 messages: components["schemas"]["Message"][];
             };
-            /** @description The way to the next one. */
+            /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description A success that may go on. */
+        /** @description A success with one page of a list. */
         Paged_Inbox: {
             /** @description A page of the inbox, newest activity first. */
             data: {
                 chats: components["schemas"]["ChatSummary"][];
             };
-            /** @description The way to the next one. */
+            /** @description How to get the next page. */
             pagination: components["schemas"]["Pagination"];
         };
-        /** @description Where a list goes on. */
+        /** @description How a list continues. */
         Pagination: {
             /** @description Whether there is another page. */
             has_more: boolean;
@@ -1355,17 +1380,17 @@ export interface components {
         PresenceQuery: {
             user_ids: components["schemas"]["UserId"][];
         };
-        /** @description Payload of `presence_snapshot`, and the answer to a question about presence over REST. */
+        /** @description Payload of `presence_snapshot`, and the response to a presence query over REST. */
         PresenceSnapshot: {
             presences: components["schemas"]["Presence"][];
         };
         /**
-         * @description What may be known of a user's presence.
+         * @description The presence of a user as the reader may see it.
          * @enum {string}
          */
         PresenceStatus: "online" | "offline" | "unknown";
         /**
-         * @description Who sees when a user is online.
+         * @description The audience of a user's presence.
          * @enum {string}
          */
         PresenceVisibility: "everyone" | "contacts_only" | "nobody";
@@ -1377,31 +1402,31 @@ export interface components {
             p256dh: string;
         };
         /**
-         * @description Who brings notifications to a device.
+         * @description The service that delivers notifications to a device.
          * @enum {string}
          */
         PushProvider: "webhook" | "webpush";
         /**
-         * @description Body of PUT `/devices/{device_id}/push`: how the device is told of messages while its user is away. Beside `provider`
-         *     a browser's `PushSubscription` can be given as it is.
+         * @description Body of PUT `/devices/{device_id}/push`: how the device is notified of messages while its user is offline. A
+         *     browser's `PushSubscription` can be sent unchanged beside `provider`.
          */
         PushRegistration: {
             /** @description For `webpush`: the address at the browser's push service. */
             endpoint?: string | null;
             keys?: components["schemas"]["PushKeys"] | null;
             provider: components["schemas"]["PushProvider"];
-            /** @description For `webhook`: what the operator's service calls the device, 1 to 2048 visible ASCII characters. */
+            /** @description For `webhook`: the device's name at the operator's service, 1 to 2048 visible ASCII characters. */
             token?: string | null;
         };
-        /** @description How many members have got and read a message. */
+        /** @description The number of members that have received and read a message. */
         Receipts: {
             chat_id: components["schemas"]["ChatId"];
-            /** @description Without the sender. */
+            /** @description Excluding the sender. */
             delivered_count: number;
-            /** @description All members, with the sender. */
+            /** @description All members, including the sender. */
             member_count: number;
             members: components["schemas"]["MemberWatermarks"][];
-            /** @description Without the sender. */
+            /** @description Excluding the sender. */
             read_count: number;
             /** Format: int64 */
             sequence: number;
@@ -1415,7 +1440,7 @@ export interface components {
         /** @description The id of a report. */
         ReportId: string;
         /**
-         * @description Why somebody or something is reported.
+         * @description The reason of a report.
          * @enum {string}
          */
         ReportReason: "spam" | "abuse" | "illegal" | "other";
@@ -1430,29 +1455,33 @@ export interface components {
             /** @description E.164. */
             phone_number: string;
         };
-        /** @description How many sessions ended. */
+        /** @description The number of sessions that were revoked. */
         Revoked: {
             revoked_count: number;
         };
         /**
-         * @description What a member may do.
+         * @description The role of a member, which determines their permissions.
          * @enum {string}
          */
         Role: "owner" | "admin" | "member";
-        /** @description Body of POST `/chats/{chat_id}/messages`: a `send_message` frame whose chat is in the path. */
+        /** @description Body of POST `/chats/{chat_id}/messages`: a `send_message` frame with the chat in the path. */
         SendMessage: {
             /**
              * Format: uuid
-             * @description The sender's name for the send, the same on every try.
+             * @description The sender's id for the send, the same on every retry.
              */
             client_message_id: string;
             /** @description 1 to 4096 bytes of UTF-8 without NUL. */
             content: string;
             content_type?: components["schemas"]["ContentType"] | null;
+            /** @description A JSON object of the application, of at most 1024 bytes as compact JSON. The server stores it and passes it on. */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
             /** Format: int64 */
             ttl_seconds?: number | null;
         };
-        /** @description Payload of `send_message_ack`, and the answer to a send over REST. */
+        /** @description Payload of `send_message_ack`, and the response to a send over REST. */
         SendMessageAck: {
             chat_id: components["schemas"]["ChatId"];
             /** Format: uuid */
@@ -1464,18 +1493,18 @@ export interface components {
             /** Format: int64 */
             sequence: number;
         };
-        /** @description What this service is and what it takes, GET `/api/v1`. */
+        /** @description Name, versions and limits of this service, GET `/api/v1`. */
         Service: {
-            /** @description What content may be. */
+            /** @description The content types that the service accepts. */
             content_types: string[];
             limits: components["schemas"]["ServiceLimits"];
             name: string;
             /** Format: int32 */
             protocol_version: number;
             version: string;
-            /** @description The key that browsers subscribe to Web Push with (`applicationServerKey`); `null` where it is off. */
+            /** @description The key with which browsers subscribe to Web Push (`applicationServerKey`); `null` if Web Push is off. */
             web_push_public_key: string | null;
-            /** @description Where the WebSocket is. */
+            /** @description The path of the WebSocket. */
             websocket_path: string;
         };
         /** @description The bounds of the contract. */
@@ -1488,6 +1517,7 @@ export interface components {
             group_members_max: number;
             history_page_max: number;
             lookup_numbers_max: number;
+            metadata_bytes_max: number;
             sync_page_max: number;
             /** Format: int64 */
             ttl_seconds_max: number;
@@ -1500,7 +1530,7 @@ export interface components {
             device_id: string;
             /** Format: date-time */
             expires_at: string;
-            /** @description Whether it is the session that asks. */
+            /** @description Whether it is the session of this request. */
             is_current: boolean;
             /** Format: date-time */
             last_active_at: string;
@@ -1508,26 +1538,26 @@ export interface components {
         };
         /** @description The id of a session. */
         SessionId: string;
-        /** @description The devices a user is signed in on. */
+        /** @description The sessions of a user. */
         Sessions: {
             sessions: components["schemas"]["Session"][];
         };
-        /** @description Somebody is in. */
+        /** @description A successful sign-in. */
         SignedIn: {
             is_new_user: boolean;
             session: components["schemas"]["Session"];
             tokens: components["schemas"]["Tokens"];
             user: components["schemas"]["Me"];
         };
-        /** @description What a device shows to act for its user. */
+        /** @description The tokens with which a device acts for its user. */
         Tokens: {
             access_token: string;
             /**
              * Format: int64
-             * @description Seconds until the access token is void.
+             * @description Seconds until the access token expires.
              */
             expires_in: number;
-            /** @description Good once. */
+            /** @description Valid once. */
             refresh_token: string;
             /** @description `Bearer`. */
             token_type: string;
@@ -1536,22 +1566,22 @@ export interface components {
         TokensRefreshed: {
             tokens: components["schemas"]["Tokens"];
         };
-        /** @description Body of PATCH `/chats/{chat_id}`; what is absent stays. */
+        /** @description Body of PATCH `/chats/{chat_id}`; absent fields stay unchanged. */
         UpdateChat: {
             /**
              * Format: int64
-             * @description How long messages live that do not say it themselves; `null` is for ever.
+             * @description Lifetime of messages that set none themselves; `null` means they never expire.
              */
             message_ttl_seconds?: number | null;
             name?: string | null;
         };
-        /** @description Body of PATCH `/users/me`: what is absent stays as it is. */
+        /** @description Body of PATCH `/users/me`; absent fields stay unchanged. */
         UpdateMe: {
             display_name?: string | null;
             /** @enum {string|null} */
             presence_visibility?: "everyone" | "contacts_only" | "nobody" | null;
         };
-        /** @description A user as everybody sees them. */
+        /** @description A user as other users see them. */
         User: {
             /** Format: date-time */
             created_at: string;
@@ -1564,7 +1594,7 @@ export interface components {
         VerifyOtp: {
             /** Format: uuid */
             device_id: string;
-            /** @description What to call a new user; a known one keeps the name. */
+            /** @description Display name of a new user; an existing user keeps theirs. */
             display_name?: string | null;
             otp: string;
             phone_number: string;
@@ -1577,7 +1607,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description `FORBIDDEN`: The caller's role does not allow it. */
+        /** @description `FORBIDDEN`: The caller's role does not allow it, or the account is suspended (`details.reason`). */
         Forbidden: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1587,7 +1617,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `FORBIDDEN`: The caller's role does not allow it. `NOT_A_MEMBER`: The caller is not a member of the chat. */
+        /** @description `FORBIDDEN`: The caller's role does not allow it, or the account is suspended (`details.reason`). `NOT_A_MEMBER`: The caller is not a member of the chat. */
         ForbiddenOrNotAMember: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1597,7 +1627,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `IDEMPOTENCY_KEY_REUSED`: The same key came with another request. */
+        /** @description `IDEMPOTENCY_KEY_REUSED`: The idempotency key was used for a different request. */
         IdempotencyKeyReused: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1607,7 +1637,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `IDEMPOTENCY_KEY_REUSED`: The same key came with another request. `ALREADY_A_MEMBER`: The user is a member already. */
+        /** @description `IDEMPOTENCY_KEY_REUSED`: The idempotency key was used for a different request. `ALREADY_A_MEMBER`: The user is already a member. */
         IdempotencyKeyReusedOrAlreadyAMember: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1627,7 +1657,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `INVALID_CONTENT_TYPE`: The content type is not carried. */
+        /** @description `INVALID_CONTENT_TYPE`: The content type is not supported. */
         InvalidContentType: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1637,7 +1667,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `INVALID_OPERATION`: It cannot be done to this kind of thing, or not in this state. */
+        /** @description `INVALID_OPERATION`: The operation does not apply to this resource or its state. */
         InvalidOperation: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1667,17 +1697,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `NOT_A_MEMBER`: The caller is not a member of the chat. */
-        NotAMember: {
-            headers: {
-                "X-Request-ID": components["headers"]["X-Request-ID"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/json": components["schemas"]["Failure"];
-            };
-        };
-        /** @description `NOT_FOUND`: There is no such thing. */
+        /** @description `NOT_FOUND`: The resource does not exist. */
         NotFound: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1687,7 +1707,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `RATE_LIMITED`: Too often; `details.limit` says what. */
+        /** @description `RATE_LIMITED`: A rate limit is exceeded; `details.limit` names it. */
         RateLimited: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -1701,7 +1721,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `SERVER_BUSY`: Too much work is waiting. `SERVICE_UNAVAILABLE`: Something the service stands on is away. `COUNTER_MISSING`: The chat's counter is gone; an operator has to repair it. */
+        /** @description `SERVER_BUSY`: The server is saturated. `SERVICE_UNAVAILABLE`: A dependency of the service is unavailable. `COUNTER_MISSING`: The head sequence of the chat is missing; an operator has to repair it. */
         ServerBusyOrServiceUnavailableOrCounterMissing: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -1712,7 +1732,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `SERVICE_UNAVAILABLE`: Something the service stands on is away. */
+        /** @description `SERVICE_UNAVAILABLE`: A dependency of the service is unavailable. */
         ServiceUnavailable: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -1734,7 +1754,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `VALIDATION_ERROR`: The request cannot be taken; `details.field_errors` says why. */
+        /** @description `VALIDATION_ERROR`: The request is invalid; `details.field_errors` says why. */
         ValidationError: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1744,7 +1764,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `VALIDATION_ERROR`: The request cannot be taken; `details.field_errors` says why. `CHAT_FULL`: The group has as many members as it can. `INVALID_OPERATION`: It cannot be done to this kind of thing, or not in this state. */
+        /** @description `VALIDATION_ERROR`: The request is invalid; `details.field_errors` says why. `CHAT_FULL`: The group has reached its member limit. `INVALID_OPERATION`: The operation does not apply to this resource or its state. */
         ValidationErrorOrChatFullOrInvalidOperation: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1754,7 +1774,7 @@ export interface components {
                 "application/json": components["schemas"]["Failure"];
             };
         };
-        /** @description `VALIDATION_ERROR`: The request cannot be taken; `details.field_errors` says why. `INVALID_OPERATION`: It cannot be done to this kind of thing, or not in this state. */
+        /** @description `VALIDATION_ERROR`: The request is invalid; `details.field_errors` says why. `INVALID_OPERATION`: The operation does not apply to this resource or its state. */
         ValidationErrorOrInvalidOperation: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
@@ -1776,9 +1796,9 @@ export interface components {
         "X-Idempotent-Replay": string;
         /** @description Requests that are allowed at once. Absent where the limit is off. */
         "X-RateLimit-Limit": number;
-        /** @description How many of them are left. */
+        /** @description Requests that are left. */
         "X-RateLimit-Remaining": number;
-        /** @description When all of them are there again, in Unix seconds. */
+        /** @description When all requests are available again, in Unix seconds. */
         "X-RateLimit-Reset": number;
         /** @description The id of the request, for a report to the operator; the client's own if it gave one. */
         "X-Request-ID": string;
@@ -1854,6 +1874,7 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -1887,6 +1908,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -1919,7 +1941,7 @@ export interface operations {
                     "application/json": components["schemas"]["Data_OtpRequested"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -1959,8 +1981,9 @@ export interface operations {
                     "application/json": components["schemas"]["Data_SignedIn"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -1990,6 +2013,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -1999,7 +2023,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Users in the page: 100 unless given, 100 at the most.
+                 * @description Users in the page: 100 unless given, at most 100.
                  * @example 100
                  */
                 limit?: number | null;
@@ -2027,6 +2051,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -2060,6 +2085,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2093,6 +2119,7 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2103,7 +2130,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Chats in the page: 20 unless given, 100 at the most.
+                 * @description Chats in the page: 20 unless given, at most 100.
                  * @example 20
                  */
                 limit?: number | null;
@@ -2131,6 +2158,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -2155,7 +2183,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The pair has had this chat */
+            /** @description The pair already has this chat */
             200: {
                 headers: {
                     "X-Idempotent-Replay": components["headers"]["X-Idempotent-Replay"];
@@ -2222,7 +2250,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2286,7 +2314,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The caller is no member any more */
+            /** @description The caller is not a member any more */
             204: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2299,7 +2327,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidOperation"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2376,7 +2404,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description They are no member any more */
+            /** @description The user is not a member any more */
             204: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2447,7 +2475,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Messages in the page: 20 unless given, 100 at the most.
+                 * @description Messages in the page: 20 unless given, at most 100.
                  * @example 20
                  */
                 limit?: number | null;
@@ -2485,7 +2513,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2511,7 +2539,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description An earlier try had been taken */
+            /** @description An earlier attempt was accepted */
             200: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2553,7 +2581,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Messages in the page: 20 unless given, 100 at the most.
+                 * @description Messages in the page: 20 unless given, at most 100.
                  * @example 20
                  */
                 limit?: number | null;
@@ -2566,7 +2594,7 @@ export interface operations {
                  */
                 chat_id: components["schemas"]["ChatId"];
                 /**
-                 * @description The place to look around.
+                 * @description The sequence to look around.
                  * @example 1
                  */
                 sequence: number;
@@ -2590,7 +2618,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["InvalidSequence"];
             429: components["responses"]["RateLimited"];
@@ -2632,7 +2660,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
@@ -2674,7 +2702,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
             422: components["responses"]["InvalidSequence"];
@@ -2687,7 +2715,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The message asked about; the last one unless given.
+                 * @description The sequence of the message; the last one unless given.
                  * @example 2
                  */
                 sequence?: number | null;
@@ -2719,7 +2747,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["InvalidSequence"];
             429: components["responses"]["RateLimited"];
@@ -2756,7 +2784,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2767,7 +2795,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Contacts in the page: 100 unless given, 100 at the most.
+                 * @description Contacts in the page: 100 unless given, at most 100.
                  * @example 100
                  */
                 limit?: number | null;
@@ -2795,6 +2823,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -2830,6 +2859,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2851,7 +2881,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The user is no contact of the caller */
+            /** @description The user is not a contact of the caller */
             204: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2863,6 +2893,7 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2888,7 +2919,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The device will be told */
+            /** @description The device is registered */
             204: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2901,6 +2932,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
@@ -2923,7 +2955,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The device will not be told */
+            /** @description The device is not registered */
             204: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -2935,6 +2967,7 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -2970,7 +3003,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3005,6 +3038,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3046,7 +3080,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
-            403: components["responses"]["NotAMember"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["IdempotencyKeyReused"];
             413: components["responses"]["MessageTooLarge"];
@@ -3078,6 +3112,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3087,7 +3122,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Whether the session that asks ends too.
+                 * @description Whether the session of this request ends too.
                  * @example false
                  */
                 include_current?: boolean;
@@ -3113,6 +3148,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];
@@ -3145,6 +3181,7 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3179,6 +3216,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3208,6 +3246,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3227,7 +3266,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The account is gone, and the rest is going */
+            /** @description The account is deleted; its remaining data follows */
             202: {
                 headers: {
                     "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
@@ -3242,6 +3281,7 @@ export interface operations {
             };
             400: components["responses"]["ValidationError"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
@@ -3275,8 +3315,9 @@ export interface operations {
                     "application/json": components["schemas"]["Data_Me"];
                 };
             };
-            400: components["responses"]["ValidationError"];
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             413: components["responses"]["MessageTooLarge"];
             429: components["responses"]["RateLimited"];
@@ -3307,6 +3348,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3342,6 +3384,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
@@ -3377,6 +3420,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

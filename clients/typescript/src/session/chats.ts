@@ -9,9 +9,9 @@ import type { ListedChat, LookUpFailure } from "./outputs.js";
 import { Syncs, type SyncRefused } from "./syncs.js";
 import { earliest } from "./time.js";
 
-/** An ack waits this long for others to join it. */
+/** Delay of an ack, to coalesce it with others. */
 const ACK_DELAY_MS = 5000;
-/** Messages in a page of a sync. */
+/** Most messages in a sync page. */
 const SYNC_PAGE_MAX = 500;
 
 interface Chat {
@@ -20,18 +20,18 @@ interface Chat {
 }
 
 /**
- * The chats of the user: what was handed out of each, what is missing, and what the server is told about it.
+ * The chats of the user: their feeds, acks, read marks and pending syncs.
  *
- * A chat that is heard of is looked up, then tracked from one sequence on; that place is kept. From then on each of its
- * messages is handed out exactly once and in order.
+ * A chat that the server mentions is looked up, then tracked from one sequence on; that position is stored. From then
+ * on each of its messages is handed out exactly once and in order.
  */
 export class Chats {
   readonly #chats = new Map<string, Chat>();
   readonly #lookUps = new LookUps();
   readonly #syncs = new Syncs();
-  /** The furthest read mark of each chat. They have no answer, so each connection begins by repeating them. */
+  /** The highest read mark of each chat. Read marks have no reply, so each connection begins by repeating them. */
   readonly #reads = new Map<string, number>();
-  /** What is left to be done before the application can be told that it has everything. */
+  /** The remaining step before `caughtUp` is emitted. */
   #catchingUp: "no" | "listing" | "syncing" = "no";
   readonly #out: Out;
   readonly #random: Random;
@@ -41,17 +41,17 @@ export class Chats {
     this.#random = random;
   }
 
-  /** Goes on with a chat where this device was. */
+  /** Resumes a chat at this device's position. */
   resume(chatId: string, sequence: number): void {
     this.#chats.set(chatId, chatAt(sequence));
   }
 
-  /** Goes on with another session's read marks. */
+  /** Takes over another session's read marks. */
   takeReads(other: Chats): void {
     other.#reads.forEach((sequence, chatId) => this.#reads.set(chatId, sequence));
   }
 
-  /** Says that everything up to `sequence` has been read. */
+  /** Marks all messages up to `sequence` as read. */
   markRead(now: number, chatId: string, sequence: number): void {
     if (sequence > (this.#reads.get(chatId) ?? 0)) {
       this.#reads.set(chatId, sequence);
@@ -59,7 +59,7 @@ export class Chats {
     }
   }
 
-  /** Says that the application has stored this message and all before it, which are acknowledged soon. */
+  /** Records that the application has stored this message and all before it; they are acknowledged soon. */
   stored(now: number, chatId: string, sequence: number): void {
     const chat = this.#chats.get(chatId);
     if (chat === undefined) {
@@ -73,14 +73,14 @@ export class Chats {
     }
   }
 
-  /** The connection stands: what the last one may have lost is said again, and what was missed is asked for. */
+  /** Starts a connection: repeats acks and read marks that the last one may have lost, and syncs missed messages. */
   connected(now: number): void {
     this.#chats.forEach((chat) => this.#ackSoon(now, chat));
     this.#reads.forEach((sequence, chatId) => this.#transmitRead(now, chatId, sequence));
     this.resync();
   }
 
-  /** What was under way on the connection is so no more. */
+  /** Resets the state of requests that were in flight on the connection. */
   disconnected(): void {
     this.#syncs.disconnected();
     this.#catchingUp = "no";
@@ -89,7 +89,7 @@ export class Chats {
     }
   }
 
-  /** Asks for everything that may have been missed: chats that are new, and every chat that is known. */
+  /** Requests everything that may have been missed: the list of chats, and a sync of every tracked chat. */
   resync(): void {
     this.#catchingUp = "listing";
     this.#out.push({ kind: "listChats" });
@@ -99,8 +99,8 @@ export class Chats {
   }
 
   /**
-   * The list of the user's chats is here. One that is not tracked is from now on, and is synced unless nothing was
-   * missed: the head is where the user is, and no push came while the chat was unknown.
+   * Takes the list of the user's chats, and tracks the new ones. A new chat is synced unless nothing was missed: the
+   * head equals the user's watermark, and no push arrived while the chat was not tracked.
    */
   handleList(chats: ListedChat[]): void {
     for (const { chatId, delivered, head } of chats) {
@@ -116,7 +116,7 @@ export class Chats {
     }
   }
 
-  /** This is how far the user has come in a chat on any device. */
+  /** Takes the user's delivered watermark of a chat. */
   handleLookedUp(chatId: string, delivered: number): void {
     if (!this.#chats.has(chatId)) {
       this.#begin(chatId, delivered);
@@ -156,11 +156,11 @@ export class Chats {
     const isComplete = !page.has_more && !chat.feed.hasHole;
     const hasMoved = chat.feed.watermark > question.after;
     this.#syncs.finish(now, question.chatId, isComplete ? "complete" : hasMoved ? "more" : "stuck", this.#random);
-    // A range proven empty is acknowledged too, though the application has nothing to store.
+    // A range proven empty is acknowledged too, although the application stores nothing for it.
     this.#ackSoon(now, chat);
   }
 
-  /** A sync was refused. Returns what the connection has to do with it. */
+  /** Takes the refusal of a sync. Returns its consequence for the connection. */
   handleSyncRefused(now: number, id: number, error: ErrorBody): SyncRefused {
     const question = this.#syncs.answered(id);
     if (question === undefined) {
@@ -179,12 +179,12 @@ export class Chats {
     if (updated.change === "member_removed" && updated.user_id === userId) {
       this.#drop(updated.chat_id);
     } else {
-      // Whatever is told of a chat is told to its members, so an unknown one is the user's.
+      // The server announces changes of a chat only to its members, so an unknown chat is one of the user's.
       this.#discover(updated.chat_id);
     }
   }
 
-  /** Asks as much as may be under way, and tells when there is nothing left to ask for. */
+  /** Sends queued syncs up to the in-flight bound, and emits `caughtUp` once none is left. */
   pump(now: number): void {
     if (this.#out.link === undefined) {
       return;
@@ -201,7 +201,7 @@ export class Chats {
     }
   }
 
-  /** Acknowledges everything that is stored. */
+  /** Acknowledges all stored messages. */
   flushAcks(now: number): void {
     this.#chats.forEach((chat, chatId) => this.#ack(now, chatId, chat));
     if (this.#out.link !== undefined) {
@@ -209,7 +209,7 @@ export class Chats {
     }
   }
 
-  /** Looks up again whatever could not be looked up before. */
+  /** Retries the failed look-ups that are due. */
   retryLookUps(now: number): void {
     for (let chatId = this.#lookUps.nextDue(now); chatId !== undefined; chatId = this.#lookUps.nextDue(now)) {
       this.#out.push({ kind: "lookUp", chatId });
@@ -224,7 +224,7 @@ export class Chats {
     return earliest(this.#lookUps.pollTimeout(), this.#out.link && this.#syncs.pollTimeout());
   }
 
-  /** Takes note of a chat of the user's; one that is not tracked is looked up. */
+  /** Looks up a chat of the user's if it is not tracked yet. */
   #discover(chatId: string, heard?: number): void {
     if (!this.#chats.has(chatId) && this.#lookUps.begin(chatId, heard)) {
       this.#out.push({ kind: "lookUp", chatId });
@@ -232,8 +232,8 @@ export class Chats {
   }
 
   /**
-   * Tracks a chat from where the user is, or from the first push that this device heard, which another device of the
-   * user may have acknowledged since. Tells whether anything was heard of the chat.
+   * Tracks a chat from the user's delivered watermark, or from the first message that was pushed to this device, which
+   * another device of the user may have acknowledged since. Returns whether a push arrived before.
    */
   #begin(chatId: string, delivered: number): boolean {
     const heard = this.#lookUps.end(chatId);

@@ -1,7 +1,9 @@
-/** Why a server ends a connection, as far as a client acts on it. */
+/** The close reasons on which a client acts. */
 export type CloseReason = "token_expired" | "session_revoked" | "duplicate_connection" | "other";
 
-/** The reason in a close frame, or in the announcement before it: the text decides, the code where it is unknown. */
+/**
+ * The reason of a close frame, or of the announcement before it: the text decides, or the code if the text is unknown.
+ */
 export function closeReason(code: number, text: string): CloseReason {
   switch (text) {
     case "token_expired":

@@ -1,14 +1,14 @@
 import type { Message } from "../wire.js";
 
-/** Messages that may wait beyond a hole. */
+/** Most buffered messages above a gap. */
 export const EARLY_MAX = 256;
 
 /**
  * Puts the messages of one chat in order: each sequence once, without a gap.
  *
- * The watermark is the last sequence accounted for. It moves over the message that follows it, and over ranges that a
- * sync has proven empty, and in no other way. A message from beyond a hole waits; one that has no room to wait is
- * dropped, since the sync that fills the hole brings it too.
+ * The watermark is the sequence up to which nothing is missing. It advances only over the next message and over ranges
+ * that a sync has proven empty. A message above a gap is buffered. If the buffer is full the message is dropped,
+ * because the sync that fills the gap returns it too.
  */
 export class Feed {
   #watermark: number;
@@ -23,12 +23,12 @@ export class Feed {
     return this.#watermark;
   }
 
-  /** Whether something beyond the watermark is known to be missing. */
+  /** Whether a message above the watermark is known to be missing. */
   get hasHole(): boolean {
     return this.#highestSeen > this.#watermark;
   }
 
-  /** Takes a pushed message, and returns what can be handed out now. */
+  /** Takes a pushed message, and returns the messages that can be handed out now. */
   offer(message: Message): Message[] {
     const { sequence } = message;
     this.#highestSeen = Math.max(this.#highestSeen, sequence);
@@ -38,7 +38,9 @@ export class Feed {
     return this.#takeNext();
   }
 
-  /** Takes a page of a sync, with all messages there are up to `examined`, and returns what can be handed out now. */
+  /**
+   * Takes a sync page, which has all messages up to `examined`, and returns the messages that can be handed out now.
+   */
   offerPage(messages: Message[], examined: number): Message[] {
     const fresh: Message[] = [];
     for (const message of [...messages].sort((a, b) => a.sequence - b.sequence)) {

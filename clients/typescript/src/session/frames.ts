@@ -28,7 +28,7 @@ const isMessage = has({
 });
 const isPresence = has({ user_id: isText, status: isText });
 
-/** What must be true of a payload for the session to act on it. The rest is passed on as it came. */
+/** The checks that a payload has to pass before the session acts on it. Other fields are passed on unchecked. */
 const CHECKS: Record<ServerFrame["type"], Check> = {
   connection_established: has({ connection_id: isText, user_id: isText, heartbeat_interval_ms: isSequence }),
   send_message_ack: has({ message_id: isText, chat_id: isText, sequence: isSequence, created_at: isTime }),
@@ -46,7 +46,7 @@ const CHECKS: Record<ServerFrame["type"], Check> = {
   connection_closing: has({ reason: isText, reconnect_delay_ms: isSequence }),
 };
 
-/** Reads the text of a frame. One that cannot be read, or of a later version, is nothing. */
+/** Parses the text of a frame. Returns `undefined` for an unreadable frame and for one of a later version. */
 export function parseFrame(text: string): ServerFrame | undefined {
   let frame: Record<string, unknown>;
   try {

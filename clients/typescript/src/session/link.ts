@@ -1,16 +1,16 @@
-/** Intervals of silence after which the server is taken for gone. */
+/** Heartbeat intervals without a frame after which the server counts as unreachable. */
 const SILENT_INTERVALS_MAX = 3;
-/** What a server may announce as its heartbeat interval. */
+/** Accepted range of the announced heartbeat interval. */
 const INTERVAL_MIN_MS = 100;
 const INTERVAL_MAX_MS = 60_000;
 
-/** The clockwork of a connection that stands. */
+/** The timers of an established connection. */
 export class Link {
   readonly #intervalMs: number;
   #lastHeard: number;
   #lastSent: number;
   #lastBeat: number;
-  /** When the acks that wait go out. */
+  /** When the pending acks are due. */
   acksDueAt: number | undefined;
 
   constructor(now: number, intervalMs: number) {
@@ -30,12 +30,15 @@ export class Link {
     this.#lastBeat = now;
   }
 
-  /** When a heartbeat is due: the server has heard nothing for an interval, or has had no reason to say anything. */
+  /**
+   * When a heartbeat is due: after one interval without a sent frame, or without both a received frame and a sent
+   * heartbeat.
+   */
   get beatAt(): number {
     return Math.min(this.#lastSent, Math.max(this.#lastHeard, this.#lastBeat)) + this.#intervalMs;
   }
 
-  /** When the server is taken for gone. */
+  /** When the server counts as unreachable. */
   get silentAt(): number {
     return this.#lastHeard + this.#intervalMs * SILENT_INTERVALS_MAX;
   }

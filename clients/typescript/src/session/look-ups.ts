@@ -3,17 +3,20 @@ import { earliest } from "./time.js";
 
 interface LookUp {
   failures: number;
-  /** Absent while the question is under way. */
+  /** Time of the retry; absent while the look-up is in flight. */
   againAt: number | undefined;
-  /** The lowest sequence that was pushed while the chat was unknown. */
+  /** The lowest sequence that was pushed while the chat was not tracked. */
   heard: number;
 }
 
-/** Chats that are heard of but not tracked yet: each is asked about once at a time, again after a pause if it fails. */
+/**
+ * Chats that were mentioned by the server but are not tracked yet. Each has at most one look-up in flight, which is
+ * retried with backoff.
+ */
 export class LookUps {
   readonly #chats = new Map<string, LookUp>();
 
-  /** Notes that the chat is to be looked up, and tells whether the question is new. */
+  /** Records that the chat has to be looked up, and returns whether that is new. */
   begin(chatId: string, heard = Infinity): boolean {
     const known = this.#chats.get(chatId);
     if (known === undefined) {
@@ -24,14 +27,14 @@ export class LookUps {
     return false;
   }
 
-  /** The chat is known now. Returns the lowest sequence that was pushed meanwhile, if somebody wanted to know. */
+  /** Ends the look-up of a chat. Returns the lowest sequence that was pushed for it, if it was being looked up. */
   end(chatId: string): number | undefined {
     const heard = this.#chats.get(chatId)?.heard;
     this.#chats.delete(chatId);
     return heard;
   }
 
-  /** The chat could not be looked up this time. */
+  /** Schedules a retry after a failed look-up. */
   postpone(now: number, chatId: string, random: Random): void {
     const lookUp = this.#chats.get(chatId);
     if (lookUp !== undefined) {
@@ -40,7 +43,7 @@ export class LookUps {
     }
   }
 
-  /** A chat whose pause is over; the question is under way again. */
+  /** A chat with a due retry; its look-up counts as in flight again. */
   nextDue(now: number): string | undefined {
     for (const [chatId, lookUp] of this.#chats) {
       if (lookUp.againAt !== undefined && lookUp.againAt <= now) {

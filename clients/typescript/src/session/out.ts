@@ -3,9 +3,9 @@ import type { ClientFrame } from "../wire.js";
 import type { Link } from "./link.js";
 import type { Output } from "./outputs.js";
 
-/** What a session has to say, in order: to its driver, to the application, and to the server while there is a link. */
+/** The outputs of a session, in order: instructions to the driver, events, and frames while there is a connection. */
 export class Out {
-  /** Present while the connection stands. */
+  /** Present while the connection is established. */
   link: Link | undefined;
   readonly #outputs: Output[] = [];
 
@@ -21,7 +21,7 @@ export class Out {
     this.#outputs.push({ kind: "event", event: { name, detail } as ClientEvent });
   }
 
-  /** Writes a frame, if the connection stands. */
+  /** Writes a frame, if the connection is established. */
   transmit(now: number, frame: ClientFrame): void {
     if (this.link !== undefined) {
       this.link.sent(now);

@@ -1,13 +1,19 @@
 import type { ErrorBody } from "../wire.js";
 import { pause, retryAfterMs, type Random } from "./backoff.js";
 
-/** How often a request is repeated whose failure may be a defect. */
+/** Most retries of a request that failed with an internal error. */
 const TRIES_AFTER_DEFECT = 3;
 
-/** What to do about a refused request: try again after so many milliseconds, or otherwise, or not at all. */
+/**
+ * The reaction to a refused request: retry after this many milliseconds, with a new token, on a new connection, or not
+ * at all.
+ */
 export type Verdict = number | "needsRefresh" | "needsReconnect" | "giveUp";
 
-/** The contract's column "retry", for a request that was refused so many times. A code that is unknown is final. */
+/**
+ * The column "retry" of the contract's error table, for a request that was refused this many times. An unknown code is
+ * final.
+ */
 export function judge(error: ErrorBody, refusals: number, random: Random): Verdict {
   const asked = retryAfterMs(error);
   const grown = pause(refusals, random);

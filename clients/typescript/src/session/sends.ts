@@ -4,43 +4,43 @@ import type { Random } from "./backoff.js";
 import { judge } from "./retry.js";
 import { earliest } from "./time.js";
 
-/** Sends that wait for their answer at once, at the most. */
+/** Most sends in flight. */
 export const IN_FLIGHT_MAX = 32;
 
 interface Pending {
   send: QueuedSend;
   refusals: number;
-  /** Present while an answer is awaited. */
+  /** Present while the send is in flight. */
   sentAt: number | undefined;
 }
 
-/** What a refusal of a send leads to. */
+/** The consequence of a refused send. */
 export type SendRefused =
-  /** It is tried again, when its chat is no longer held back. */
+  /** The send is retried once its chat is no longer held. */
   | { kind: "held" }
-  /** It is given up. */
+  /** The send has failed permanently. */
   | { kind: "failed"; send: QueuedSend }
-  /** It is tried again with a new token. */
+  /** The send is retried with a new token. */
   | { kind: "needsRefresh" }
-  /** It is tried again on a new connection. */
+  /** The send is retried on a new connection. */
   | { kind: "needsReconnect" }
-  /** Nothing of that name is under way. */
+  /** No send with this number is in flight. */
   | { kind: "unknown" };
 
 /**
- * Messages on their way, from the call of `send` to the ack.
+ * The queue of outgoing messages, from the call of `send` to the ack.
  *
- * Those of one chat go out in the order of the calls, after a reconnect too. A refusal that passes holds back the whole
- * chat, so that nothing overtakes what has to be repeated; only sends that were under way at that moment can.
+ * Messages of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
+ * chat, so that later sends cannot overtake the retry; only sends that were already in flight can.
  */
 export class Sends {
-  /** By a number that grows with every call. A map keeps the order in which its keys were added. */
+  /** Keyed by an increasing number. A map keeps the insertion order of its keys. */
   readonly #queue = new Map<number, Pending>();
   #nextOrder = 0;
   #inFlight = 0;
   /**
-   * How many may be under way. It falls to one when the server limits the rate, and widens slowly: whoever goes on at
-   * full width after a refusal is refused dozens of times a second, and cut.
+   * Most sends in flight at present. A rate limit reduces it to one, and acks widen it slowly. A client that kept the
+   * full width after a refusal would be refused dozens of times a second, and disconnected.
    */
   #window = IN_FLIGHT_MAX;
   #acksAtThisWidth = 0;
@@ -51,9 +51,9 @@ export class Sends {
     this.#nextOrder += 1;
   }
 
-  /** The next send to go out with its number, if one may. */
+  /** The next send and its number, if one may be sent. */
   next(now: number): { order: number; send: QueuedSend } | undefined {
-    // Also when nothing may go out: a hold that is over would be a timeout that never passes.
+    // Expired holds are removed first: `pollTimeout` would return them and wake the driver in a loop.
     for (const [chatId, until] of this.#held) {
       if (until <= now) {
         this.#held.delete(chatId);
@@ -72,7 +72,7 @@ export class Sends {
     return undefined;
   }
 
-  /** Takes note of an ack, and returns what was sent. */
+  /** Removes an acknowledged send and returns it. */
   acked(order: number): QueuedSend | undefined {
     const pending = this.#queue.get(order);
     if (pending?.sentAt === undefined) {
@@ -88,7 +88,7 @@ export class Sends {
     return pending.send;
   }
 
-  /** Takes note of an error answer. */
+  /** Takes an error reply. */
   refused(now: number, order: number, error: ErrorBody, random: Random): SendRefused {
     const pending = this.#queue.get(order);
     if (pending?.sentAt === undefined) {
@@ -114,7 +114,7 @@ export class Sends {
     return { kind: "held" };
   }
 
-  /** The connection is gone: everything unanswered goes out again, in order. */
+  /** Marks all sends in flight as unsent after the loss of the connection; they are sent again in order. */
   disconnected(): void {
     this.#inFlight = 0;
     for (const pending of this.#queue.values()) {
@@ -122,12 +122,12 @@ export class Sends {
     }
   }
 
-  /** When the send that has waited longest for its answer went out. */
+  /** When the oldest send in flight was sent. */
   oldestInFlight(): number | undefined {
     return earliest(...[...this.#queue.values()].map(({ sentAt }) => sentAt));
   }
 
-  /** When the first chat is no longer held back. */
+  /** When the first hold of a chat ends. */
   pollTimeout(): number | undefined {
     return earliest(...this.#held.values());
   }

@@ -13,18 +13,18 @@ import { Sends, type SendRefused } from "./sends.js";
 import type { SyncRefused } from "./syncs.js";
 import { earliest } from "./time.js";
 
-/** A connection has this long to stand. */
+/** Timeout of a connection attempt, and of the wait for `connection_established`. */
 const CONNECT_TIMEOUT_MS = 10_000;
-/** A handshake that was given up may be served for this long. */
+/** Time within which a server may still complete an abandoned handshake. */
 const GHOST_MAX_MS = 60_000;
-/** A request without an answer for this long means that the connection is broken. */
+/** Timeout of a request; after it the connection counts as broken. */
 const REQUEST_TIMEOUT_MS = 10_000;
-/** Users in one frame about presence, at the most. */
+/** Most users in one presence frame. */
 const PRESENCE_USERS_MAX = 100;
 
 type State =
   | { kind: "stopped" }
-  /** The network may come back before `until`; `notBefore` is what the server has asked for, and stands. */
+  /** A network event may shorten the wait to `notBefore`, the delay that the server requested. */
   | { kind: "waiting"; until: number; notBefore: number }
   | { kind: "refreshing" }
   | { kind: "connecting"; deadline: number }
@@ -44,15 +44,16 @@ type State =
  *                stopped ◄── revoked, signed out, duplicate, `close` ─────┘
  * ```
  *
- * A duplicate is another connection of this device, and the newer one wins. It may be our own ghost: a handshake that
- * was given up, and that a server which stood still serves when it goes on. For a minute after one was given up, a
- * duplicate is therefore answered with a new connection, and only then taken for another program.
+ * A duplicate is another connection of this device, and the newer one replaces the older. It may be this session's own
+ * abandoned handshake, which a stalled server completes when it resumes. Within a minute after an abandoned handshake,
+ * the session therefore answers a duplicate with a new connection; after that it assumes another program and stops.
  *
- * The driver feeds it what happens (`handle…`) and what the application wants, and does what it says (`pollOutput`)
- * until it says nothing more. It keeps the client's duties of the contract: it is silent until
- * `connection_established`; sends keep their id and their order until they are acknowledged; each message of a tracked
- * chat is handed out exactly once and in order, whatever was lost, doubled or reordered on the way; acks follow what
- * the application has `stored`.
+ * The driver passes in what happens (`handle…`) and the application's calls, and executes the outputs of `pollOutput`
+ * until there are none. The session keeps the client's duties of the contract:
+ * - It sends nothing before `connection_established`.
+ * - Sends keep their id and order until they are acknowledged.
+ * - Each message of a tracked chat is handed out exactly once and in order, despite loss, duplication and reordering.
+ * - Acks follow the messages that the application has `stored`.
  */
 export class Session {
   #state: State = { kind: "stopped" };
@@ -60,11 +61,11 @@ export class Session {
   readonly #out = new Out();
   readonly #chats: Chats;
   readonly #sends = new Sends();
-  /** Whose presence is watched. A subscription ends with its connection, so each connection begins by repeating it. */
+  /** The users with a presence subscription. A subscription ends with its connection, so each connection repeats it. */
   readonly #watched = new Set<string>();
   /** Connections that failed in a row. */
   #failures = 0;
-  /** Whether the token has been refreshed since a connection last stood: once more would not help. */
+  /** Whether the token was refreshed since the last established connection; a second refresh would not help. */
   #refreshed = false;
   #givenUpAt = -Infinity;
   /** The server's announcement of a close. */
@@ -78,7 +79,10 @@ export class Session {
     this.#chats = new Chats(this.#out, random);
   }
 
-  /** A session with the same wishes and nothing of the past, for a client that begins anew from what it has kept. */
+  /**
+   * A session with the same subscriptions and read marks but no other state, for a client that restarts from its
+   * storage.
+   */
   successor(): Session {
     const session = new Session(this.#random, this.#reconnectPauseMs);
     this.#watched.forEach((userId) => session.#watched.add(userId));
@@ -86,12 +90,12 @@ export class Session {
     return session;
   }
 
-  /** The next thing to do, in order. */
+  /** The next output, in order. */
   pollOutput(): Output | undefined {
     return this.#out.next();
   }
 
-  /** When `handleTimeout` is to be called, if nothing happens before. */
+  /** When `handleTimeout` must be called, if nothing happens before. */
   pollTimeout(): number | undefined {
     switch (this.#state.kind) {
       case "stopped":
@@ -111,7 +115,7 @@ export class Session {
     }
   }
 
-  /** Whether the session is over, or has not begun. */
+  /** Whether the session has ended or not started. */
   get isStopped(): boolean {
     return this.#state.kind === "stopped";
   }
@@ -120,9 +124,9 @@ export class Session {
     return ["connecting", "greeting", "established"].includes(this.#state.kind);
   }
 
-  // What the application wants.
+  // Calls of the application.
 
-  /** Begins to connect, unless it has. */
+  /** Starts to connect, unless it already has. */
   connect(now: number): void {
     if (this.#state.kind === "stopped") {
       this.#failures = 0;
@@ -131,7 +135,7 @@ export class Session {
     }
   }
 
-  /** Acknowledges what is stored and ends the session. Sends that are not acknowledged by then stay queued. */
+  /** Acknowledges the stored messages and ends the session. Sends without an acknowledgement by then stay queued. */
   close(now: number): void {
     if (this.#state.kind === "stopped") {
       return;
@@ -144,35 +148,35 @@ export class Session {
     this.#stop("closed");
   }
 
-  /** Goes on with a chat where this device was. To be called before the first `connect`. */
+  /** Resumes a chat at this device's position. Must be called before the first `connect`. */
   resume(chatId: string, sequence: number): void {
     this.#chats.resume(chatId, sequence);
   }
 
-  /** Sends a message as soon as there is a connection, and again until it is acknowledged or refused for good. */
+  /** Sends a message as soon as there is a connection, and retries until it is acknowledged or refused permanently. */
   send(now: number, send: QueuedSend): void {
     this.#sends.push(send);
     this.#pump(now);
   }
 
-  /** Says that everything up to `sequence` has been read. */
+  /** Marks all messages up to `sequence` as read. */
   markRead(now: number, chatId: string, sequence: number): void {
     this.#chats.markRead(now, chatId, sequence);
   }
 
-  /** Says that the user types, or no longer does. Without a connection nobody needs to know. */
+  /** Announces that the user is typing, or has stopped. Dropped while there is no connection. */
   typing(now: number, chatId: string, isTyping: boolean): void {
     this.#out.transmit(now, { type: isTyping ? "typing_start" : "typing_stop", payload: { chat_id: chatId } });
   }
 
-  /** Asks for the presence of users and for its changes, on this connection and all that follow. */
+  /** Subscribes to the presence of users, on this connection and all later ones. */
   watch(now: number, userIds: string[]): void {
     const fresh = userIds.filter((userId) => !this.#watched.has(userId));
     fresh.forEach((userId) => this.#watched.add(userId));
     this.#subscribe(now, fresh);
   }
 
-  /** Ends that. */
+  /** Ends presence subscriptions. */
   unwatch(now: number, userIds: string[]): void {
     const gone = userIds.filter((userId) => this.#watched.delete(userId));
     for (const user_ids of chunks(gone, PRESENCE_USERS_MAX)) {
@@ -180,12 +184,12 @@ export class Session {
     }
   }
 
-  /** Says that the application has stored this message and all before it, which are acknowledged soon. */
+  /** Records that the application has stored this message and all before it; they are acknowledged soon. */
   stored(now: number, chatId: string, sequence: number): void {
     this.#chats.stored(now, chatId, sequence);
   }
 
-  // What happens to the connection.
+  // Inputs about the connection.
 
   /** The WebSocket is open. */
   handleConnected(now: number): void {
@@ -201,14 +205,14 @@ export class Session {
     }
   }
 
-  /** The network is there again, so a pause that nobody asked for is over. */
+  /** The network is available again, so a backoff that the server did not request ends. */
   handleOnline(now: number): void {
     if (this.#state.kind === "waiting") {
       this.#state.until = Math.min(this.#state.until, Math.max(now, this.#state.notBefore));
     }
   }
 
-  /** The network is gone, and the connection with it, though nobody could say so over it. */
+  /** The network is down, so the connection is lost although no close frame arrived. */
   handleOffline(now: number): void {
     if (this.#state.kind === "greeting" || this.#state.kind === "established") {
       this.#abandon(now, LOST);
@@ -230,19 +234,19 @@ export class Session {
     if (failure === "refused") {
       this.#stop("signedOut");
     } else {
-      // The next handshake will be refused like the last one, and then the token is asked for again.
+      // The next handshake will be refused like the last one, which triggers another refresh.
       this.#refreshed = false;
       this.#wait(now, 0);
     }
   }
 
-  /** The list of the user's chats is here. */
+  /** Takes the list of the user's chats. */
   handleChats(now: number, chats: ListedChat[]): void {
     this.#chats.handleList(chats);
     this.#pump(now);
   }
 
-  /** This is how far the user has come in a chat on any device. */
+  /** Takes the user's delivered watermark of a chat. */
   handleLookedUp(now: number, chatId: string, delivered: number): void {
     this.#chats.handleLookedUp(chatId, delivered);
     this.#pump(now);
@@ -253,7 +257,7 @@ export class Session {
     this.#chats.handleLookUpFailed(now, chatId, failure);
   }
 
-  /** The time of `pollTimeout` has come. */
+  /** Must be called at the time of `pollTimeout`. */
   handleTimeout(now: number): void {
     const state = this.#state;
     if (state.kind === "waiting" && now >= state.until) {
@@ -281,7 +285,7 @@ export class Session {
     this.#pump(now);
   }
 
-  /** When the oldest request has waited too long for its answer. */
+  /** When the oldest request in flight times out. */
   #unansweredAt(): number | undefined {
     const oldest = earliest(this.#sends.oldestInFlight(), this.#chats.oldestInFlight());
     return oldest === undefined ? undefined : oldest + REQUEST_TIMEOUT_MS;
@@ -293,7 +297,7 @@ export class Session {
     this.#out.push({ kind: "connect" });
   }
 
-  /** Gives up a connection that does not work, or no longer. */
+  /** Abandons a connection that does not work, or no longer works. */
   #abandon(now: number, ended: Ended): void {
     this.#out.push({ kind: "disconnect" });
     this.#lose(now, ended);
@@ -320,7 +324,7 @@ export class Session {
     }
   }
 
-  /** What was under way on the connection is so no more. */
+  /** Resets the state of requests that were in flight on the connection. */
   #forgetConnection(): void {
     this.#out.link = undefined;
     this.#sends.disconnected();
@@ -329,7 +333,7 @@ export class Session {
 
   #refresh(): void {
     if (this.#refreshed) {
-      // A fresh token was refused: it is the session that is gone.
+      // The server refused a fresh token, so the session itself is revoked.
       this.#stop("signedOut");
       return;
     }
@@ -338,7 +342,7 @@ export class Session {
     this.#out.push({ kind: "refreshToken" });
   }
 
-  /** Waits before the next connection: as long as the failures so far suggest, and no less than the server asks. */
+  /** Waits before the next connection: the backoff of the failures so far, and at least the requested delay. */
   #wait(now: number, askedMs: number): void {
     this.#failures += 1;
     const asked = Math.min(askedMs, SERVER_DELAY_MAX_MS) * (1 + 0.25 * this.#random());
@@ -352,9 +356,9 @@ export class Session {
     this.#out.tell("stopped", { reason });
   }
 
-  // What the server says.
+  // Frames of the server.
 
-  /** Takes a text frame of the server. One that cannot be read is passed over, as one of a later version would be. */
+  /** Takes a text frame of the server. An unreadable frame is ignored, like one of a later version. */
   handleText(now: number, text: string): void {
     const frame = parseFrame(text);
     if (this.#state.kind === "established") {
@@ -422,8 +426,7 @@ export class Session {
   }
 
   /**
-   * The connection that sent a message gets no push of it, so its ack and the content kept for it take its place in the
-   * order.
+   * The connection that sent a message gets no push of it. Its ack and the queued content stand in for the push.
    */
   #handleAck(requestId: string | undefined, ack: SendMessageAck): void {
     const order = numberOf(requestId, "s");
@@ -439,9 +442,10 @@ export class Session {
       sender_id: this.#userId,
       content: send.content,
       content_type: send.contentType ?? "text/plain",
+      ...(send.metadata && { metadata: send.metadata }),
       created_at: ack.created_at,
       client_message_id: send.clientMessageId,
-      ...(send.ttlSeconds === undefined ? {} : { expires_at: later(ack.created_at, send.ttlSeconds) }),
+      ...(send.ttlSeconds && { expires_at: later(ack.created_at, send.ttlSeconds) }),
     });
   }
 
@@ -453,7 +457,7 @@ export class Session {
     } else if (id !== undefined) {
       this.#followRefusal(now, { kind: this.#chats.handleSyncRefused(now, id, error) }, error);
     } else if (error.code !== "SLOW_CONSUMER") {
-      // A slow reader is told so, and has nothing to do but to read.
+      // A slow-consumer warning needs no reaction except to keep reading.
       this.#out.tell("refused", error);
     }
   }
@@ -469,9 +473,9 @@ export class Session {
     }
   }
 
-  // What goes out.
+  // Outgoing frames.
 
-  /** Asks and sends as much as may be under way. */
+  /** Sends queued syncs and messages up to the in-flight bounds. */
   #pump(now: number): void {
     if (this.#state.kind !== "established") {
       return;
@@ -482,7 +486,7 @@ export class Session {
     }
   }
 
-  /** Its answer is told like any other news of presence, so nothing waits for it. */
+  /** The reply is reported like any other presence event, so no request is kept for it. */
   #subscribe(now: number, userIds: string[]): void {
     for (const user_ids of chunks(userIds, PRESENCE_USERS_MAX)) {
       this.#out.transmit(now, { type: "presence_subscribe", request_id: "p", payload: { user_ids } });
@@ -491,21 +495,22 @@ export class Session {
 }
 
 const LOST: Ended = { kind: "lost" };
-/** A token that is refused during a connection is as good as one refused at its start. */
+/** A token that is refused during a connection is handled like one refused in the handshake. */
 const TOKEN_REFUSED: Ended = { kind: "refused", status: 401, retryAfterMs: 0 };
 
 function payloadOf(send: QueuedSend): Frames["SendMessage"] {
-  const { clientMessageId, chatId, content, contentType, ttlSeconds } = send;
+  // JSON leaves undefined fields out.
   return {
-    client_message_id: clientMessageId,
-    chat_id: chatId,
-    content,
-    ...(contentType === undefined ? {} : { content_type: contentType }),
-    ...(ttlSeconds === undefined ? {} : { ttl_seconds: ttlSeconds }),
-  };
+    client_message_id: send.clientMessageId,
+    chat_id: send.chatId,
+    content: send.content,
+    content_type: send.contentType,
+    metadata: send.metadata,
+    ttl_seconds: send.ttlSeconds,
+  } as Frames["SendMessage"];
 }
 
-/** The number of a request, if its id is of this kind. */
+/** The number in a request id of this kind. */
 function numberOf(requestId: string | undefined, kind: "s" | "y"): number | undefined {
   const [, ofKind, digits] = /^([sy])(\d+)$/.exec(requestId ?? "") ?? [];
   return ofKind === kind ? Number(digits) : undefined;

@@ -3,48 +3,51 @@ import { pause, type Random } from "./backoff.js";
 import { judge } from "./retry.js";
 import { earliest } from "./time.js";
 
-/** Questions under way, at the most. */
+/** Most sync requests in flight. */
 const IN_FLIGHT_MAX = 4;
-/** Answers without progress before a chat is given up. */
+/** Responses without progress before a chat is abandoned. */
 const STUCK_MAX = 3;
 
 interface Progress {
   phase: "waiting" | "asked";
-  /** Whether something may have been missed after the question went out. */
+  /** Whether messages may have been missed after the request was sent. */
   again: boolean;
   failures: number;
 }
 
-/** A question under way. */
+/** A sync request in flight. */
 export interface Question {
   chatId: string;
   after: number;
   sentAt: number;
 }
 
-/** What an answer has brought: everything, a part, or nothing although there is more. */
+/** The result of a sync response: everything, a part, or no progress although messages are missing. */
 export type Outcome = "complete" | "more" | "stuck";
 
-/** What a refusal leads to: it is asked again after a pause, not at all, with a new token, or on a new connection. */
+/** The consequence of a refused sync: a retry after a delay, none, with a new token, or on a new connection. */
 export type SyncRefused = "paused" | "giveUp" | "needsRefresh" | "needsReconnect";
 
-/** Which chats ask for what they have missed: one question per chat and a few in all are under way. */
+/** Schedules sync requests: at most one per chat and a few in total are in flight. */
 export class Syncs {
-  /** Chats that wait for an answer or for their turn; the others are up to date. */
+  /** Chats with a sync in flight or queued; all others are up to date. */
   readonly #chats = new Map<string, Progress>();
-  /** The turns. A chat that was forgotten meanwhile may still be in here. */
+  /** The queue of chats to sync. It may still contain a forgotten chat. */
   #turns: string[] = [];
   readonly #inFlight = new Map<number, Question>();
   #nextId = 0;
-  /** Nothing is asked before, because the server said so. */
+  /** No sync is sent before this time, because the server asked for a delay or a sync made no progress. */
   #pausedUntil: number | undefined;
 
-  /** Whether no chat is behind. */
+  /** Whether every chat is up to date. */
   get isIdle(): boolean {
     return this.#chats.size === 0;
   }
 
-  /** The chat has a hole. An answer under way may fill it, and is judged when it comes. */
+  /**
+   * Requests a sync because the chat has a gap. A response in flight may fill it; the gap is checked again when that
+   * arrives.
+   */
   want(chatId: string): void {
     if (!this.#chats.has(chatId)) {
       this.#chats.set(chatId, { phase: "waiting", again: false, failures: 0 });
@@ -52,7 +55,7 @@ export class Syncs {
     }
   }
 
-  /** The chat may lack something that an answer under way does not bring. */
+  /** Requests a sync that a response already in flight cannot replace. */
   wantAnew(chatId: string): void {
     this.want(chatId);
     const progress = this.#chats.get(chatId);
@@ -61,7 +64,7 @@ export class Syncs {
     }
   }
 
-  /** The chat is no longer of interest. */
+  /** Drops the pending syncs of a chat. */
   forget(chatId: string): void {
     this.#chats.delete(chatId);
     for (const [id, question] of this.#inFlight) {
@@ -71,7 +74,7 @@ export class Syncs {
     }
   }
 
-  /** The next question to go out with its number, if one may. */
+  /** The next sync request and its number, if one may be sent. */
   next(now: number, watermark: (chatId: string) => number | undefined): { id: number; question: Question } | undefined {
     if (this.#pausedUntil !== undefined && now < this.#pausedUntil) {
       return undefined;
@@ -97,7 +100,7 @@ export class Syncs {
     return undefined;
   }
 
-  /** The question that an answer belongs to. It is followed by `finish` or `refused`. */
+  /** Takes the request that a response belongs to. `finish` or `refused` must follow. */
   answered(id: number): Question | undefined {
     const question = this.#inFlight.get(id);
     this.#inFlight.delete(id);
@@ -140,24 +143,24 @@ export class Syncs {
     }
     this.#pausedUntil = Math.max(this.#pausedUntil ?? 0, now + verdict);
     progress.phase = "waiting";
-    // It keeps its place: who is refused does not also lose their turn.
+    // A refused chat goes back to the front of the queue, so it does not lose its turn.
     this.#turns.unshift(chatId);
     return "paused";
   }
 
-  /** The connection is gone. The next one begins with a sync of every chat. */
+  /** Drops all syncs of a lost connection. The next connection begins with a sync of every chat. */
   disconnected(): void {
     this.#chats.clear();
     this.#turns = [];
     this.#inFlight.clear();
   }
 
-  /** When the question that has waited longest for its answer went out. */
+  /** When the oldest request in flight was sent. */
   oldestInFlight(): number | undefined {
     return earliest(...[...this.#inFlight.values()].map(({ sentAt }) => sentAt));
   }
 
-  /** When the pause is over, if somebody waits for that. */
+  /** When the delay is over, if a chat is queued. */
   pollTimeout(): number | undefined {
     return this.#turns.length === 0 ? undefined : this.#pausedUntil;
   }

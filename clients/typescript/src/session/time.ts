@@ -1,4 +1,4 @@
-/** The first of these times that are known. */
+/** The earliest of the times that are defined. */
 export function earliest(...times: (number | undefined)[]): number | undefined {
   let first: number | undefined;
   for (const time of times) {

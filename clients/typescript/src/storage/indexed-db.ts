@@ -1,8 +1,8 @@
 import type { KeptDevice, Position, QueuedSend, Storage } from "./storage.js";
 
 /**
- * Keeps everything in the browser's IndexedDB, in a database of this name. A page that is closed, or killed, goes on
- * where it was.
+ * Stores everything in the browser's IndexedDB, in a database of this name. A page that was closed or killed resumes
+ * from it.
  */
 export function indexedDbStorage(name: string): Storage {
   let opening: Promise<IDBDatabase> | undefined;
@@ -12,13 +12,13 @@ export function indexedDbStorage(name: string): Storage {
     try {
       return await opening;
     } catch (error) {
-      // The next call tries again: a database may be blocked for a moment only.
+      // The next call retries: a database may be blocked only briefly.
       opening = undefined;
       throw error;
     }
   }
 
-  /** Resolves when the transaction is complete and on the disk, which is when the change is kept. */
+  /** Resolves when the transaction is complete and durable. */
   async function change(store: Store | Store[], act: (transaction: IDBTransaction) => void): Promise<void> {
     const transaction = (await database()).transaction(store, "readwrite", { durability: "strict" });
     act(transaction);
@@ -94,7 +94,7 @@ function open(name: string, onClosed: () => void): Promise<IDBDatabase> {
     };
     request.onsuccess = () => {
       const database = request.result;
-      // A later version of the page in another tab wants to change the database and must not wait for this one.
+      // A later version of the page in another tab must be able to change the database without waiting for this one.
       database.onversionchange = () => {
         database.close();
         onClosed();
@@ -107,7 +107,7 @@ function open(name: string, onClosed: () => void): Promise<IDBDatabase> {
   });
 }
 
-/** A row has its place in the order, which is nobody else's business. */
+/** Removes the `order` key, which only this storage uses. */
 function withoutOrder(row: QueuedSend & { order?: number }): QueuedSend {
   const { order: _, ...send } = row;
   return send;

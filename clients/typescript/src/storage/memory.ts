@@ -1,6 +1,6 @@
 import type { KeptDevice, Position, QueuedSend, Storage } from "./storage.js";
 
-/** Keeps everything for as long as the object lives: for bots that start anew each time, and for tests. */
+/** Stores everything in memory, for the lifetime of the object: for bots without state, and for tests. */
 export function memoryStorage(): Storage {
   let device: KeptDevice | undefined;
   const sends = new Map<string, QueuedSend>();

@@ -2,17 +2,18 @@ import type { ContentType } from "../wire.js";
 
 /** A send that is not acknowledged yet. */
 export interface QueuedSend {
-  /** The sender's name for the send, the same on every try. */
+  /** The sender's id for the send, the same on every retry. */
   clientMessageId: string;
   chatId: string;
   content: string;
   contentType?: ContentType;
+  metadata?: Record<string, unknown>;
   ttlSeconds?: number;
   /** When it was queued, in milliseconds of the Unix epoch. */
   queuedAt: number;
 }
 
-/** The tokens of a session, as they are kept from one run to the next. */
+/** The stored tokens of a session. */
 export interface KeptTokens {
   accessToken: string;
   refreshToken: string;
@@ -20,33 +21,36 @@ export interface KeptTokens {
   renewAt: number;
 }
 
-/** Which device this is, whose, and what it shows to act for them. */
+/** The stored identity of a device: its id, its user and its tokens. */
 export interface KeptDevice {
   deviceId: string;
-  /** Whose sends and positions are kept. It outlives the tokens: nothing of one user is ever sent as another. */
+  /**
+   * The owner of the stored sends and positions. It is kept after the tokens are gone, so that no data of one user is
+   * ever sent as another.
+   */
   userId?: string;
-  /** Absent while nobody is signed in. */
+  /** Absent while the device is not signed in. */
   tokens?: KeptTokens;
 }
 
-/** How far this device has come in a chat: it has everything up to `sequence`. */
+/** The position of this device in a chat: it has all messages up to `sequence`. */
 export interface Position {
   chatId: string;
   sequence: number;
 }
 
 /**
- * What a device keeps from one run to the next.
+ * The persistent state of a device.
  *
- * A promise that resolves means that the change is kept. Changes take effect in the order of the calls.
+ * A promise resolves once the change is durable. Changes take effect in the order of the calls.
  */
 export interface Storage {
   device(): Promise<KeptDevice | undefined>;
   keepDevice(device: KeptDevice): Promise<void>;
 
-  /** Every send that is kept, in the order they were added. */
+  /** All stored sends, in the order of their addition. */
   sends(): Promise<QueuedSend[]>;
-  /** Keeps a send behind the others. One with the same `clientMessageId` keeps its place. */
+  /** Stores a send after the others. A send with a known `clientMessageId` keeps its position. */
   addSend(send: QueuedSend): Promise<void>;
   removeSend(clientMessageId: string): Promise<void>;
 
@@ -54,6 +58,6 @@ export interface Storage {
   keepPosition(position: Position): Promise<void>;
   forgetPosition(chatId: string): Promise<void>;
 
-  /** Forgets sends and positions. */
+  /** Deletes sends and positions. */
   clear(): Promise<void>;
 }

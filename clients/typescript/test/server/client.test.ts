@@ -8,7 +8,7 @@ import { after, before, test as limitless, type TestContext } from "node:test";
 import { Client, memoryStorage, type ClientEvents, type ClientOptions } from "../../src/index.js";
 import { Server } from "./server.js";
 
-/** A test that fails rather than waits for ever. */
+/** A test with a timeout. */
 function test(name: string, run: (context: TestContext) => Promise<void>): void {
   void limitless(name, { timeout: 60_000 }, run);
 }
@@ -32,13 +32,13 @@ function open(options: Partial<ClientOptions> = {}): Client {
   return client;
 }
 
-/** A client of somebody new, or of this phone. */
+/** A client of a new user, or of the user with this phone number. */
 async function signedIn(client = open(), phone = `+1415555${2000 + (phones += 1)}`): Promise<string> {
   await client.api.requestOtp(phone);
   return (await client.api.verifyOtp(phone, "000000", "Somebody")).user.user_id;
 }
 
-/** Two people and their chat. */
+/** Two users and their chat. */
 async function pair(): Promise<{ ada: Client; bob: Client; chatId: string }> {
   const [ada, bob] = [open(), open()];
   await signedIn(ada);
@@ -177,7 +177,7 @@ test("users of another system come with their own tokens, and are asked for a ne
     const client = open({
       baseUrl: theirs.baseUrl,
       deviceId: randomUUID(),
-      // The first one is of no use to anybody.
+      // The first token is invalid.
       token: async () => jwt(privateKey, (asked += 1) === 1 ? -60 : 300),
     });
     client.connect();
@@ -191,7 +191,7 @@ test("users of another system come with their own tokens, and are asked for a ne
   }
 });
 
-/** A token of another system for so many seconds. */
+/** A token of another system, valid for this many seconds. */
 function jwt(key: KeyObject, seconds: number): string {
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: "https://app.example", aud: "chat", sub: "ada", iat: now - 120, exp: now + seconds };

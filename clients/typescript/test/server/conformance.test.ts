@@ -9,14 +9,14 @@ import { World } from "./world.js";
 const file = new URL("../../../../conformance/scenarios.json", import.meta.url);
 const { scenarios } = JSON.parse(readFileSync(file, "utf8")) as { scenarios: Scenario[] };
 
-// A server and its devices mostly wait for each other, so a few scenarios share the machine well.
+// A server and its devices mostly wait for each other, so a few scenarios run in parallel.
 describe("the scenarios that every SDK passes", { concurrency: 4 }, () => {
   for (const scenario of scenarios) {
     it(scenario.name, () => run(scenario));
   }
 });
 
-/** Runs a scenario, and fails at the first step that does not come true. */
+/** Runs a scenario, and fails at the first step that does not hold. */
 async function run({ steps, settings }: Scenario): Promise<void> {
   const world = await World.begin(settings);
   try {

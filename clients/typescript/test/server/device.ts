@@ -11,9 +11,9 @@ import {
 } from "../../src/index.js";
 import type { Proxy } from "./proxy.js";
 
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 40_000;
 
-/** A send, and what has become of it. */
+/** A send and its outcome. */
 export interface Sent {
   chatId: string;
   content: string;
@@ -27,7 +27,7 @@ export function isOpen(sent: Sent): boolean {
   return sent.ack === undefined && sent.failure === undefined;
 }
 
-/** A device: a client, its storage, and an application that writes down what it is told. */
+/** A device: a client, its storage, and an application that records its events. */
 export class Device {
   client: Client;
   readonly taken: Message[] = [];
@@ -39,7 +39,7 @@ export class Device {
   readonly expired = new Map<string, Set<number>>();
   readonly gone = new Set<string>();
   held: Message | undefined;
-  /** What was told last of the connection; nothing since the runner did something to it. */
+  /** The last connection event; `untold` since the runner last disturbed the connection. */
   connection: "untold" | "up" | "down" = "untold";
   stopped: StopReason | undefined;
   private isHolding = false;
@@ -55,11 +55,11 @@ export class Device {
     this.client = this.open();
   }
 
-  /** The process dies and starts anew on the same storage. */
+  /** Simulates a crash and a restart on the same storage. */
   async restart(): Promise<void> {
     const wasBlocked = this.proxy.isBlocked;
     this.proxy.block();
-    // A dead one that lives on would connect again, and take the place of its successor.
+    // The old client must be closed: otherwise it would reconnect and replace its successor.
     await this.client.close();
     this.isHolding = false;
     this.held = undefined;
@@ -85,7 +85,7 @@ export class Device {
     this.sends.push({ chatId, content, clientMessageId });
   }
 
-  /** Waits until it is true, or says what was seen instead. */
+  /** Waits until the condition holds, or fails with the observed state. */
   async until(isTrue: () => boolean | Promise<boolean>, seen: () => unknown): Promise<void> {
     const deadline = Date.now() + DEADLINE_MS;
     while (!(await isTrue())) {
@@ -93,7 +93,7 @@ export class Device {
       if (left <= 0) {
         assert.fail(`saw ${JSON.stringify(seen())}`);
       }
-      // Whatever is asked over REST tells nobody when it changes, so it is asked again in a while.
+      // REST state has no change events, so the condition is polled too.
       const change = new Promise<void>((resolve) => (this.changed = resolve));
       const pause = new Promise<void>((resolve) => setTimeout(resolve, Math.min(left, 100)));
       await Promise.race([change, pause]);
@@ -104,7 +104,7 @@ export class Device {
     const client = new Client({ baseUrl: this.proxy.baseUrl, storage: this.storage, reconnectPauseMs: 50 });
     const on = <Name extends keyof ClientEvents>(name: Name, note: (detail: ClientEvents[Name]) => unknown): void => {
       client.on(name, (detail) => {
-        // A process that has died takes nothing any more.
+        // A crashed client processes no more events.
         const done = client === this.client ? note(detail) : new Promise(() => undefined);
         this.changed();
         return done;

@@ -14,7 +14,7 @@ const require = createRequire(import.meta.url);
 const app = mkdtempSync(join(tmpdir(), "tidings-app-"));
 let packed: string[] = [];
 
-/** Packs the SDK and installs it, as a stranger would, in an application of its own. */
+/** Packs the SDK and installs it in a separate application, as a user would. */
 before(() => {
   run(root, process.execPath, "tools/build.mjs");
   const [tarball] = JSON.parse(run(root, "npm", "pack", "--json", "--pack-destination", app)) as [
@@ -76,7 +76,7 @@ test("the story of the README runs against the real server", async () => {
   }
 });
 
-/** The snippets that are one story, and those that stand alone because they need a browser or another server. */
+/** The snippets that run as one program, and the standalone ones, which need a browser or another server. */
 function snippets(): { story: string; others: string[] } {
   const readme = readFileSync(join(root, "README.md"), "utf8");
   const blocks = [...readme.matchAll(/^```ts( \w+)?\n([^]*?)^```$/gm)];

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 
-/** Stands between a device and the server, and passes TCP connections on as long as it is let. */
+/** Forwards TCP connections between a device and the server, unless it is blocked. */
 export class Proxy {
   private readonly links = new Set<[Socket, Socket]>();
   isBlocked = false;
@@ -32,7 +32,7 @@ export class Proxy {
     }
   }
 
-  /** Drops every connection, and new ones too until it is unblocked. */
+  /** Drops every connection, and new ones until it is unblocked. */
   block(): void {
     this.isBlocked = true;
     this.cut();
@@ -42,7 +42,7 @@ export class Proxy {
     this.isBlocked = false;
   }
 
-  /** Passes nothing on any more over the connections that there are, and closes none. */
+  /** Stops forwarding on all current connections without closing them. */
   stall(): void {
     for (const [near, far] of this.links) {
       near.unpipe().pause();
@@ -68,7 +68,7 @@ export class Proxy {
       far.destroy();
       this.links.delete(link);
     };
-    // An error is followed by a close, which says all there is to know.
+    // A close event follows every error and is enough.
     near.on("error", drop).on("close", drop);
     far.on("error", drop).on("close", drop);
     near.pipe(far);

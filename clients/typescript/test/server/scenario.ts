@@ -7,7 +7,7 @@ export interface Scenario {
   steps: Record<string, Record<string, unknown>>[];
 }
 
-/** The fields of a step. Reading one that is not there is an error, and so is one that nobody has read. */
+/** The fields of a step. A read of a missing field is an error, and so is a field that is never read. */
 export class Fields {
   private readonly unread: Set<string>;
 

@@ -9,6 +9,8 @@ import { createInterface } from "node:readline";
 const LIMITS = [
   "OTP_REQUEST_PER_PHONE",
   "OTP_REQUEST_PER_IP",
+  "OTP_REQUEST_PER_COUNTRY",
+  "OTP_REQUEST_TOTAL",
   "OTP_VERIFY",
   "REFRESH",
   "REST_READ",
@@ -19,6 +21,12 @@ const LIMITS = [
   "SEND_PER_USER",
   "SYNC",
   "TYPING",
+  "FRAMES_PER_CONNECTION",
+  "GROUPS_CREATED",
+  "MEMBERS_ADDED",
+  "CHATS_PER_USER",
+  "MESSAGE_MIB",
+  "UNAUTHENTICATED_PER_IP",
 ];
 
 /** The real server on a directory of its own, without limits. */
@@ -29,7 +37,7 @@ export class Server {
 
   private constructor(private readonly settings: Record<string, string>) {}
 
-  /** Runs a server with these settings beside the usual ones. */
+  /** Starts a server with these settings in addition to the defaults. */
   static async run(settings: Record<string, string> = {}): Promise<Server> {
     const server = new Server(settings);
     await server.start();
@@ -51,7 +59,7 @@ export class Server {
     const limits = Object.fromEntries(LIMITS.map((name) => [`TIDINGS_LIMITS__${name}`, "0"]));
     const args = ["serve", "--dev", "--data-dir", this.directory, "--listen", this.address];
     const child = spawn(binary, [...args, "--admin-listen", "127.0.0.1:0"], {
-      // Every variable of that name is a setting to the server, and `TIDINGS_BIN` is none.
+      // The server treats every variable with this prefix as a setting, and `TIDINGS_BIN` is not one.
       env: { PATH: process.env["PATH"], TIDINGS_LOG__LEVEL: "error", ...limits, ...this.settings },
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -66,7 +74,7 @@ export class Server {
     assert.fail("the server ended before it listened");
   }
 
-  /** Ends it by a signal, and returns its exit code. */
+  /** Ends it with a signal, and returns its exit code. */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<number | null> {
     const { child } = this;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) {

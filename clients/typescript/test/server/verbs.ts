@@ -5,10 +5,10 @@ import type { Device } from "./device.js";
 import type { Fields } from "./scenario.js";
 import type { World } from "./world.js";
 
-/** Does a step, or waits until it is true. */
+/** Executes a step, or waits until its condition holds. */
 export type Act = (world: World, fields: Fields) => void | Promise<void>;
 
-/** What each verb of the list does. */
+/** The implementation of each verb. */
 export const VERBS: Record<string, Act> = {
   sign_in: (world, fields) => world.signIn(fields.text("device"), fields.text("user")),
   connect: (world, fields) => {

@@ -7,7 +7,7 @@ import { Proxy } from "./proxy.js";
 import type { Fields } from "./scenario.js";
 import { Server } from "./server.js";
 
-/** The world of one scenario. */
+/** The state of one scenario. */
 export class World {
   private readonly devices = new Map<string, Device>();
   private readonly phones = new Map<string, string>();
@@ -18,7 +18,7 @@ export class World {
 
   private constructor(private readonly server: Server) {}
 
-  /** A world with nobody in it yet. */
+  /** A scenario without devices. */
   static async begin(settings: Record<string, string> = {}): Promise<World> {
     return new World(await Server.run(settings));
   }
@@ -43,7 +43,7 @@ export class World {
     return id;
   }
 
-  /** Something happens to the connections of these devices, so what was told of them before counts no more. */
+  /** Resets the connection state of these devices, because the runner is about to disturb their connections. */
   disturb(devices: Iterable<Device> = this.devices.values()): void {
     for (const device of devices) {
       device.connection = "untold";
@@ -85,7 +85,7 @@ export class World {
       ...(fields.has("ttl_seconds") ? { ttlSeconds: fields.number("ttl_seconds") } : {}),
     };
     fields.contents().forEach((content) => device.send(chatId, content, options));
-    // The queue is read behind everything that is being added to it.
+    // The queue is read after all pending additions.
     await device.client.queued();
     return device;
   }
@@ -98,7 +98,7 @@ export class World {
     }
   }
 
-  /** Everything that was not refused is acked, and what was new came in the order of the calls. */
+  /** Expects that all sends that were not refused are acked, and that new messages have the order of the calls. */
   async expectAcked(device: Device): Promise<void> {
     await device.until(
       async () => !device.sends.some(isOpen) && (await device.client.queued()).length === 0,
@@ -139,7 +139,7 @@ export class World {
     }
   }
 
-  /** A message has the sender and the content type that it was sent with. */
+  /** Checks that a message has the sender and content type of its send. */
   private checkOrigin(message: Message): void {
     const senders = [...this.devices.values()].filter(({ sends }) =>
       sends.some(({ chatId, content }) => chatId === message.chat_id && content === message.content),
@@ -187,7 +187,7 @@ export class World {
     );
   }
 
-  /** Ends every client and the server. */
+  /** Closes every client and the server. */
   async end(): Promise<void> {
     for (const device of this.devices.values()) {
       device.proxy.close();

@@ -6,7 +6,7 @@ import { Http } from "../../src/http.js";
 import { memoryStorage } from "../../src/storage/memory.js";
 import type { Storage } from "../../src/storage/storage.js";
 
-/** A device in front of a server that renews tokens, or answers with this status. */
+/** A device with a server that renews tokens, or responds with this status. */
 function device(options: Partial<AccessOptions> & { storage?: Storage; status?: number } = {}) {
   const { storage = memoryStorage(), status = 200, ...rest } = options;
   const refreshes: string[] = [];

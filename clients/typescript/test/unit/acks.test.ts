@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { CHAT, World } from "./world.js";
 
-/** The sequences of the acks that went out. */
+/** The sequences of the sent acks. */
 function acks(world: World): number[] {
   return world.frames().flatMap((frame) => (frame.type === "ack" ? [frame.payload.last_acked_sequence] : []));
 }

@@ -5,7 +5,7 @@ import { EventQueue } from "../../src/event-queue.js";
 import { Emitter } from "../../src/events.js";
 import { message } from "./world.js";
 
-/** A queue, its emitter, and the sequences that were taken. */
+/** A queue, its emitter, and the sequences of processed messages. */
 function queue() {
   const emitter = new Emitter();
   const taken: number[] = [];
@@ -140,7 +140,7 @@ test("a full queue says so, and there is room when half of it is told", async ()
   assert.ok(!events.isFull);
 });
 
-/** Lets everything happen that needs no time. */
+/** Runs all pending microtasks. */
 async function turn(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
 }

@@ -18,7 +18,7 @@ function ackOf(clientMessageId: string): SendMessageAck {
   };
 }
 
-/** An outbox, with what it has kept and refused. */
+/** An outbox, with its stored and refused sends. */
 function outbox(storage = memoryStorage()) {
   const box = new Outbox(storage);
   const kept: string[] = [];

@@ -9,8 +9,8 @@ const MESSAGES = 60;
 const SENDS = 20;
 
 /**
- * A server with one chat whose pushes and answers are dropped, doubled and put out of order by a seed, and whose
- * connections end at any moment. Acks of the client never go beyond what it has stored.
+ * A server with one chat. A seed decides which pushes and replies are dropped, duplicated and reordered, and when a
+ * connection ends. Acks of the client never exceed the stored messages.
  */
 class UnreliableServer {
   readonly handedOut: number[] = [];
@@ -33,7 +33,7 @@ class UnreliableServer {
     this.follow();
   }
 
-  /** One thing happens. With `calm` nothing goes wrong any more. */
+  /** Executes one random step. With `calm` no more faults are injected. */
   step(calm: boolean): void {
     const { world } = this;
     const kind = this.random();
@@ -120,7 +120,7 @@ class UnreliableServer {
     }
   }
 
-  /** Says that pushes were missed, as a server does that knows it. */
+  /** Sends a `resync`, like a server that knows of missed pushes. */
   resync(): void {
     this.say({ type: "resync", payload: { reason: "missed_pushes" } });
   }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { ClientFrame } from "../../src/wire.js";
 import { ack, CHAT, ME, send, TIME, World } from "./world.js";
 
-/** The sends that went out: number and content. */
+/** The sent messages: number and content. */
 function sent(world: World): string[] {
   return sentOf(world.frames());
 }
@@ -15,7 +15,7 @@ function sentOf(frames: ClientFrame[]): string[] {
   );
 }
 
-/** Whether something is sent in so many seconds of a connection that stands. */
+/** Whether a frame is sent within this many seconds of an established connection. */
 function isSentWithin(world: World, seconds: number): boolean {
   for (let second = 0; second < seconds; second += 1) {
     if (sent(world).length > 0) {
@@ -29,12 +29,19 @@ function isSentWithin(world: World, seconds: number): boolean {
 
 test("a send says what it was given, and no more", () => {
   const world = World.established();
-  world.session.send(0, { ...send("a"), contentType: "text/markdown", ttlSeconds: 60 });
+  world.session.send(0, { ...send("a"), contentType: "text/markdown", metadata: { a: 1 }, ttlSeconds: 60 });
   world.session.send(0, send("b"));
   assert.deepEqual(
     world.frames().map(({ payload }) => payload),
     [
-      { client_message_id: "id of a", chat_id: CHAT, content: "a", content_type: "text/markdown", ttl_seconds: 60 },
+      {
+        client_message_id: "id of a",
+        chat_id: CHAT,
+        content: "a",
+        content_type: "text/markdown",
+        metadata: { a: 1 },
+        ttl_seconds: 60,
+      },
       { client_message_id: "id of b", chat_id: CHAT, content: "b" },
     ],
   );
@@ -42,7 +49,7 @@ test("a send says what it was given, and no more", () => {
 
 test("an ack is told, and the own message takes its place in the order", () => {
   const world = World.established();
-  world.session.send(0, { ...send("a"), ttlSeconds: 60 });
+  world.session.send(0, { ...send("a"), metadata: { a: 1 }, ttlSeconds: 60 });
   world.push(2);
   world.outputs();
   world.say("send_message_ack", ack("a", 1), "s0");
@@ -53,6 +60,7 @@ test("an ack is told, and the own message takes its place in the order", () => {
     sender_id: ME,
     content: "a",
     content_type: "text/plain",
+    metadata: { a: 1 },
     created_at: TIME,
     client_message_id: "id of a",
     expires_at: "2026-11-15T12:01:00.000Z",

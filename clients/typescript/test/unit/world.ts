@@ -9,7 +9,7 @@ import type { ClientFrame, Message } from "../../src/wire.js";
 export const CHAT = "chat_01";
 export const ME = "user_me";
 
-/** A session with a driver that does nothing by itself, a clock that stands, and the middle of all random numbers. */
+/** A session with a passive driver, a manual clock, and 0.5 for every random number. */
 export class World {
   now = 0;
   readonly session: Session;
@@ -18,7 +18,7 @@ export class World {
     this.session = new Session(random);
   }
 
-  /** A session whose connection stands, with these chats tracked from these sequences. */
+  /** A session with an established connection, with these chats tracked from these sequences. */
   static established(chats: Record<string, number> = { [CHAT]: 0 }): World {
     const world = new World();
     Object.entries(chats).forEach(([chatId, sequence]) => world.session.resume(chatId, sequence));
@@ -42,7 +42,7 @@ export class World {
     });
   }
 
-  /** Answers every sync that was asked for: nothing was missed. */
+  /** Answers every pending sync with an empty page. */
   answerSyncs(): void {
     for (let frames = this.frames(); frames.length > 0; frames = this.frames()) {
       for (const frame of frames) {
@@ -79,7 +79,7 @@ export class World {
     this.session.handleDisconnected(this.now, ended);
   }
 
-  /** Lets the time of the next timeout come, and returns how long that took. */
+  /** Advances the clock to the next timeout, and returns the elapsed time. */
   wait(): number {
     const at = this.session.pollTimeout();
     assert.ok(at !== undefined, "nothing is due");
@@ -89,7 +89,7 @@ export class World {
     return waited;
   }
 
-  /** Lets time pass, timeouts among it. */
+  /** Advances the clock, and fires the timeouts on the way. */
   pass(ms: number): void {
     const end = this.now + ms;
     for (let at = this.session.pollTimeout(); at !== undefined && at <= end; at = this.session.pollTimeout()) {
@@ -100,7 +100,7 @@ export class World {
     this.now = end;
   }
 
-  /** Everything the session has said since it was last asked. */
+  /** All outputs since the last call. */
   outputs(): Output[] {
     const outputs: Output[] = [];
     for (let output = this.session.pollOutput(); output !== undefined; output = this.session.pollOutput()) {
@@ -109,24 +109,24 @@ export class World {
     return outputs;
   }
 
-  /** The frames among it. */
+  /** The frames among the outputs. */
   frames(): ClientFrame[] {
     return framesOf(this.outputs());
   }
 
-  /** The events among it. */
+  /** The events among the outputs. */
   events(): ClientEvent[] {
     return this.outputs().flatMap((output) => (output.kind === "event" ? [output.event] : []));
   }
 
-  /** The details of the events of this name among it. */
+  /** The details of the events of this name among the outputs. */
   told<Name extends keyof ClientEvents>(name: Name): ClientEvents[Name][] {
     return this.events()
       .filter((event) => event.name === name)
       .map((event) => event.detail as ClientEvents[Name]);
   }
 
-  /** The sequences of the messages among it. */
+  /** The sequences of the messages among the outputs. */
   messages(): number[] {
     return this.told("message").map(({ sequence }) => sequence);
   }
@@ -134,8 +134,10 @@ export class World {
 
 export const TIME = "2026-11-15T12:00:00.000Z";
 
+/** The frames among the outputs, as they are on the wire. */
 export function framesOf(outputs: Output[]): ClientFrame[] {
-  return outputs.flatMap((output) => (output.kind === "transmit" ? [output.frame] : []));
+  const frames = outputs.flatMap((output) => (output.kind === "transmit" ? [output.frame] : []));
+  return JSON.parse(JSON.stringify(frames)) as ClientFrame[];
 }
 
 export function message(sequence: number, chatId = CHAT): Message {
@@ -165,7 +167,7 @@ export function ack(content: string, sequence: number, chatId = CHAT): object {
   };
 }
 
-/** A stream of numbers that a seed decides (mulberry32). */
+/** A seeded random number generator (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {

@@ -1,59 +1,59 @@
 use std::collections::BTreeMap;
 
-use domain::limits::UNREAD_EXACT_MAX;
+use domain::limits::{UNREAD_EXACT_MAX, UNREAD_ROWS_MAX};
 use domain::{ChatId, ClientMessageId, Invariant, MessageId, Sequence, UserId};
 
 use super::checker::Now;
 use super::entry::{Client, Page, Seen};
-use super::gaps::{By, Gap, unknown_in};
-use super::members::{Members, Standing};
-use super::sends::{Key, Of, Sends};
+use super::gaps::{Gap, GapKind, unknown_in};
+use super::members::{Members, MembershipState};
+use super::sends::{ChatSends, MatchedSend, SendId};
 use crate::Findings;
 
-/// What is known of a chat: one log, the same for everybody and for ever.
+/// The known state of a chat. Its log must be the same for all clients and never change.
 #[derive(Debug)]
-pub(super) struct Chat {
+pub(super) struct ChatHistory {
     chat_id: ChatId,
-    messages: BTreeMap<Sequence, Known>,
+    messages: BTreeMap<Sequence, KnownMessage>,
     places: BTreeMap<MessageId, Sequence>,
-    /// The highest sequence that anybody was told.
+    /// The highest sequence seen in any response.
     pub(super) highest: Sequence,
-    pub(super) sends: Sends,
+    pub(super) sends: ChatSends,
     pub(super) members: Members,
-    /// Those of which a sequence is unknown yet.
+    /// Gaps with sequences that are still unknown.
     gaps: Vec<Gap>,
-    /// How far users are known to have come: by what one of their clients rendered or marked.
+    /// The known position of each user, from messages that a client rendered or marked.
     come: BTreeMap<UserId, Sequence>,
-    shown: BTreeMap<UserId, Watermarks>,
-    unread: Vec<Unread>,
-    /// Whether all of it was read at the end.
+    shown: BTreeMap<UserId, ShownWatermarks>,
+    unread: Vec<ShownUnread>,
+    /// Whether the whole chat was read from the store at the end.
     pub(super) is_stored: bool,
 }
 
-/// A message that somebody was told of.
+/// A message that appeared in some response.
 #[derive(Debug)]
-struct Known {
+struct KnownMessage {
     message_id: MessageId,
     sender_id: UserId,
-    /// Unknown while only an acknowledgement of a send with two contents tells of it.
+    /// `None` while only an acknowledgement mentions it and its send has two contents.
     content: Option<u64>,
-    of: Of,
+    of: MatchedSend,
     was_acked: bool,
-    /// The entry and the time in which it was told first.
+    /// The entry and the time of its first appearance.
     entry: u64,
     at: u64,
 }
 
-/// The watermarks of a user, as the server showed them.
+/// Watermarks of a user, as returned by the server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Watermarks {
+pub(super) struct ShownWatermarks {
     pub(super) delivered: Sequence,
     pub(super) read: Sequence,
 }
 
-/// An unread count, to be compared with all that turns out to have been there.
+/// An unread count, compared at the end with all messages that turn out to exist.
 #[derive(Debug)]
-struct Unread {
+struct ShownUnread {
     user_id: UserId,
     head: Sequence,
     read: Sequence,
@@ -61,22 +61,22 @@ struct Unread {
     entry: u64,
 }
 
-/// What was known when a question was asked: an answer cannot fall behind it.
+/// State that was known when a request was sent. The response must not be older.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
     pub(super) highest: Sequence,
-    pub(super) watermarks: Watermarks,
+    pub(super) watermarks: ShownWatermarks,
     pub(super) at: u64,
 }
 
-impl Chat {
+impl ChatHistory {
     pub(super) fn new(chat_id: ChatId) -> Self {
         Self {
             chat_id,
             messages: BTreeMap::new(),
             places: BTreeMap::new(),
             highest: Sequence::ZERO,
-            sends: Sends::default(),
+            sends: ChatSends::default(),
             members: Members::default(),
             gaps: Vec::new(),
             come: BTreeMap::new(),
@@ -86,13 +86,13 @@ impl Chat {
         }
     }
 
-    /// What a question that is asked now must see.
+    /// The oldest state that a request sent now may return.
     pub(super) fn floor(&self, user_id: UserId, now: Now) -> Floor {
         let watermarks = self.shown.get(&user_id).copied().unwrap_or_default();
         Floor { highest: self.highest, watermarks, at: now.at }
     }
 
-    /// An acknowledgement tells of a message.
+    /// Handles an acknowledgement.
     pub(super) fn acked(
         &mut self,
         sender_id: UserId,
@@ -103,25 +103,25 @@ impl Chat {
     ) {
         let key = (sender_id, client_message_id);
         let Some(send) = self.sends.get(key) else {
-            return findings.check(Invariant::DynamodbIsAuthoritative, false, || {
-                format!("{now}: {} is acknowledged to {sender_id}, who never sent {client_message_id}", place.0)
+            return findings.check(Invariant::StoreIsAuthoritative, false, || {
+                format!("{now}: {} is acknowledged to {sender_id}, but {client_message_id} was never sent", place.0)
             });
         };
         let content = if let [content] = *send.contents { Some(content) } else { None };
-        let told = Told { place, sender_id, content, of: Of::One(key), is_ack: true };
+        let told = ReportedMessage { place, sender_id, content, of: MatchedSend::One(key), is_ack: true };
         self.told(told, now, findings);
     }
 
-    /// A client or a reader tells of a message. Tells which send it is.
-    pub(super) fn seen(&mut self, seen: &Seen, now: Now, findings: &mut Findings) -> Of {
+    /// Handles a message seen by a client or a reader. Returns the send that it belongs to.
+    pub(super) fn seen(&mut self, seen: &Seen, now: Now, findings: &mut Findings) -> MatchedSend {
         let Seen { sequence, message_id, sender_id, client_message_id, content } = *seen;
         let of = self.sends.of(sender_id, client_message_id, content);
         let is_sent = match of {
-            Of::One(key) => self.sends.get(key).is_some_and(|send| send.contents.contains(&content)),
-            Of::Several { .. } => true,
-            Of::Nobody => false,
+            MatchedSend::One(key) => self.sends.get(key).is_some_and(|send| send.contents.contains(&content)),
+            MatchedSend::Several { .. } => true,
+            MatchedSend::Nobody => false,
         };
-        findings.check(Invariant::DynamodbIsAuthoritative, is_sent, || {
+        findings.check(Invariant::StoreIsAuthoritative, is_sent, || {
             format!("{now}: {message_id} at {sequence} of {} is not what {sender_id} sent", self.chat_id)
         });
         if is_sent {
@@ -131,12 +131,12 @@ impl Chat {
             });
         }
         let place = (message_id, sequence);
-        self.told(Told { place, sender_id, content: Some(content), of, is_ack: false }, now, findings);
+        self.told(ReportedMessage { place, sender_id, content: Some(content), of, is_ack: false }, now, findings);
         of
     }
 
-    fn told(&mut self, told: Told, now: Now, findings: &mut Findings) {
-        let Told { place: (message_id, sequence), sender_id, content, of, is_ack } = told;
+    fn told(&mut self, told: ReportedMessage, now: Now, findings: &mut Findings) {
+        let ReportedMessage { place: (message_id, sequence), sender_id, content, of, is_ack } = told;
         let chat_id = self.chat_id;
         findings.check(Invariant::NoZeroSequence, sequence > Sequence::ZERO, || {
             format!("{now}: {message_id} of {chat_id} is at 0")
@@ -144,7 +144,7 @@ impl Chat {
         let elsewhere = self.places.get(&message_id).copied().filter(|place| *place != sequence);
         if let Some(elsewhere) = elsewhere {
             return findings.check(Invariant::IdempotencySequenceConsistency, false, || {
-                format!("{now}: {message_id} of {chat_id} is at {sequence}, and is at {elsewhere}")
+                format!("{now}: {message_id} of {chat_id} is at {sequence}, but was at {elsewhere} before")
             });
         }
         if let Some(known) = self.messages.get_mut(&sequence) {
@@ -157,7 +157,7 @@ impl Chat {
             }
             let is_same_content = known.content.is_none() || content.is_none() || known.content == content;
             let is_same = known.sender_id == sender_id && is_same_content;
-            findings.check(Invariant::DynamodbIsAuthoritative, is_same, || {
+            findings.check(Invariant::StoreIsAuthoritative, is_same, || {
                 format!("{now}: {message_id} at {sequence} of {chat_id} is another message than in entry {first}")
             });
             if !is_same {
@@ -168,18 +168,18 @@ impl Chat {
             if known.of == of {
                 return;
             }
-            if let Of::One(_) = of {
+            if let MatchedSend::One(_) = of {
                 known.of = of;
             }
         } else {
             findings.checked(Invariant::SequenceUniqueness, 1);
             let Now { entry, at, .. } = now;
-            let known = Known { message_id, sender_id, content, of, was_acked: is_ack, entry, at };
+            let known = KnownMessage { message_id, sender_id, content, of, was_acked: is_ack, entry, at };
             self.messages.insert(sequence, known);
             self.places.insert(message_id, sequence);
             self.judge_gaps(sequence, findings);
         }
-        if let Of::One(key) = of {
+        if let MatchedSend::One(key) = of {
             let owed_since = self.members.owed_since(key.0);
             let was_member = owed_since.is_some_and(|since| since == 0 || since < self.began(of));
             self.sends.place(key, (message_id, sequence), was_member, findings);
@@ -188,26 +188,27 @@ impl Chat {
         self.highest = self.highest.max(sequence);
     }
 
-    /// A send has become a message: it came after all that was there when it began, by somebody who may send.
-    fn judge_send(&self, key: Key, sequence: Sequence, now: Now, findings: &mut Findings) {
+    /// Checks the sequence and the sender of a send that became a message. It must come after all messages known at its
+    /// start, and its sender must be a member.
+    fn judge_send(&self, key: SendId, sequence: Sequence, now: Now, findings: &mut Findings) {
         let Some(send) = self.sends.get(key) else { return };
         let (floor, began) = (send.beginning.floor, send.beginning.entry);
         findings.check(Invariant::AllocationMonotonicity, sequence > floor, || {
-            format!("{now}: {} began when {floor} of {} was there, and is at {sequence}", key.1, self.chat_id)
+            format!("{now}: {} began when {floor} of {} was known, but is at {sequence}", key.1, self.chat_id)
         });
         if self.members.are_told() {
             let was_out = match self.members.standing(key.0) {
-                Standing::Never => true,
-                Standing::Out { since } => since < began,
-                Standing::In { .. } | Standing::Between => false,
+                MembershipState::Never => true,
+                MembershipState::Out { since } => since < began,
+                MembershipState::In { .. } | MembershipState::Between => false,
             };
             findings.check(Invariant::MembershipCheckUsesAuthority, !was_out, || {
-                format!("{now}: {} sent {sequence} of {} and was no member of it", key.0, self.chat_id)
+                format!("{now}: {} sent {sequence} of {} without being a member", key.0, self.chat_id)
             });
         }
     }
 
-    /// A client handed a message to its application.
+    /// Handles a message that a client passed to its application.
     pub(super) fn rendered(
         &mut self,
         client: Client,
@@ -224,7 +225,7 @@ impl Chat {
                 format!("{now}: {user_id} on {device_id} shows {} of {} after {last}", seen.sequence, self.chat_id)
             });
             if let Some(owed_since) = self.members.owed_since(user_id) {
-                let by = By::Rendering { client, owed_since };
+                let by = GapKind::Rendering { client, owed_since };
                 self.leave_out(last, Sequence(seen.sequence.0.saturating_sub(1)), by, now, findings);
             }
         }
@@ -235,21 +236,28 @@ impl Chat {
         }
     }
 
-    /// What is sent after a removal was answered does not reach who was removed. A push may race with the removal: so one
-    /// message is let through for each removal, to however many devices.
-    fn judge_receiver(&mut self, user_id: UserId, of: Of, message_id: MessageId, now: Now, findings: &mut Findings) {
+    /// Checks that a removed user receives no message that was sent after the removal was acknowledged. A push may race
+    /// with the removal, so one message per removal is allowed, on any number of devices.
+    fn judge_receiver(
+        &mut self,
+        user_id: UserId,
+        of: MatchedSend,
+        message_id: MessageId,
+        now: Now,
+        findings: &mut Findings,
+    ) {
         let began = self.began(of);
         let may = match self.members.standing(user_id) {
-            Standing::Never => false,
-            Standing::Out { since } if since < began => self.members.leak(user_id, message_id) <= 1,
-            Standing::Out { .. } | Standing::In { .. } | Standing::Between => true,
+            MembershipState::Never => false,
+            MembershipState::Out { since } if since < began => self.members.leak(user_id, message_id) <= 1,
+            MembershipState::Out { .. } | MembershipState::In { .. } | MembershipState::Between => true,
         };
         findings.check(Invariant::OnlyMembersReceive, may, || {
-            format!("{now}: {message_id} of {} reaches {user_id}, who is no member", self.chat_id)
+            format!("{now}: {message_id} of {} reaches {user_id}, who is not a member", self.chat_id)
         });
     }
 
-    /// A sync was answered.
+    /// Handles the response to a sync.
     pub(super) fn synced(
         &mut self,
         client: Client,
@@ -258,32 +266,32 @@ impl Chat {
         now: Now,
         findings: &mut Findings,
     ) {
-        self.paged(By::Sync { client }, asked.map(|floor| floor.at), page, now, findings);
+        self.paged(GapKind::Sync { client }, asked.map(|floor| floor.at), page, now, findings);
         if let Some(floor) = asked.filter(|_| page.is_last) {
             findings.check(Invariant::SyncReadsAuthority, page.through >= floor.highest, || {
                 let (chat_id, through, highest) = (self.chat_id, page.through, floor.highest);
-                format!("{now}: a sync of {chat_id} ends at {through}, asked for when {highest} was there")
+                format!("{now}: a sync of {chat_id} ends at {through}, but {highest} was known when it was requested")
             });
         }
         if self.members.are_told() {
             for seen in &page.messages {
                 let began = self.began(self.sends.of(seen.sender_id, seen.client_message_id, seen.content));
-                // A push may race with a removal, a read may not.
+                // A push may race with a removal, but a read may not.
                 let may = match self.members.standing(client.user_id) {
-                    Standing::Never => false,
-                    Standing::Out { since } => since > began,
-                    Standing::In { .. } | Standing::Between => true,
+                    MembershipState::Never => false,
+                    MembershipState::Out { since } => since > began,
+                    MembershipState::In { .. } | MembershipState::Between => true,
                 };
                 findings.check(Invariant::OnlyMembersReceive, may, || {
-                    format!("{now}: {} is synced by {}, who is no member", seen.message_id, client.user_id)
+                    format!("{now}: {} is synced by {}, who is not a member", seen.message_id, client.user_id)
                 });
             }
         }
     }
 
-    /// A page of what is stored was read.
+    /// Handles a page of stored messages.
     pub(super) fn stored(&mut self, began_at: u64, page: &Page, now: Now, findings: &mut Findings) {
-        self.paged(By::Stored, Some(began_at), page, now, findings);
+        self.paged(GapKind::Stored, Some(began_at), page, now, findings);
         if !page.is_last {
             return;
         }
@@ -292,7 +300,7 @@ impl Chat {
             if known.at < began_at {
                 let invariant = match known.was_acked {
                     true => Invariant::AckImpliesPersistence,
-                    false => Invariant::DynamodbIsAuthoritative,
+                    false => Invariant::StoreIsAuthoritative,
                 };
                 findings.check(invariant, false, || {
                     format!("{now}: {} at {sequence} of {} is not stored", known.message_id, self.chat_id)
@@ -301,7 +309,7 @@ impl Chat {
         }
     }
 
-    fn paged(&mut self, by: By, asked_at: Option<u64>, page: &Page, now: Now, findings: &mut Findings) {
+    fn paged(&mut self, by: GapKind, asked_at: Option<u64>, page: &Page, now: Now, findings: &mut Findings) {
         let mut last = page.after;
         let mut is_ascending = page.after <= page.through;
         for seen in &page.messages {
@@ -311,7 +319,7 @@ impl Chat {
                 last = seen.sequence;
             }
             let of = self.seen(seen, now, findings);
-            if by == By::Stored && self.messages.get(&seen.sequence).is_some_and(|known| known.was_acked) {
+            if by == GapKind::Stored && self.messages.get(&seen.sequence).is_some_and(|known| known.was_acked) {
                 findings.checked(Invariant::AckImpliesPersistence, 1);
             }
             self.judge_expiry(seen, of, asked_at, now, findings);
@@ -323,19 +331,19 @@ impl Chat {
         });
     }
 
-    /// A message that was told once and expired after that is in no answer to a question that came later still.
-    fn judge_expiry(&self, seen: &Seen, of: Of, asked_at: Option<u64>, now: Now, findings: &mut Findings) {
-        let (Of::One(key), Some(asked_at)) = (of, asked_at) else { return };
+    /// Checks that no later request returns a message that is known and has expired since.
+    fn judge_expiry(&self, seen: &Seen, of: MatchedSend, asked_at: Option<u64>, now: Now, findings: &mut Findings) {
+        let (MatchedSend::One(key), Some(asked_at)) = (of, asked_at) else { return };
         let (Some(send), Some(known)) = (self.sends.get(key), self.messages.get(&seen.sequence)) else { return };
         let Some(ttl) = send.beginning.ttl_seconds else { return };
         let gone_at = known.at.saturating_add(ttl.saturating_mul(1000)).saturating_add(now.skew);
         findings.check(Invariant::ExpiredNeverRead, asked_at <= gone_at, || {
-            format!("{now}: {} of {} is read, and was gone at {gone_at}", seen.message_id, self.chat_id)
+            format!("{now}: {} of {} is read, but had expired at {gone_at}", seen.message_id, self.chat_id)
         });
     }
 
-    /// Somebody got nothing between two sequences, neither of which is meant.
-    fn leave_out(&mut self, last: Sequence, to: Sequence, by: By, now: Now, findings: &mut Findings) {
+    /// Records that a reader received no message after `last`, up to and including `to`.
+    fn leave_out(&mut self, last: Sequence, to: Sequence, by: GapKind, now: Now, findings: &mut Findings) {
         let from = Sequence(last.0.saturating_add(1));
         if from > to {
             return;
@@ -351,7 +359,7 @@ impl Chat {
         }
     }
 
-    /// A message became known: does it belong where somebody got nothing?
+    /// Checks whether a newly known message lies in a recorded gap.
     fn judge_gaps(&mut self, sequence: Sequence, findings: &mut Findings) {
         let Some(message) = self.messages.get(&sequence) else { return };
         let mut is_closed = false;
@@ -364,17 +372,17 @@ impl Chat {
         }
     }
 
-    fn judge_gap(&self, gap: &Gap, sequence: Sequence, message: &Known, findings: &mut Findings) {
+    fn judge_gap(&self, gap: &Gap, sequence: Sequence, message: &KnownMessage, findings: &mut Findings) {
         let (may_be_gone, began) = match message.of {
-            Of::One(key) => {
+            MatchedSend::One(key) => {
                 self.sends.get(key).map_or((true, 0), |send| (send.may_be_gone(gap.at), send.beginning.entry))
             }
-            Of::Several { may_expire } => (may_expire, 0),
-            Of::Nobody => (true, 0),
+            MatchedSend::Several { may_expire } => (may_expire, 0),
+            MatchedSend::Nobody => (true, 0),
         };
         let is_owed = match gap.by {
-            By::Rendering { owed_since, .. } => owed_since == 0 || began > owed_since,
-            By::Sync { .. } | By::Stored => {
+            GapKind::Rendering { owed_since, .. } => owed_since == 0 || began > owed_since,
+            GapKind::Sync { .. } | GapKind::Stored => {
                 findings.checked(Invariant::ExpiredNeverRead, u64::from(may_be_gone));
                 true
             }
@@ -385,39 +393,39 @@ impl Chat {
         });
     }
 
-    /// A user's client says how far they have come.
+    /// Handles watermarks that a user's client sends.
     pub(super) fn marked(&mut self, user_id: UserId, delivered: Sequence) {
         let come = self.come.entry(user_id).or_default();
         *come = delivered.max(*come);
     }
 
-    /// A user was shown how they stand.
+    /// Handles the head, the watermarks and the unread count returned to a user.
     pub(super) fn shown(
         &mut self,
         user_id: UserId,
         asked: Option<Floor>,
-        (head, marks, unread): (Sequence, Watermarks, u64),
+        (head, marks, unread): (Sequence, ShownWatermarks, u64),
         now: Now,
         findings: &mut Findings,
     ) {
-        let Watermarks { delivered, read } = marks;
+        let ShownWatermarks { delivered, read } = marks;
         let chat_id = self.chat_id;
         findings.check(Invariant::ReadImpliesDelivered, read <= delivered, || {
             format!("{now}: {user_id} has read {read} of {chat_id}, {delivered} was delivered")
         });
-        // The head may have been looked at first.
+        // The server may have read the head before the watermarks.
         findings.check(Invariant::WatermarkBoundedByHead, delivered <= head.max(self.highest), || {
-            format!("{now}: {user_id} is at {delivered} of {chat_id}, whose head is {head}")
+            format!("{now}: {user_id} is at {delivered} of {chat_id}, but the head is {head}")
         });
         let Some(floor) = asked else { return };
         findings.check(Invariant::CounterLowerBound, head >= floor.highest, || {
-            format!("{now}: the head of {chat_id} is {head}, and {} was told before", floor.highest)
+            format!("{now}: the head of {chat_id} is {head}, but {} was known before", floor.highest)
         });
         let before = floor.watermarks;
         let is_monotonic = delivered >= before.delivered && read >= before.read;
         findings.check(Invariant::DeliveryWatermarkMonotonic, is_monotonic, || {
             let (from, to) = ((before.delivered, before.read), (delivered, read));
-            format!("{now}: {user_id} was at {from:?} of {chat_id}, and is at {to:?} delivered and read")
+            format!("{now}: {user_id} moved back from {from:?} to {to:?} (delivered, read) of {chat_id}")
         });
         let shown = self.shown.entry(user_id).or_default();
         shown.delivered = delivered.max(shown.delivered);
@@ -426,32 +434,36 @@ impl Chat {
         let least = above.filter(|(sequence, known)| {
             **sequence <= floor.highest && known.sender_id != user_id && !self.may_be_gone(known, now)
         });
-        let least = least.take(UNREAD_EXACT_MAX).count() as u64;
-        findings.check(Invariant::DynamodbIsAuthoritative, unread >= least, || {
+        let least = (least.count() as u64).min(UNREAD_EXACT_MAX);
+        // An unread count examines a bounded number of rows and may miss unread messages above that.
+        let looks_at_all = head.0.saturating_sub(read.0) <= UNREAD_ROWS_MAX as u64;
+        findings.check(Invariant::StoreIsAuthoritative, !looks_at_all || unread >= least, || {
             format!("{now}: {user_id} has {unread} unread in {chat_id}, at least {least} are above {read}")
         });
-        self.unread.push(Unread { user_id, head, read, count: unread, entry: now.entry });
+        self.unread.push(ShownUnread { user_id, head, read, count: unread, entry: now.entry });
     }
 
-    /// The entry in which a message began; 0 if it is unknown which send it is.
-    fn began(&self, of: Of) -> u64 {
+    /// The entry in which the send of a message began; 0 if the send is unknown.
+    fn began(&self, of: MatchedSend) -> u64 {
         match of {
-            Of::One(key) => self.sends.get(key).map_or(0, |send| send.beginning.entry),
-            Of::Several { .. } | Of::Nobody => 0,
+            MatchedSend::One(key) => self.sends.get(key).map_or(0, |send| send.beginning.entry),
+            MatchedSend::Several { .. } | MatchedSend::Nobody => 0,
         }
     }
 
-    fn may_be_gone(&self, known: &Known, now: Now) -> bool {
+    fn may_be_gone(&self, known: &KnownMessage, now: Now) -> bool {
         match known.of {
-            Of::One(key) => self.sends.get(key).is_none_or(|send| send.may_be_gone(now.at.saturating_add(now.skew))),
-            Of::Several { may_expire } => may_expire,
-            Of::Nobody => true,
+            MatchedSend::One(key) => {
+                self.sends.get(key).is_none_or(|send| send.may_be_gone(now.at.saturating_add(now.skew)))
+            }
+            MatchedSend::Several { may_expire } => may_expire,
+            MatchedSend::Nobody => true,
         }
     }
 
-    /// What is owed to a client that has come as far as `last`, or to whose user nothing else has come: the first message,
-    /// the entry in which it was first told of, and how many there are.
-    pub(super) fn owed(&self, user_id: UserId, last: Option<Sequence>, now: Now) -> Option<Owed> {
+    /// The messages that a client still has to receive after `last`, or after the known position of its user. Returns the
+    /// first of them and the number of further ones.
+    pub(super) fn owed(&self, user_id: UserId, last: Option<Sequence>, now: Now) -> Option<MissingMessages> {
         let owed_since = self.members.owed_since(user_id)?;
         let last = last.unwrap_or_else(|| self.come.get(&user_id).copied().unwrap_or_default());
         let mut owed = self.messages.range(Sequence(last.0.saturating_add(1))..).filter(|(_, known)| {
@@ -459,36 +471,40 @@ impl Chat {
             (owed_since == 0 || began > owed_since) && !self.may_be_gone(known, now)
         });
         let (sequence, known) = owed.next()?;
-        Some(Owed { sequence: *sequence, message_id: known.message_id, told: known.entry, more: owed.count() })
+        Some(MissingMessages {
+            sequence: *sequence,
+            message_id: known.message_id,
+            told: known.entry,
+            more: owed.count(),
+        })
     }
 
-    /// Everything is told. What is missing for ever must have had a time to go, and what was unread was there.
+    /// Checks the complete history. Missing sequences must be explained by expired sends, and unread counts by messages.
     pub(super) fn finish(&self, now: Now, findings: &mut Findings) {
-        let gaps = self.gaps.iter().filter(|gap| !matches!(gap.by, By::Rendering { owed_since: 1.., .. }));
+        let gaps = self.gaps.iter().filter(|gap| !matches!(gap.by, GapKind::Rendering { owed_since: 1.., .. }));
         let missing = unknown_in(gaps, |from, to| self.messages.range(from..=to).count() as u64);
         let vanished: Vec<_> = self.sends.vanished(now.at.saturating_add(now.skew)).collect();
         if self.is_stored || missing > 0 {
             findings.check(Invariant::SequenceContiguous, missing <= vanished.len() as u64, || {
                 let (chat_id, vanished) = (self.chat_id, vanished.len());
-                format!("{missing} sequences of {chat_id} are nobody's, {vanished} sends may have expired")
+                format!("{missing} sequences of {chat_id} have no message, but only {vanished} sends may have expired")
             });
         }
         if !self.is_stored {
             return;
         }
-        for Unread { user_id, head, read, count, entry } in &self.unread {
+        for ShownUnread { user_id, head, read, count, entry } in &self.unread {
             let above = || self.messages.range(Sequence(read.0.saturating_add(1))..);
             let others = above().filter(|(_, known)| {
                 let began = self.began(known.of);
                 known.sender_id != *user_id && began < *entry
             });
-            // What has expired before anybody was told of it was unread, too: a place is left of it, and a send.
+            // A message that expired before any client saw it counts as unread, too. It needs a missing sequence and a send.
             let places = self.highest.max(*head).0.saturating_sub(read.0).saturating_sub(above().count() as u64);
             let sends =
                 vanished.iter().filter(|((sender_id, _), send)| sender_id != user_id && send.beginning.entry < *entry);
             let most = others.count() as u64 + places.min(sends.count() as u64);
-            let is_exact = self.highest.0.saturating_sub(read.0) <= UNREAD_EXACT_MAX as u64;
-            findings.check(Invariant::DynamodbIsAuthoritative, !is_exact || *count <= most, || {
+            findings.check(Invariant::StoreIsAuthoritative, *count <= most, || {
                 format!(
                     "entry {entry}: {user_id} has {count} unread in {}, at most {most} are above {read}",
                     self.chat_id
@@ -498,22 +514,22 @@ impl Chat {
     }
 }
 
-/// What somebody was told of one message.
-struct Told {
+/// A message as some response describes it.
+struct ReportedMessage {
     place: (MessageId, Sequence),
     sender_id: UserId,
     content: Option<u64>,
-    of: Of,
+    of: MatchedSend,
     is_ack: bool,
 }
 
-/// What a client lacks.
+/// The messages that a client lacks.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(super) struct MissingMessages {
     pub(super) sequence: Sequence,
     pub(super) message_id: MessageId,
-    /// The entry in which it was told of first.
+    /// The entry of its first appearance.
     pub(super) told: u64,
-    /// How many there are behind it.
+    /// Number of further missing messages.
     pub(super) more: usize,
 }

@@ -3,15 +3,15 @@ use std::fmt;
 
 use domain::{ChatId, ConnectionId, Invariant, Sequence};
 
-use super::chat::{Chat, Watermarks};
-use super::entry::{Client, Entry, Op, Seen};
-use super::readers::Reader;
-use super::sends::Beginning;
+use super::chat::{ChatHistory, ShownWatermarks};
+use super::entry::{Client, Entry, HistoryOp, Seen};
+use super::readers::ClientState;
+use super::sends::SendStart;
 use crate::Findings;
 
-/// What a history can contradict.
+/// The invariants that a history can violate.
 pub const CHECKED: &[Invariant] = &[
-    Invariant::DynamodbIsAuthoritative,
+    Invariant::StoreIsAuthoritative,
     Invariant::WriteOrderPreserved,
     Invariant::SequenceUniqueness,
     Invariant::SequenceContiguous,
@@ -35,10 +35,10 @@ pub const CHECKED: &[Invariant] = &[
     Invariant::ReconnectHeals,
 ];
 
-/// Takes a history entry by entry, and finds what no correct service can have done.
+/// Reads a history entry by entry and finds violations.
 ///
-/// What can be said at once is said at once; the rest when what it depends on becomes known, or in [`finish`](Self::finish).
-/// Its memory grows with the history: a few hundred bytes for each message.
+/// A violation is reported as soon as it is certain: immediately, when later entries provide the missing facts, or in
+/// [`finish`](Self::finish). Memory grows with the history, by a few hundred bytes per message.
 ///
 /// # Examples
 ///
@@ -51,23 +51,23 @@ pub const CHECKED: &[Invariant] = &[
 ///     checker.observe(&entry?);
 /// }
 /// assert!(checker.finish().is_clean());
-/// # Ok::<(), audit::history::ReadError>(())
+/// # Ok::<(), audit::history::HistoryReadError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Checker {
     findings: Findings,
     now: Now,
-    chats: BTreeMap<ChatId, Chat>,
-    readers: BTreeMap<Client, Reader>,
+    chats: BTreeMap<ChatId, ChatHistory>,
+    readers: BTreeMap<Client, ClientState>,
     connections: BTreeSet<ConnectionId>,
-    /// Whom a loss was noted for: every later moment would find it again.
+    /// Losses that are already reported, because each later check would find them again.
     lost: BTreeSet<(Client, ChatId)>,
 }
 
-/// Where a history is.
+/// Current position in the history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
-    /// The number of the entry, from 1.
+    /// The number of the entry, starting at 1.
     pub(super) entry: u64,
     pub(super) at: u64,
     pub(super) skew: u64,
@@ -80,79 +80,81 @@ impl fmt::Display for Now {
 }
 
 impl Checker {
-    /// A checker that has seen nothing.
+    /// Creates a checker without entries.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets the clocks of servers differ from that of the history by so many milliseconds, when expiry is judged.
+    /// Sets the allowed clock difference between servers and the history, in milliseconds. It applies to expiry.
     #[must_use]
     pub fn with_skew_ms(self, skew: u64) -> Self {
         Self { now: Now { skew, ..self.now }, ..self }
     }
 
-    /// What was found so far.
+    /// Findings so far.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// How many entries it has seen.
+    /// Number of entries read.
     pub fn entries(&self) -> u64 {
         self.now.entry
     }
 
-    /// Takes the next entry.
+    /// Reads the next entry.
     pub fn observe(&mut self, entry: &Entry) {
         self.now = Now { entry: self.now.entry + 1, at: entry.at, ..self.now };
         let (client, now) = (entry.client, self.now);
         match &entry.op {
-            Op::SendBegan { .. } | Op::SendAcked { .. } | Op::SendFailed { .. } => self.observe_send(client, &entry.op),
-            Op::Connected { connection } => {
+            HistoryOp::SendBegan { .. } | HistoryOp::SendAcked { .. } | HistoryOp::SendFailed { .. } => {
+                self.observe_send(client, &entry.op)
+            }
+            HistoryOp::Connected { connection } => {
                 let is_new = self.connections.insert(*connection);
                 self.findings.check(Invariant::ConnIdUniqueness, is_new, || {
-                    format!("{now}: {connection} is the id of another connection too")
+                    format!("{now}: {connection} is the id of two connections")
                 });
                 self.reader(client).connect(now.entry);
             }
-            Op::Disconnected => self.reader(client).disconnect(),
-            Op::Restarted { positions } => self.reader(client).restart(positions),
-            Op::Stopped => self.reader(client).is_stopped = true,
-            Op::SyncBegan { chat_id, after } => {
+            HistoryOp::Disconnected => self.reader(client).disconnect(),
+            HistoryOp::Restarted { positions } => self.reader(client).restart(positions),
+            HistoryOp::Stopped => self.reader(client).is_stopped = true,
+            HistoryOp::SyncBegan { chat_id, after } => {
                 let floor = self.chat(*chat_id).floor(client.user_id, now);
                 self.reader(client).syncing.entry((*chat_id, *after)).or_insert(floor);
             }
-            Op::SyncDone { chat_id, page } => {
+            HistoryOp::SyncDone { chat_id, page } => {
                 let asked = self.reader(client).syncing.remove(&(*chat_id, page.after));
                 let (chat, findings) = self.chat_and_findings(*chat_id);
                 chat.synced(client, asked, page, now, findings);
             }
-            Op::Rendered { chat_id, message } => self.observe_rendered(client, *chat_id, message),
-            Op::Joining { chat_id, user_id } => self.chat(*chat_id).members.joining(*user_id),
-            Op::Joined { chat_id, user_id } => self.chat(*chat_id).members.joined(*user_id, now.entry),
-            Op::Leaving { chat_id, user_id } => self.chat(*chat_id).members.leaving(*user_id),
-            Op::Left { chat_id, user_id } => self.chat(*chat_id).members.left(*user_id, now.entry),
-            Op::Marked { chat_id, delivered, read } => {
+            HistoryOp::Rendered { chat_id, message } => self.observe_rendered(client, *chat_id, message),
+            HistoryOp::Joining { chat_id, user_id } => self.chat(*chat_id).members.joining(*user_id),
+            HistoryOp::Joined { chat_id, user_id } => self.chat(*chat_id).members.joined(*user_id, now.entry),
+            HistoryOp::Leaving { chat_id, user_id } => self.chat(*chat_id).members.leaving(*user_id),
+            HistoryOp::Left { chat_id, user_id } => self.chat(*chat_id).members.left(*user_id, now.entry),
+            HistoryOp::Marked { chat_id, delivered, read } => {
                 self.chat(*chat_id).marked(client.user_id, (*delivered).max(*read));
             }
-            Op::Asked { chat_id } => {
+            HistoryOp::Asked { chat_id } => {
                 let floor = self.chat(*chat_id).floor(client.user_id, now);
                 self.reader(client).asking.insert(*chat_id, floor);
             }
-            Op::Shown { chat_id, head, delivered, read, unread } => {
+            HistoryOp::Shown { chat_id, head, delivered, read, unread } => {
                 let asked = self.reader(client).asking.remove(chat_id);
-                let marks = Watermarks { delivered: *delivered, read: *read };
+                let marks = ShownWatermarks { delivered: *delivered, read: *read };
                 let (chat, findings) = self.chat_and_findings(*chat_id);
                 chat.shown(client.user_id, asked, (*head, marks, *unread), now, findings);
             }
-            Op::Stored { chat_id, began_at, page } => {
+            HistoryOp::Stored { chat_id, began_at, page } => {
                 let (chat, findings) = self.chat_and_findings(*chat_id);
                 chat.stored(*began_at, page, now, findings);
             }
-            Op::Settled => self.settle(),
+            HistoryOp::Settled => self.settle(),
         }
     }
 
-    /// Everything is told: what is left open is decided.
+    /// Ends the history and checks everything that was still open.
     #[must_use]
     pub fn finish(mut self) -> Findings {
         for chat in self.chats.values() {
@@ -161,13 +163,13 @@ impl Checker {
         self.findings
     }
 
-    fn observe_send(&mut self, client: Client, op: &Op) {
+    fn observe_send(&mut self, client: Client, op: &HistoryOp) {
         let now = self.now;
         let breaks = self.reader(client).breaks;
         match op {
-            Op::SendBegan { chat_id, client_message_id, content, ttl_seconds, ordered } => {
+            HistoryOp::SendBegan { chat_id, client_message_id, content, ttl_seconds, ordered } => {
                 let chat = self.chat(*chat_id);
-                let beginning = Beginning {
+                let beginning = SendStart {
                     entry: now.entry,
                     at: now.at,
                     ttl_seconds: *ttl_seconds,
@@ -177,11 +179,11 @@ impl Checker {
                 };
                 chat.sends.begin(client, *client_message_id, *content, beginning);
             }
-            Op::SendAcked { chat_id, client_message_id, message_id, sequence } => {
+            HistoryOp::SendAcked { chat_id, client_message_id, message_id, sequence } => {
                 let (chat, findings) = self.chat_and_findings(*chat_id);
                 chat.acked(client.user_id, *client_message_id, (*message_id, *sequence), now, findings);
             }
-            Op::SendFailed { chat_id, client_message_id, code } => {
+            HistoryOp::SendFailed { chat_id, client_message_id, code } => {
                 let (chat, findings) = self.chat_and_findings(*chat_id);
                 chat.sends.fail((client.user_id, *client_message_id), code, breaks, findings);
             }
@@ -199,7 +201,7 @@ impl Checker {
         chat.rendered(client, last, message, now, findings);
     }
 
-    /// Every client that still is there has everything that is owed to it.
+    /// Checks that every running client has received all messages it should have.
     fn settle(&mut self) {
         let Self { findings, now, chats, readers, lost, .. } = self;
         for (chat_id, chat) in &*chats {
@@ -224,7 +226,7 @@ impl Checker {
                 }
                 let Client { user_id, device_id } = client;
                 let detail = format!(
-                    "{now}: {user_id} on {device_id} has no {} at {} of {chat_id}, and {} more",
+                    "{now}: {user_id} on {device_id} lacks {} at {} of {chat_id}, and {} more",
                     owed.message_id, owed.sequence, owed.more
                 );
                 if has_come_back && owed.told < reader.connected {
@@ -238,16 +240,16 @@ impl Checker {
         }
     }
 
-    fn reader(&mut self, client: Client) -> &mut Reader {
+    fn reader(&mut self, client: Client) -> &mut ClientState {
         self.readers.entry(client).or_default()
     }
 
-    fn chat(&mut self, chat_id: ChatId) -> &mut Chat {
-        self.chats.entry(chat_id).or_insert_with(|| Chat::new(chat_id))
+    fn chat(&mut self, chat_id: ChatId) -> &mut ChatHistory {
+        self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id))
     }
 
-    fn chat_and_findings(&mut self, chat_id: ChatId) -> (&mut Chat, &mut Findings) {
-        let chat = self.chats.entry(chat_id).or_insert_with(|| Chat::new(chat_id));
+    fn chat_and_findings(&mut self, chat_id: ChatId) -> (&mut ChatHistory, &mut Findings) {
+        let chat = self.chats.entry(chat_id).or_insert_with(|| ChatHistory::new(chat_id));
         (chat, &mut self.findings)
     }
 }

@@ -1,17 +1,17 @@
 use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, Sequence, UserId};
 use serde::{Deserialize, Serialize};
 
-/// One thing that a client did or saw.
+/// One operation or observation of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// When, in milliseconds of the clock that all clients share, real or virtual. Expiry is judged by it, and nothing else:
-    /// what came first is told by the order of entries.
+    /// Time in milliseconds of the clock that all clients share, real or virtual. It only serves to check expiry; the
+    /// order of events is the order of entries.
     pub at: u64,
-    /// Who.
+    /// The client.
     pub client: Client,
-    /// What.
-    pub op: Op,
+    /// The operation.
+    pub op: HistoryOp,
 }
 
 /// One device of one user.
@@ -22,78 +22,78 @@ pub struct Client {
     pub device_id: DeviceId,
 }
 
-/// What a client does or sees. Calls are noted before they are made, answers after they have come.
+/// Operation or observation of a client. Calls are recorded before they are made, responses after they have arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Op {
-    /// A send is about to leave. May be said again at a retry, which changes nothing.
+pub enum HistoryOp {
+    /// A send is about to leave. A retry may record it again, without effect.
     SendBegan {
         chat_id: ChatId,
         client_message_id: ClientMessageId,
-        /// The [`fingerprint`] of the content. Contents should differ: where two sends of a user into a chat say the same,
-        /// it is unknown which of them a message is, unless its `client_message_id` is shown.
+        /// The [`fingerprint`] of the content. Contents should differ: if a user sends the same content twice to a chat, a
+        /// message matches either send, unless it carries its `client_message_id`.
         content: u64,
-        /// How long it is to live, by its own word or by that of its chat.
+        /// Time to live, set by the send or by its chat.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ttl_seconds: Option<u64>,
-        /// Whether the client keeps its ordered sends into a chat in order, over reconnects too: it retries what is
-        /// unanswered before it sends anything new. A call over REST is not, nor is a send of a client that goes on after a
-        /// refusal without a [`SendFailed`](Self::SendFailed) in its history.
+        /// Whether the client keeps this send in order with its other ordered sends to the chat, also over reconnects: it
+        /// retries unanswered sends before it sends new ones. `false` for a call over REST, and for a client that continues
+        /// after a rejection without recording [`SendFailed`](Self::SendFailed).
         ordered: bool,
     },
     /// The acknowledgement of a send.
     SendAcked { chat_id: ChatId, client_message_id: ClientMessageId, message_id: MessageId, sequence: Sequence },
-    /// A refusal, also one that passes and after which the client tries again.
+    /// A rejection, including a temporary one that the client retries.
     SendFailed {
         chat_id: ChatId,
         client_message_id: ClientMessageId,
-        /// As on the wire, `NOT_A_MEMBER` for instance.
+        /// The error code on the wire, for example `NOT_A_MEMBER`.
         code: String,
     },
-    /// A connection stands.
+    /// A connection is established.
     Connected { connection: ConnectionId },
-    /// The connection is gone.
+    /// The connection is closed.
     Disconnected,
     /// The client is about to sync a chat from above `after`.
     SyncBegan { chat_id: ChatId, after: Sequence },
-    /// The answer to that.
+    /// The response to a sync.
     SyncDone { chat_id: ChatId, page: Page },
-    /// A client that hands out messages in order begins, with the places up to which it has the messages of chats. The
-    /// others begin where the server says that their user is.
+    /// A client that renders messages in order starts, with its positions in chats. In other chats it starts at the position
+    /// that the server returns for its user.
     Restarted { positions: Vec<(ChatId, Sequence)> },
-    /// The client hands a message to its application, one after the other as the contract asks. A client that only listens
-    /// to pushes, as they come, notes none.
+    /// The client passes a message to its application, in order as the contract requires. A client that only listens to
+    /// pushes records none.
     Rendered { chat_id: ChatId, message: Seen },
-    /// The client is about to make somebody a member, or to found a chat with them.
+    /// The client is about to add a member, or to create a chat with them.
     Joining { chat_id: ChatId, user_id: UserId },
-    /// They are a member. A call of unknown outcome has no answer.
+    /// The user is a member. A call with an unknown outcome has no such entry.
     Joined { chat_id: ChatId, user_id: UserId },
-    /// The client is about to remove somebody, or to leave.
+    /// The client is about to remove a member, or to leave.
     Leaving { chat_id: ChatId, user_id: UserId },
-    /// They are no member. A call of unknown outcome has no answer.
+    /// The user is not a member any more. A call with an unknown outcome has no such entry.
     Left { chat_id: ChatId, user_id: UserId },
-    /// The client is about to say how far its user has come.
+    /// The client is about to send its user's watermarks.
     Marked { chat_id: ChatId, delivered: Sequence, read: Sequence },
-    /// The client is about to ask how its user stands in a chat.
+    /// The client is about to ask for its user's state in a chat.
     Asked { chat_id: ChatId },
-    /// The answer to that.
+    /// The response to `Asked`.
     Shown { chat_id: ChatId, head: Sequence, delivered: Sequence, read: Sequence, unread: u64 },
-    /// The client is gone for good and gets nothing more.
+    /// The client has stopped permanently and receives nothing more.
     Stopped,
-    /// A chat as a fresh reader sees it, who may see all of it; in pages from its beginning. Who the client is does not
+    /// A page of the chat as a reader with full access sees it, starting from the beginning. The client of the entry does not
     /// matter.
     Stored {
         chat_id: ChatId,
-        /// When the reading of this page began, by the clock of [`Entry::at`].
+        /// Time at which reading this page started, by the clock of [`Entry::at`].
         began_at: u64,
         page: Page,
     },
-    /// Nothing fails any more, and every client had its time to catch up: whatever is to happen eventually has happened.
-    /// What a later [`Stored`](Self::Stored) shows for the first time is not counted, so it is better read before.
+    /// Faults have ended and every client had time to catch up, so all eventual guarantees must hold now. Messages that a
+    /// later [`Stored`](Self::Stored) shows for the first time are not counted, so read the store before.
     Settled,
 }
 
-/// Consecutive messages of a chat: all there are above `after`, up to and including `through`.
+/// All messages of a chat above `after`, up to and including `through`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Page {
@@ -111,14 +111,14 @@ pub struct Seen {
     pub sequence: Sequence,
     pub message_id: MessageId,
     pub sender_id: UserId,
-    /// Shown to the devices of its sender only.
+    /// Only present for devices of the sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_message_id: Option<ClientMessageId>,
     /// The [`fingerprint`] of the content.
     pub content: u64,
 }
 
-/// A number that stands for a content: a history says whether it came through unchanged, and not what it was (FNV-1a).
+/// Hash of a content (FNV-1a). It shows whether the content is unchanged without disclosing it.
 pub fn fingerprint(content: &str) -> u64 {
     content.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,17 +1,18 @@
+use ports::lock;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use super::entry::{Client, Entry, Op};
+use super::entry::{Client, Entry, HistoryOp};
 
-/// Bytes of a line, at the most.
+/// Most bytes of a line.
 pub const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Why a history cannot be read.
+/// Reason that a history cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum HistoryReadError {
     /// The file cannot be read.
     #[error("line {line} cannot be read")]
     Io {
@@ -22,7 +23,7 @@ pub enum ReadError {
     /// A line is longer than any entry.
     #[error("line {line} has more than {LINE_BYTES_MAX} bytes")]
     TooLong { line: u64 },
-    /// A line is no entry.
+    /// A line is not an entry.
     #[error("line {line} is not an entry")]
     Malformed {
         line: u64,
@@ -31,7 +32,7 @@ pub enum ReadError {
     },
 }
 
-/// The entries of a history, one line of JSON each, in constant memory. It ends at the first line that is no entry.
+/// Iterates over the entries of a history, one line of JSON each, in constant memory. Stops at the first invalid line.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: R,
@@ -45,21 +46,21 @@ impl<R: BufRead> Reader<R> {
         Self { lines, line: 0, has_failed: false }
     }
 
-    fn read(&mut self) -> Result<Option<Entry>, ReadError> {
+    fn read(&mut self) -> Result<Option<Entry>, HistoryReadError> {
         self.line += 1;
         let line = self.line;
         let mut bytes = Vec::new();
         (&mut self.lines)
             .take(LINE_BYTES_MAX + 1)
             .read_until(b'\n', &mut bytes)
-            .map_err(|source| ReadError::Io { line, source })?;
+            .map_err(|source| HistoryReadError::Io { line, source })?;
         if bytes.is_empty() {
             return Ok(None);
         }
         if bytes.len() as u64 > LINE_BYTES_MAX {
-            return Err(ReadError::TooLong { line });
+            return Err(HistoryReadError::TooLong { line });
         }
-        serde_json::from_slice(&bytes).map(Some).map_err(|source| ReadError::Malformed { line, source })
+        serde_json::from_slice(&bytes).map(Some).map_err(|source| HistoryReadError::Malformed { line, source })
     }
 }
 
@@ -71,7 +72,7 @@ impl Reader<BufReader<File>> {
 }
 
 impl<R: BufRead> Iterator for Reader<R> {
-    type Item = Result<Entry, ReadError>;
+    type Item = Result<Entry, HistoryReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.has_failed {
@@ -83,10 +84,10 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Writes down what the clients of one process do and see, in the order in which they say so.
+/// Records the operations of all clients of one process, in the order of the calls.
 ///
-/// The clients share it. A client calls [`record`](Self::record) before it makes a call and after it has an answer; then
-/// the order of entries is true.
+/// The clients share it. The order of entries is correct if each client calls [`record`](Self::record) before it makes a
+/// call and after it has a response.
 #[derive(Debug)]
 pub struct Recorder<W: Write> {
     start: Instant,
@@ -97,7 +98,7 @@ pub struct Recorder<W: Write> {
 struct Written<W: Write> {
     lines: BufWriter<W>,
     entries: u64,
-    /// The first failure, after which nothing more is written: a history with a hole in it is none.
+    /// The first failure. Nothing is written after it, because a history with a gap is useless.
     failure: Option<io::Error>,
 }
 
@@ -108,25 +109,25 @@ impl<W: Write> Recorder<W> {
         Self { start: Instant::now(), written: Mutex::new(written) }
     }
 
-    /// Milliseconds since the beginning, as in [`Entry::at`].
+    /// Milliseconds since the start, as in [`Entry::at`].
     pub fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Writes one entry down. A failure to write is told by [`flush`](Self::flush), not here: a client has other work.
-    pub fn record(&self, client: Client, op: Op) {
+    /// Writes one entry. Write failures are returned by [`flush`](Self::flush), because clients cannot handle them.
+    pub fn record(&self, client: Client, op: HistoryOp) {
         let mut written = self.lock();
-        // With the lock in hand, so that times are in the order of entries too.
+        // Read the clock under the lock, so that times have the order of entries.
         let entry = Entry { at: self.now(), client, op };
         written.write(&entry);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn entries(&self) -> u64 {
         self.lock().entries
     }
 
-    /// Writes what is buffered, and tells whether everything was written.
+    /// Flushes the buffer and returns the first write failure.
     pub fn flush(&self) -> io::Result<()> {
         let mut written = self.lock();
         match written.failure.take() {
@@ -136,7 +137,7 @@ impl<W: Write> Recorder<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Written<W>> {
-        self.written.lock().expect("nothing panics with the lines in hand")
+        lock(&self.written)
     }
 }
 
@@ -169,12 +170,12 @@ mod tests {
     use super::super::entry::{Page, Seen};
     use super::*;
 
-    fn read(lines: &[u8]) -> Vec<Result<Entry, ReadError>> {
+    fn read(lines: &[u8]) -> Vec<Result<Entry, HistoryReadError>> {
         Reader::new(lines).collect()
     }
 
     #[test]
-    fn what_is_recorded_is_read_again_one_line_each() {
+    fn recorded_entries_are_read_back_one_line_each() {
         let client = Client { user_id: UserId::from_bytes([1; 16]), device_id: DeviceId::from_bytes([2; 16]) };
         let chat_id = ChatId::from_bytes([3; 16]);
         let message = Seen {
@@ -186,10 +187,10 @@ mod tests {
         };
         let page = Page { after: Sequence::ZERO, through: Sequence(1), is_last: true, messages: vec![message] };
         let ops = [
-            Op::Connected { connection: ConnectionId::from_bytes([5; 16]) },
-            Op::Restarted { positions: vec![(chat_id, Sequence(7))] },
-            Op::Stored { chat_id, began_at: 0, page },
-            Op::Settled,
+            HistoryOp::Connected { connection: ConnectionId::from_bytes([5; 16]) },
+            HistoryOp::Restarted { positions: vec![(chat_id, Sequence(7))] },
+            HistoryOp::Stored { chat_id, began_at: 0, page },
+            HistoryOp::Settled,
         ];
         let mut lines = Vec::new();
         let recorder = Recorder::new(&mut lines);
@@ -216,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_told_at_the_end() {
+    fn write_failures_are_returned_by_flush() {
         let mut room = [0; 8];
         let recorder = Recorder::new(&mut room[..]);
         let client = Client { user_id: UserId::from_bytes([1; 16]), device_id: DeviceId::from_bytes([2; 16]) };
-        recorder.record(client, Op::Settled);
+        recorder.record(client, HistoryOp::Settled);
         assert_eq!(recorder.flush().unwrap_err().kind(), io::ErrorKind::WriteZero);
     }
 

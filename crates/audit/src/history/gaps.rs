@@ -2,28 +2,28 @@ use domain::{Invariant, Sequence};
 
 use super::entry::Client;
 
-/// Sequences that somebody did not get though they got what lies behind: in a log that grows in order, whoever sees a
-/// sequence sees all below it that will ever exist. So the messages that belong here have expired, or something is wrong,
-/// and that may be known only when somebody else tells of them.
+/// Sequences that a reader did not receive although it received a later one. The log grows in order, so a reader of a
+/// sequence must see all existing messages below it. The messages in the gap have expired, or the service has a fault. The
+/// checker may learn which only when another client reports them.
 #[derive(Clone, Debug)]
 pub(super) struct Gap {
     pub(super) from: Sequence,
     pub(super) to: Sequence,
-    pub(super) by: By,
-    /// When.
+    pub(super) by: GapKind,
+    /// Time at which the gap was seen.
     pub(super) at: u64,
-    /// In which entry.
+    /// Entry in which the gap was seen.
     pub(super) entry: u64,
 }
 
-/// Who left it out.
+/// The kind of read that has the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
-    /// A client passed over it. What was sent before this entry is not owed to it.
+pub(super) enum GapKind {
+    /// A client skipped it. Messages that were sent before `owed_since` are not expected.
     Rendering { client: Client, owed_since: u64 },
-    /// A sync of a client.
+    /// A client's sync.
     Sync { client: Client },
-    /// The last look at what is stored.
+    /// The final read of the store.
     Stored,
 }
 
@@ -32,27 +32,27 @@ impl Gap {
         (self.from..=self.to).contains(&sequence)
     }
 
-    /// What is broken if a message that is not to be left out belongs here.
+    /// The violated invariant if an unexpired message lies in the gap.
     pub(super) fn invariant(&self, was_acked: bool) -> Invariant {
         match self.by {
-            By::Rendering { .. } => Invariant::NoSilentLoss,
-            By::Sync { .. } => Invariant::SyncCompleteness,
-            By::Stored if was_acked => Invariant::AckImpliesPersistence,
-            By::Stored => Invariant::DynamodbIsAuthoritative,
+            GapKind::Rendering { .. } => Invariant::NoSilentLoss,
+            GapKind::Sync { .. } => Invariant::SyncCompleteness,
+            GapKind::Stored if was_acked => Invariant::AckImpliesPersistence,
+            GapKind::Stored => Invariant::StoreIsAuthoritative,
         }
     }
 
-    /// In words.
+    /// Description of the gap.
     pub(super) fn who(&self) -> String {
         match self.by {
-            By::Rendering { client, .. } => format!("{} on {} passed over it", client.user_id, client.device_id),
-            By::Sync { client } => format!("a sync of {} on {} left it out", client.user_id, client.device_id),
-            By::Stored => "it is not stored".to_owned(),
+            GapKind::Rendering { client, .. } => format!("{} on {} skipped it", client.user_id, client.device_id),
+            GapKind::Sync { client } => format!("a sync of {} on {} omitted it", client.user_id, client.device_id),
+            GapKind::Stored => "it is not stored".to_owned(),
         }
     }
 }
 
-/// How many sequences lie in gaps, each counted once, less those for which `known` tells how many of a range are known.
+/// Number of sequences in the gaps, without duplicates and without known ones. `known` counts the known ones of a range.
 pub(super) fn unknown_in<'a>(gaps: impl Iterator<Item = &'a Gap>, known: impl Fn(Sequence, Sequence) -> u64) -> u64 {
     let mut ranges: Vec<(Sequence, Sequence)> = gaps.map(|gap| (gap.from, gap.to)).collect();
     ranges.sort_unstable();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn overlapping_gaps_count_each_sequence_once() {
-        let gap = |from, to| Gap { from: Sequence(from), to: Sequence(to), by: By::Stored, at: 0, entry: 1 };
+        let gap = |from, to| Gap { from: Sequence(from), to: Sequence(to), by: GapKind::Stored, at: 0, entry: 1 };
         let gaps = [gap(8, 9), gap(2, 5), gap(4, 6), gap(3, 3)];
         let seven_and_four =
             |from: Sequence, to: Sequence| [4, 7].iter().filter(|known| (from.0..=to.0).contains(known)).count() as u64;

@@ -2,53 +2,53 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{MessageId, UserId};
 
-/// Who is in a chat, as far as calls and their answers tell.
+/// Members of a chat, as known from calls and their responses.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    members: BTreeMap<UserId, Member>,
+    members: BTreeMap<UserId, MemberHistory>,
 }
 
-/// Where a user stands, for certain.
+/// The certain membership state of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Never a member. In a chat whose members are not in the history at all this is everybody.
+pub(super) enum MembershipState {
+    /// Never a member. Without membership changes in the history, all users of the chat have this state.
     #[default]
     Never,
-    /// A member since the answer in this entry.
+    /// A member since the response in this entry.
     In { since: u64 },
-    /// No member since the answer in this entry.
+    /// Not a member since the response in this entry.
     Out { since: u64 },
-    /// A change is under way, or its outcome is unknown, or two of them overlapped.
+    /// A change is in progress, has an unknown outcome, or overlapped with another.
     Between,
 }
 
 #[derive(Debug, Default)]
-struct Member {
-    standing: Standing,
+struct MemberHistory {
+    standing: MembershipState,
     joining: u32,
     leaving: u32,
-    /// Whether a joining and a leaving were under way at once: their answers do not tell which one came last.
+    /// Whether adding and removing overlapped, so that their responses do not show which came last.
     is_contended: bool,
-    /// What reached the user though it was sent after the last removal.
+    /// Messages that reached the user although they were sent after the last removal.
     leaked: BTreeSet<MessageId>,
 }
 
 impl Members {
-    /// Whether the history tells who is in this chat.
+    /// Whether the history contains memberships of this chat.
     pub(super) fn are_told(&self) -> bool {
         !self.members.is_empty()
     }
 
-    pub(super) fn standing(&self, user_id: UserId) -> Standing {
-        self.members.get(&user_id).map_or(Standing::Never, |member| member.standing)
+    pub(super) fn standing(&self, user_id: UserId) -> MembershipState {
+        self.members.get(&user_id).map_or(MembershipState::Never, |member| member.standing)
     }
 
-    /// From which entry on sends are owed to a user; `None` if none is, or if that is unknown.
+    /// The entry after which sends must reach a user; `None` if no send must, or if it is unknown.
     pub(super) fn owed_since(&self, user_id: UserId) -> Option<u64> {
         match self.standing(user_id) {
-            Standing::In { since } => Some(since),
-            Standing::Never if !self.are_told() => Some(0),
-            Standing::Never | Standing::Out { .. } | Standing::Between => None,
+            MembershipState::In { since } => Some(since),
+            MembershipState::Never if !self.are_told() => Some(0),
+            MembershipState::Never | MembershipState::Out { .. } | MembershipState::Between => None,
         }
     }
 
@@ -67,16 +67,16 @@ impl Members {
     pub(super) fn joined(&mut self, user_id: UserId, entry: u64) {
         let member = self.members.entry(user_id).or_default();
         member.joining = member.joining.saturating_sub(1);
-        member.end(Standing::In { since: entry });
+        member.end(MembershipState::In { since: entry });
     }
 
     pub(super) fn left(&mut self, user_id: UserId, entry: u64) {
         let member = self.members.entry(user_id).or_default();
         member.leaving = member.leaving.saturating_sub(1);
-        member.end(Standing::Out { since: entry });
+        member.end(MembershipState::Out { since: entry });
     }
 
-    /// Notes a message that reached a user after the removal, and tells how many different ones did.
+    /// Records a message that reached a user after the removal. Returns the number of distinct ones.
     pub(super) fn leak(&mut self, user_id: UserId, message_id: MessageId) -> usize {
         let member = self.members.entry(user_id).or_default();
         member.leaked.insert(message_id);
@@ -84,15 +84,15 @@ impl Members {
     }
 }
 
-impl Member {
+impl MemberHistory {
     fn begin(&mut self) {
-        self.standing = Standing::Between;
+        self.standing = MembershipState::Between;
         self.is_contended |= self.joining > 0 && self.leaving > 0;
     }
 
-    fn end(&mut self, standing: Standing) {
+    fn end(&mut self, standing: MembershipState) {
         self.leaked.clear();
-        self.standing = if self.is_contended { Standing::Between } else { standing };
+        self.standing = if self.is_contended { MembershipState::Between } else { standing };
         if self.joining == 0 && self.leaving == 0 {
             self.is_contended = false;
         }
@@ -108,13 +108,13 @@ mod tests {
         let (mut members, ann) = (Members::default(), UserId::from_bytes([1; 16]));
         assert_eq!((members.are_told(), members.owed_since(ann)), (false, Some(0)));
         members.joining(ann);
-        assert_eq!((members.standing(ann), members.owed_since(ann)), (Standing::Between, None));
+        assert_eq!((members.standing(ann), members.owed_since(ann)), (MembershipState::Between, None));
         members.joined(ann, 2);
-        assert_eq!((members.standing(ann), members.owed_since(ann)), (Standing::In { since: 2 }, Some(2)));
+        assert_eq!((members.standing(ann), members.owed_since(ann)), (MembershipState::In { since: 2 }, Some(2)));
         members.leaving(ann);
-        assert_eq!(members.standing(ann), Standing::Between);
+        assert_eq!(members.standing(ann), MembershipState::Between);
         members.left(ann, 4);
-        assert_eq!((members.standing(ann), members.owed_since(ann)), (Standing::Out { since: 4 }, None));
+        assert_eq!((members.standing(ann), members.owed_since(ann)), (MembershipState::Out { since: 4 }, None));
     }
 
     #[test]
@@ -124,10 +124,10 @@ mod tests {
         members.leaving(ann);
         members.left(ann, 3);
         members.joined(ann, 4);
-        assert_eq!(members.standing(ann), Standing::Between);
+        assert_eq!(members.standing(ann), MembershipState::Between);
         members.leaving(ann);
         members.left(ann, 6);
-        assert_eq!(members.standing(ann), Standing::Out { since: 6 });
+        assert_eq!(members.standing(ann), MembershipState::Out { since: 6 });
     }
 
     #[test]
@@ -136,9 +136,9 @@ mod tests {
         members.leaving(ann);
         members.leaving(ann);
         members.left(ann, 3);
-        assert_eq!(members.standing(ann), Standing::Out { since: 3 });
+        assert_eq!(members.standing(ann), MembershipState::Out { since: 3 });
         members.joining(ann);
         members.joined(ann, 5);
-        assert_eq!(members.standing(ann), Standing::Between, "the first removal may still come");
+        assert_eq!(members.standing(ann), MembershipState::Between, "the first removal may still take effect");
     }
 }

@@ -4,34 +4,34 @@ use domain::{ChatId, Sequence};
 
 use super::chat::Floor;
 
-/// One client: its connections, its questions, and how far it has come.
+/// State of one client: connections, pending requests and positions.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
-    /// Whether it hands out messages in order, and is owed all of them.
+pub(super) struct ClientState {
+    /// Whether it renders messages in order, so that it must receive all of them.
     pub(super) is_reader: bool,
     pub(super) is_stopped: bool,
-    /// How many connections it has had.
+    /// Number of connections so far.
     pub(super) connections: u64,
-    /// How often a connection began or ended.
+    /// Number of connects and disconnects.
     pub(super) breaks: u64,
-    /// The entry in which its last connection stood.
+    /// The entry of its last connect.
     pub(super) connected: u64,
-    /// The last sequence that it handed out in each chat, or the place from which it began.
+    /// The last rendered sequence in each chat, or the start position.
     pub(super) positions: BTreeMap<ChatId, Sequence>,
-    /// Syncs without an answer, by chat and cursor, each with what it must see.
+    /// Pending syncs by chat and cursor, each with the oldest state that the response may show.
     pub(super) syncing: BTreeMap<(ChatId, Sequence), Floor>,
-    /// Questions over REST without an answer.
+    /// Pending requests over REST.
     pub(super) asking: BTreeMap<ChatId, Floor>,
 }
 
-impl Reader {
+impl ClientState {
     pub(super) fn connect(&mut self, entry: u64) {
         self.connections += 1;
         self.connected = entry;
         self.disconnect();
     }
 
-    /// What was asked on the connection is not answered any more.
+    /// Drops pending requests of the connection: they get no response.
     pub(super) fn disconnect(&mut self) {
         self.breaks += 1;
         self.syncing.clear();

@@ -5,7 +5,7 @@ use domain::{ClientMessageId, Invariant, MessageId, Sequence, UserId};
 use super::entry::Client;
 use crate::Findings;
 
-/// Refusals after which nothing was stored, and after which no client tries again by itself.
+/// Error codes after which nothing was stored and no client retries.
 const DEFINITE: [&str; 10] = [
     "COUNTER_MISSING",
     "FORBIDDEN",
@@ -19,70 +19,70 @@ const DEFINITE: [&str; 10] = [
     "VALIDATION_ERROR",
 ];
 
-/// The sends into a chat, by sender and the sender's name for them.
+/// The sends to a chat, by sender and client message id.
 #[derive(Debug, Default)]
-pub(super) struct Sends {
-    by_key: BTreeMap<Key, Send>,
-    by_content: BTreeMap<(UserId, u64), Alike>,
-    orders: BTreeMap<Client, Order>,
+pub(super) struct ChatSends {
+    by_key: BTreeMap<SendId, SendRecord>,
+    by_content: BTreeMap<(UserId, u64), SameContentSends>,
+    orders: BTreeMap<Client, SendOrder>,
 }
 
-/// What identifies a send in its chat.
-pub(super) type Key = (UserId, ClientMessageId);
+/// Identifies a send in its chat.
+pub(super) type SendId = (UserId, ClientMessageId);
 
-/// How a send began.
+/// State at the start of a send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beginning {
+pub(super) struct SendStart {
     pub(super) entry: u64,
     pub(super) at: u64,
     pub(super) ttl_seconds: Option<u64>,
     pub(super) is_ordered: bool,
-    /// The highest sequence of the chat that anybody had been told by then.
+    /// The highest known sequence of the chat.
     pub(super) floor: Sequence,
-    /// How often the connection of its client had changed by then.
+    /// Number of connects and disconnects of the client.
     pub(super) breaks: u64,
 }
 
-/// One send, over all its tries.
+/// One send, over all its attempts.
 #[derive(Debug)]
-pub(super) struct Send {
-    pub(super) beginning: Beginning,
-    /// The contents it was given. More than one is a misuse that the server refuses.
+pub(super) struct SendRecord {
+    pub(super) beginning: SendStart,
+    /// Contents of its attempts. The server must reject more than one.
     pub(super) contents: Vec<u64>,
-    /// What it has become.
+    /// The resulting message.
     pub(super) place: Option<(MessageId, Sequence)>,
-    /// How it was refused, if that leaves no doubt.
+    /// The error code of a definite rejection.
     refused: Option<String>,
-    /// Whether a try may have gone through unnoticed: there was another one, or a refusal, or the client does not say.
+    /// Whether an attempt may have succeeded unnoticed: after a retry, after a rejection, or for an unordered send.
     is_in_doubt: bool,
     order: Option<(Client, u64)>,
 }
 
-impl Send {
-    /// Whether a message of it may be gone by `now`. It was committed after it began, so this errs on the side of yes.
+impl SendRecord {
+    /// Whether its message may have expired by `now`. It was committed after the start, so this may return `true` too early.
     pub(super) fn may_be_gone(&self, now: u64) -> bool {
         self.beginning.ttl_seconds.is_some_and(|ttl| self.beginning.at.saturating_add(ttl.saturating_mul(1000)) <= now)
     }
 }
 
-/// Sends of one user that say the same.
+/// Sends of one user with the same content.
 #[derive(Debug, Default)]
-struct Alike {
-    keys: BTreeSet<Key>,
+struct SameContentSends {
+    keys: BTreeSet<SendId>,
     messages: BTreeSet<MessageId>,
 }
 
 /// The ordered sends of one client.
 #[derive(Debug, Default)]
-struct Order {
+struct SendOrder {
     next: u64,
-    /// Where those ended up of which it is known.
+    /// The known sequences of these sends.
     places: BTreeMap<u64, Sequence>,
 }
 
-impl Sends {
-    /// Notes a send that is about to leave.
-    pub(super) fn begin(&mut self, client: Client, id: ClientMessageId, content: u64, beginning: Beginning) {
+impl ChatSends {
+    /// Records the start of a send.
+    pub(super) fn begin(&mut self, client: Client, id: ClientMessageId, content: u64, beginning: SendStart) {
         let key = (client.user_id, id);
         self.by_content.entry((client.user_id, content)).or_default().keys.insert(key);
         if let Some(send) = self.by_key.get_mut(&key) {
@@ -99,43 +99,48 @@ impl Sends {
             (client, order.next)
         });
         let is_in_doubt = !beginning.is_ordered;
-        let send = Send { beginning, contents: vec![content], place: None, refused: None, is_in_doubt, order };
+        let send = SendRecord { beginning, contents: vec![content], place: None, refused: None, is_in_doubt, order };
         self.by_key.insert(key, send);
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<&Send> {
+    pub(super) fn get(&self, key: SendId) -> Option<&SendRecord> {
         self.by_key.get(&key)
     }
 
-    /// The send that a message is, if its key or its content says so.
-    pub(super) fn of(&self, sender_id: UserId, client_message_id: Option<ClientMessageId>, content: u64) -> Of {
+    /// Matches a message to a send, by its key or its content.
+    pub(super) fn of(
+        &self,
+        sender_id: UserId,
+        client_message_id: Option<ClientMessageId>,
+        content: u64,
+    ) -> MatchedSend {
         if let Some(client_message_id) = client_message_id {
             let key = (sender_id, client_message_id);
-            return if self.by_key.contains_key(&key) { Of::One(key) } else { Of::Nobody };
+            return if self.by_key.contains_key(&key) { MatchedSend::One(key) } else { MatchedSend::Nobody };
         }
         match self.by_content.get(&(sender_id, content)).map(|alike| &alike.keys) {
-            None => Of::Nobody,
+            None => MatchedSend::Nobody,
             Some(keys) => match keys.first() {
-                Some(key) if keys.len() == 1 => Of::One(*key),
-                _ => {
-                    Of::Several { may_expire: keys.iter().any(|key| self.by_key[key].beginning.ttl_seconds.is_some()) }
-                }
+                Some(key) if keys.len() == 1 => MatchedSend::One(*key),
+                _ => MatchedSend::Several {
+                    may_expire: keys.iter().any(|key| self.by_key[key].beginning.ttl_seconds.is_some()),
+                },
             },
         }
     }
 
-    /// Notes that a message says this, and tells whether there are no more of them than sends that do.
+    /// Counts a message with this content. Returns whether there are at most as many messages as sends.
     pub(super) fn count(&mut self, sender_id: UserId, content: u64, message_id: MessageId) -> bool {
         let alike = self.by_content.entry((sender_id, content)).or_default();
         alike.messages.insert(message_id);
         alike.messages.len() <= alike.keys.len()
     }
 
-    /// Notes what a send has become, and checks that nothing speaks against it. If its sender was not a member all the
-    /// while, a try may have been refused unnoticed, and its order says nothing.
+    /// Records the message of a send and checks it against earlier facts. If its sender was not a member all the time, an
+    /// attempt may have been rejected unnoticed, so the order is not checked.
     pub(super) fn place(
         &mut self,
-        key: Key,
+        key: SendId,
         place: (MessageId, Sequence),
         was_member_all_the_while: bool,
         findings: &mut Findings,
@@ -145,11 +150,11 @@ impl Sends {
         let name = || format!("send {} of {}", key.1, key.0);
         let first = *send.place.get_or_insert(place);
         findings.check(Invariant::IdempotencySequenceConsistency, first == place, || {
-            format!("{} is {message_id} at {sequence}, and is {} at {}", name(), first.0, first.1)
+            format!("{} is {message_id} at {sequence}, but was {} at {} before", name(), first.0, first.1)
         });
         if let Some(code) = &send.refused {
-            findings.check(Invariant::DynamodbIsAuthoritative, false, || {
-                format!("{} was refused with {code}, and is {message_id} at {sequence}", name())
+            findings.check(Invariant::StoreIsAuthoritative, false, || {
+                format!("{} was rejected with {code}, but is {message_id} at {sequence}", name())
             });
         }
         if was_member_all_the_while
@@ -160,12 +165,12 @@ impl Sends {
         }
     }
 
-    /// Notes a refusal. `breaks` is how often the connection of the client has changed.
-    pub(super) fn fail(&mut self, key: Key, code: &str, breaks: u64, findings: &mut Findings) {
+    /// Records a rejection. `breaks` is the number of connects and disconnects of the client.
+    pub(super) fn fail(&mut self, key: SendId, code: &str, breaks: u64, findings: &mut Findings) {
         let Some(send) = self.by_key.get_mut(&key) else { return };
         let is_definite = DEFINITE.contains(&code) && !send.is_in_doubt && send.beginning.breaks == breaks;
         send.is_in_doubt = true;
-        // What was sent behind it may be taken before it is tried again.
+        // Later sends may be accepted before its retry.
         if let Some((client, number)) = send.order.take()
             && let Some(order) = self.orders.get_mut(&client)
         {
@@ -173,31 +178,31 @@ impl Sends {
         }
         if is_definite {
             send.refused = Some(code.to_owned());
-            findings.check(Invariant::DynamodbIsAuthoritative, send.place.is_none(), || {
-                format!("send {} of {} was refused with {code}, and is a message", key.1, key.0)
+            findings.check(Invariant::StoreIsAuthoritative, send.place.is_none(), || {
+                format!("send {} of {} was rejected with {code}, but is a message", key.1, key.0)
             });
         }
     }
 
-    /// Sends that may have been stored and gone again without anybody knowing, by `now`.
-    pub(super) fn vanished(&self, now: u64) -> impl Iterator<Item = (&Key, &Send)> {
+    /// Sends that may have been stored and expired by `now` without being seen.
+    pub(super) fn vanished(&self, now: u64) -> impl Iterator<Item = (&SendId, &SendRecord)> {
         self.by_key.iter().filter(move |(_, send)| send.place.is_none() && send.may_be_gone(now))
     }
 }
 
-/// Which send a message is.
+/// The send that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Of {
-    One(Key),
-    /// One of several that say the same.
+pub(super) enum MatchedSend {
+    One(SendId),
+    /// One of several with the same content.
     Several {
         may_expire: bool,
     },
-    /// Nobody has sent it.
+    /// No send matches.
     Nobody,
 }
 
-impl Order {
+impl SendOrder {
     fn place(&mut self, client: Client, number: u64, sequence: Sequence, findings: &mut Findings) {
         let before = self.places.range(..number).next_back().map(|(_, sequence)| *sequence);
         let behind = self.places.range(number + 1..).next().map(|(_, sequence)| *sequence);
@@ -209,7 +214,7 @@ impl Order {
             let at = |place: Option<Sequence>| place.map_or("nowhere".to_owned(), |place| place.to_string());
             let (before, behind) = (at(before), at(behind));
             format!(
-                "{} on {} sent what is at {before}, at {sequence} and at {behind} in this order",
+                "{} on {} sent in this order, but got sequences {before}, {sequence} and {behind}",
                 client.user_id, client.device_id
             )
         });

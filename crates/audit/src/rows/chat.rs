@@ -1,16 +1,16 @@
 use domain::limits::GROUP_MEMBERS_MAX;
 use domain::{Chat, ChatId, ChatType, Invariant, Message, Role, Sequence, Timestamp};
-use ports::{ChatRows, ChatStanding, Head, Lead, Listing, MemberRows, MessageRows};
+use ports::{AuditedChatRows, AuditedChatState, Head, IndexedLocation, ListingState, MemberRows, MessageRows};
 
-use super::Look;
+use super::RowChecks;
 
-/// A chat, its members and its head.
-pub(crate) fn chat(rows: &ChatRows, bytes_max: usize, overdue_before: Timestamp) -> Look {
-    let mut look = Look::default();
+/// Checks a chat, its members and its head.
+pub(crate) fn chat(rows: &AuditedChatRows, bytes_max: usize, overdue_before: Timestamp) -> RowChecks {
+    let mut look = RowChecks::default();
     let chat_id = &rows.chat.key;
     let chat = look.sound(&rows.chat, bytes_max);
     look.check(Invariant::CounterMustExist, rows.head.is_some(), || {
-        (chat_id.clone(), "it has no head row: its sends are refused until `tidings recover-counter`".to_owned())
+        (chat_id.clone(), "it has no head row: its sends are refused until `tidings store recover-counter`".to_owned())
     });
     let head = rows.head.as_ref().and_then(|head| look.sound(head, bytes_max));
     for member in &rows.members {
@@ -27,7 +27,7 @@ pub(crate) fn chat(rows: &ChatRows, bytes_max: usize, overdue_before: Timestamp)
     look
 }
 
-fn membership(look: &mut Look, chat: &Chat, rows: &ChatRows) {
+fn membership(look: &mut RowChecks, chat: &Chat, rows: &AuditedChatRows) {
     let Chat { chat_id, member_count, .. } = chat;
     let members = rows.members.len();
     match chat.chat_type {
@@ -57,14 +57,14 @@ fn membership(look: &mut Look, chat: &Chat, rows: &ChatRows) {
     });
 }
 
-fn one_member(look: &mut Look, chat_id: &str, rows: &MemberRows, head: Option<&Head>, bytes_max: usize) {
+fn one_member(look: &mut RowChecks, chat_id: &str, rows: &MemberRows, head: Option<&Head>, bytes_max: usize) {
     let user_id = rows.user_id;
     let subject = || format!("{user_id} in {chat_id}");
     look.sound(&rows.member, bytes_max);
-    look.check(Invariant::NoSilentLoss, rows.listing != Listing::Missing, || {
+    look.check(Invariant::NoSilentLoss, rows.listing != ListingState::Missing, || {
         (subject(), "the chat is not among the chats of this member: no device of theirs syncs it".to_owned())
     });
-    look.check(Invariant::DynamodbIsAuthoritative, rows.listing != Listing::Different, || {
+    look.check(Invariant::StoreIsAuthoritative, rows.listing != ListingState::Different, || {
         (subject(), "the row of the chat and the row of the user say different things".to_owned())
     });
     look.check(Invariant::DeliveryWatermarkMonotonic, rows.watermarks.is_some(), || {
@@ -82,19 +82,19 @@ fn one_member(look: &mut Look, chat_id: &str, rows: &MemberRows, head: Option<&H
     }
 }
 
-/// What the rules of messages go by besides the rows.
+/// Context of the rules for messages.
 pub(crate) struct Context {
     pub(crate) chat_id: ChatId,
     pub(crate) bytes_max: usize,
-    /// How it stands with the chat, read behind the rows.
-    pub(crate) standing: ChatStanding,
-    /// A message that is not older has its send key.
+    /// State of the chat, read after the rows.
+    pub(crate) standing: AuditedChatState,
+    /// Messages created since then must have a send key.
     pub(crate) keys_since: Timestamp,
 }
 
-/// Messages of a chat, ascending from `from` on.
-pub(crate) fn messages(rows: &[MessageRows], from: Sequence, context: &Context) -> Look {
-    let mut look = Look::default();
+/// Checks messages of a chat, ascending from `from` on.
+pub(crate) fn messages(rows: &[MessageRows], from: Sequence, context: &Context) -> RowChecks {
+    let mut look = RowChecks::default();
     let mut before: Option<Sequence> = None;
     for rows in rows {
         let MessageRows { sequence, .. } = *rows;
@@ -104,7 +104,7 @@ pub(crate) fn messages(rows: &[MessageRows], from: Sequence, context: &Context) 
         });
         let ascends = before.map_or(sequence >= from, |before| sequence > before);
         look.check(Invariant::SequenceUniqueness, ascends, || {
-            (subject(), "it is stored behind the same or a higher one".to_owned())
+            (subject(), "it is stored after the same or a higher one".to_owned())
         });
         before = Some(sequence);
         if let Some(head) = context.standing.head {
@@ -119,19 +119,19 @@ pub(crate) fn messages(rows: &[MessageRows], from: Sequence, context: &Context) 
     look
 }
 
-fn what_leads_to(look: &mut Look, message: &Message, rows: &MessageRows, context: &Context) {
+fn what_leads_to(look: &mut RowChecks, message: &Message, rows: &MessageRows, context: &Context) {
     let Message { message_id, .. } = message;
     let place = (context.chat_id, rows.sequence);
     let subject = || format!("{message_id} at {} sequence {}", place.0, place.1);
     let found = match rows.id_leads_to {
-        Lead::Indexed => true,
-        Lead::Nowhere => false,
-        Lead::To(chat_id, sequence) => (chat_id, sequence) == place,
+        IndexedLocation::Indexed => true,
+        IndexedLocation::Nowhere => false,
+        IndexedLocation::To(chat_id, sequence) => (chat_id, sequence) == place,
     };
-    look.check(Invariant::DynamodbIsAuthoritative, found, || {
+    look.check(Invariant::StoreIsAuthoritative, found, || {
         let wrong = match rows.id_leads_to {
-            Lead::To(chat_id, sequence) => format!("its id leads to {chat_id} sequence {sequence}"),
-            Lead::Indexed | Lead::Nowhere => "its id leads nowhere".to_owned(),
+            IndexedLocation::To(chat_id, sequence) => format!("its id leads to {chat_id} sequence {sequence}"),
+            IndexedLocation::Indexed | IndexedLocation::Nowhere => "its id leads nowhere".to_owned(),
         };
         (subject(), wrong)
     });

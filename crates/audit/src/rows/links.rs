@@ -1,18 +1,18 @@
 use domain::{ChatType, Invariant, Sequence};
 use ports::{ListingRows, PairRows, SendKeyRows};
 
-use super::Look;
+use super::RowChecks;
 
-/// A row by which a user finds a chat.
-pub(crate) fn listing(look: &mut Look, rows: &ListingRows) {
+/// Checks a row that lists a chat for a user.
+pub(crate) fn listing(look: &mut RowChecks, rows: &ListingRows) {
     let ListingRows { user_id, chat_id, is_member } = rows;
     look.check(Invariant::OnlyMembersReceive, *is_member, || {
-        (format!("{user_id} in {chat_id}"), "the chat is among the chats of somebody who is no member".to_owned())
+        (format!("{user_id} in {chat_id}"), "the chat is listed for a user who is not a member".to_owned())
     });
 }
 
-/// The row of a pair of users.
-pub(crate) fn pair(look: &mut Look, rows: &PairRows) {
+/// Checks the row of a direct chat's pair of users.
+pub(crate) fn pair(look: &mut RowChecks, rows: &PairRows) {
     let PairRows { pair, chat_id, chat_type, members } = rows;
     let [one, other] = pair.users();
     let leads_to_theirs = *chat_type == Some(ChatType::Direct) && members[..] == [one, other];
@@ -26,8 +26,8 @@ pub(crate) fn pair(look: &mut Look, rows: &PairRows) {
     });
 }
 
-/// A send key. Whether a message that it names and that is gone may be gone is known from the log.
-pub(crate) fn send_key(look: &mut Look, rows: &SendKeyRows) {
+/// Checks a send key. If its message is missing, the check of the log decides whether that is a violation.
+pub(crate) fn send_key(look: &mut RowChecks, rows: &SendKeyRows) {
     let SendKeyRows { chat_id, sender_id, client_message_id, receipt, message, head } = rows;
     let (message_id, sequence) = (receipt.message_id, receipt.sequence);
     let subject = || format!("the send {client_message_id} of {sender_id} in {chat_id}");

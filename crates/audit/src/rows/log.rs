@@ -1,60 +1,60 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{ChatId, Invariant, Sequence, Timestamp};
-use ports::{AuditPage, ChatStanding, ConsumerPlace, LogRow, Logged, StoredMessage};
+use ports::{AuditPage, AuditedChatState, AuditedRecord, ConsumerOffset, LoggedChange, StoredMessage};
 
-use super::Look;
+use super::RowChecks;
 use super::ranges::Ranges;
 
-/// Chats that are remembered, at the most. Of others the log is checked against the store alone.
+/// Most chats with log state. The log of other chats is only checked against the store.
 const CHATS_MAX: usize = 500_000;
-/// Ranges of sequences that are remembered until the log explains them, at the most.
+/// Most ranges of sequences that are kept until the log explains them.
 const RANGES_MAX: usize = 500_000;
 
 /// A sequence of a chat.
-pub(crate) type Place = (ChatId, Sequence);
+pub(crate) type ChatSequence = (ChatId, Sequence);
 
-/// What the records so far have told.
+/// State of the log, after the records read so far.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
     chats: BTreeMap<ChatId, Span>,
-    /// Sequences that a later one came before.
+    /// Sequences that were skipped by a later one in the log.
     unlogged: Ranges,
-    /// Sequences that were told of and are not stored.
+    /// Sequences in the log that are not stored.
     missing: Ranges,
-    /// Sequences that have expired. The event of one may be purged before a later message is told of, or come again after.
-    expired: BTreeSet<Place>,
+    /// Expired sequences. An expiry event may precede the log record of a later message, or be repeated after it.
+    expired: BTreeSet<ChatSequence>,
     /// The time of the oldest record.
     begins: Option<Timestamp>,
-    /// Whether something found no room.
+    /// Whether state was dropped because of a limit.
     is_partial: bool,
 }
 
-/// The messages of a chat that the log has told of.
+/// The range of a chat's messages in the log.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: Sequence,
     last: Sequence,
 }
 
-/// A range of sequences that the log leaves open.
-pub(crate) enum Open {
-    /// Later ones are in the log and these are not.
+/// A range of sequences that the log does not explain.
+pub(crate) enum UnexplainedRange {
+    /// Missing in the log, although later ones are there.
     Unlogged(ChatId, Sequence, Sequence),
-    /// They are in the log and not in the store.
+    /// In the log, but not in the store.
     Missing(ChatId, Sequence, Sequence),
 }
 
 impl LogState {
-    /// Takes the next records of the log. What they say of each other never changes, so it is no suspect: it is believed.
-    pub(crate) fn take(&mut self, page: &AuditPage<LogRow>, each_once: bool, bytes_max: usize) -> Look {
-        let mut look = Look::default();
+    /// Reads the next records of the log. Records never change, so violations between them need no re-check.
+    pub(crate) fn take(&mut self, page: &AuditPage<AuditedRecord>, each_once: bool, bytes_max: usize) -> RowChecks {
+        let mut look = RowChecks::default();
         for audited in &page.rows {
             let Some(record) = look.sound(audited, bytes_max) else { continue };
             self.begins = Some(self.begins.map_or(record.time, |begins| begins.min(record.time)));
             match &record.what {
-                Logged::Message { sequence, expires_at, .. } => {
-                    // Of two who publish, one may find by its clock that a message has expired and pass it over, and the other not.
+                LoggedChange::Message { sequence, expires_at, .. } => {
+                    // With two publishers, one may skip a message that has expired by its clock while the other publishes it.
                     let may_be_late = !each_once && expires_at.is_some();
                     let wrong = self.message(record, *sequence, each_once).filter(|_| !may_be_late);
                     look.check(Invariant::OrderingPreserved, wrong.is_none(), || {
@@ -62,23 +62,23 @@ impl LogState {
                         (subject, wrong.unwrap_or_default().to_owned())
                     });
                     look.check(Invariant::NoZeroSequence, *sequence > Sequence::ZERO, || {
-                        (format!("{} in the log", record.chat_id), "an event tells of sequence 0".to_owned())
+                        (format!("{} in the log", record.chat_id), "an event has sequence 0".to_owned())
                     });
                 }
-                Logged::Expired(sequences) => {
+                LoggedChange::Expired(sequences) => {
                     for sequence in sequences {
                         self.expire((record.chat_id, *sequence));
                     }
                 }
-                Logged::Change => {}
+                LoggedChange::Change => {}
             }
         }
         look
     }
 
-    /// Notes a message of the log, and says what is wrong with its place there.
-    fn message(&mut self, record: &LogRow, sequence: Sequence, each_once: bool) -> Option<&'static str> {
-        let LogRow { chat_id, came_since, .. } = *record;
+    /// Records a message of the log. Returns a description if its position is wrong.
+    fn message(&mut self, record: &AuditedRecord, sequence: Sequence, each_once: bool) -> Option<&'static str> {
+        let AuditedRecord { chat_id, came_since, .. } = *record;
         let is_full = self.chats.len() >= CHATS_MAX;
         let Some(span) = self.chats.get_mut(&chat_id) else {
             if is_full {
@@ -97,12 +97,12 @@ impl LogState {
             return None;
         }
         if self.unlogged.remove(chat_id, sequence) || (each_once && sequence < span.first) {
-            return Some("it is in the log for the first time behind a later one");
+            return Some("it first appears in the log after a later message");
         }
         each_once.then_some("it is in the log twice")
     }
 
-    fn expire(&mut self, place: Place) {
+    fn expire(&mut self, place: ChatSequence) {
         self.unlogged.remove(place.0, place.1);
         self.missing.remove(place.0, place.1);
         if self.expired.len() >= RANGES_MAX {
@@ -123,30 +123,30 @@ impl LogState {
         }
     }
 
-    /// Notes a message of the log that is not stored. If it has expired, the log will say so.
-    pub(crate) fn miss(&mut self, (chat_id, sequence): Place) {
+    /// Records a message of the log that is not stored. If it has expired, a later record says so.
+    pub(crate) fn miss(&mut self, (chat_id, sequence): ChatSequence) {
         if self.expired.contains(&(chat_id, sequence)) {
             return;
         }
         if self.missing.len() >= RANGES_MAX {
             self.is_partial = true;
         } else {
-            // An event may come again.
+            // A record may be repeated.
             self.missing.remove(chat_id, sequence);
             self.missing.insert(chat_id, sequence, sequence);
         }
     }
 
-    /// The next range that the log, read to its end, has left open.
-    pub(crate) fn pop_open(&mut self) -> Option<Open> {
+    /// The next range that is unexplained after the whole log was read.
+    pub(crate) fn pop_open(&mut self) -> Option<UnexplainedRange> {
         if let Some((chat_id, first, last)) = self.unlogged.pop() {
-            return Some(Open::Unlogged(chat_id, first, last));
+            return Some(UnexplainedRange::Unlogged(chat_id, first, last));
         }
-        self.missing.pop().map(|(chat_id, first, last)| Open::Missing(chat_id, first, last))
+        self.missing.pop().map(|(chat_id, first, last)| UnexplainedRange::Missing(chat_id, first, last))
     }
 
-    /// Whether the log should have told of a message of this time and has not.
-    pub(crate) fn lacks(&self, (chat_id, sequence): Place, created_at: Timestamp) -> bool {
+    /// Whether the log should contain a message of this time but does not.
+    pub(crate) fn lacks(&self, (chat_id, sequence): ChatSequence, created_at: Timestamp) -> bool {
         let Some(begins) = self.begins else { return false };
         match self.chats.get(&chat_id) {
             Some(span) => sequence > span.last,
@@ -155,49 +155,55 @@ impl LogState {
     }
 }
 
-/// The places and chats that a page of the log speaks of.
-pub(crate) fn spoken_of(page: &AuditPage<LogRow>) -> (Vec<Place>, Vec<ChatId>) {
+/// The sequences and chats in a page of the log.
+pub(crate) fn spoken_of(page: &AuditPage<AuditedRecord>) -> (Vec<ChatSequence>, Vec<ChatId>) {
     let (mut places, mut chats) = (vec![], BTreeSet::new());
     for record in to_explain(page) {
         chats.insert(record.chat_id);
         match &record.what {
-            Logged::Message { sequence, .. } => places.push((record.chat_id, *sequence)),
-            Logged::Expired(sequences) => places.extend(sequences.iter().map(|sequence| (record.chat_id, *sequence))),
-            Logged::Change => {}
+            LoggedChange::Message { sequence, .. } => places.push((record.chat_id, *sequence)),
+            LoggedChange::Expired(sequences) => {
+                places.extend(sequences.iter().map(|sequence| (record.chat_id, *sequence)))
+            }
+            LoggedChange::Change => {}
         }
     }
     (places, chats.into_iter().collect())
 }
 
-/// The records that were there when the audit began. Of others it may be on its way what explains them.
-fn to_explain(page: &AuditPage<LogRow>) -> impl Iterator<Item = &LogRow> {
+/// The records from before the audit. Later ones may be explained by data that is still being written.
+fn to_explain(page: &AuditPage<AuditedRecord>) -> impl Iterator<Item = &AuditedRecord> {
     let records = page.rows.iter().filter_map(|audited| audited.row.as_ref().ok());
     records.filter(|record| !record.came_since)
 }
 
-/// What the store has of a page of the log.
+/// The stored data for a page of the log.
 #[derive(Default)]
 pub(crate) struct Reflected {
-    pub(crate) stored: BTreeMap<Place, Option<StoredMessage>>,
-    pub(crate) chats: BTreeMap<ChatId, ChatStanding>,
+    pub(crate) stored: BTreeMap<ChatSequence, Option<StoredMessage>>,
+    pub(crate) chats: BTreeMap<ChatId, AuditedChatState>,
 }
 
-/// A page of the log against the store, and the messages that are not stored.
-pub(crate) fn reflect(page: &AuditPage<LogRow>, store: &Reflected, now: Timestamp) -> (Look, Vec<Place>) {
-    let (mut look, mut missing) = (Look::default(), vec![]);
+/// Checks a page of the log against the store. Also returns the messages that are not stored.
+pub(crate) fn reflect(
+    page: &AuditPage<AuditedRecord>,
+    store: &Reflected,
+    now: Timestamp,
+) -> (RowChecks, Vec<ChatSequence>) {
+    let (mut look, mut missing) = (RowChecks::default(), vec![]);
     for record in to_explain(page) {
         let chat_id = record.chat_id;
         let standing = store.chats.get(&chat_id).copied().unwrap_or_default();
         let at = |sequence: Sequence| store.stored.get(&(chat_id, sequence)).copied().flatten();
-        look.check(Invariant::KafkaReflectsDynamodb, standing.exists, || {
-            (format!("{chat_id} in the log"), "an event tells of a chat that is not stored".to_owned())
+        look.check(Invariant::LogReflectsStore, standing.exists, || {
+            (format!("{chat_id} in the log"), "an event belongs to a chat that is not stored".to_owned())
         });
         match &record.what {
-            Logged::Message { sequence, message_id, expires_at } => {
+            LoggedChange::Message { sequence, message_id, expires_at } => {
                 let subject = || format!("{chat_id} sequence {sequence}");
                 if let Some(head) = standing.head {
                     look.check(Invariant::CounterLowerBound, *sequence <= head, || {
-                        (subject(), format!("an event tells of it, and the head of the chat is at {head}"))
+                        (subject(), format!("the log has an event for it, but the head of the chat is at {head}"))
                     });
                 }
                 match at(*sequence) {
@@ -214,27 +220,27 @@ pub(crate) fn reflect(page: &AuditPage<LogRow>, store: &Reflected, now: Timestam
                     None => missing.push((chat_id, *sequence)),
                 }
             }
-            Logged::Expired(sequences) => {
+            LoggedChange::Expired(sequences) => {
                 for sequence in sequences {
-                    look.check(Invariant::KafkaReflectsDynamodb, at(*sequence).is_none(), || {
+                    look.check(Invariant::LogReflectsStore, at(*sequence).is_none(), || {
                         let subject = format!("{chat_id} sequence {sequence}");
-                        (subject, "an event tells that it was purged, and it is stored".to_owned())
+                        (subject, "an event says that it was purged, but it is still stored".to_owned())
                     });
                 }
             }
-            Logged::Change => {}
+            LoggedChange::Change => {}
         }
     }
     (look, missing)
 }
 
-/// Where consumers are.
-pub(crate) fn consumers(places: &[ConsumerPlace]) -> Look {
-    let mut look = Look::default();
-    for ConsumerPlace { group, part, next, end } in places {
+/// Checks the offsets of consumers.
+pub(crate) fn consumers(places: &[ConsumerOffset]) -> RowChecks {
+    let mut look = RowChecks::default();
+    for ConsumerOffset { group, part, next, end } in places {
         look.check(Invariant::CommitAfterProcess, next <= end, || {
             let part = if part.is_empty() { String::new() } else { format!(" in {part}") };
-            (format!("group `{group}`{part}"), format!("it has committed {next}, and the log ends at {end}"))
+            (format!("group `{group}`{part}"), format!("it has committed {next}, but the log ends at {end}"))
         });
     }
     look

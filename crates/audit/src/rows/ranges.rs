@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 
 use domain::{ChatId, Sequence};
 
-/// Sequences of chats, as ranges: those that are missing mostly follow one another.
+/// A set of sequences of chats, stored as ranges, because missing sequences are mostly consecutive.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
-    /// The first of each range, and the last.
+    /// The last sequence of each range, by chat and first sequence.
     ranges: BTreeMap<(ChatId, u64), u64>,
 }
 
 impl Ranges {
-    /// Adds the sequences from `first` to `last`, none of which is there.
+    /// Adds the sequences from `first` to `last`. None of them may be in the set.
     pub(crate) fn insert(&mut self, chat_id: ChatId, first: Sequence, last: Sequence) {
         let follows = first.0.checked_sub(1).and_then(|before| {
             let (key, end) = self.ranges.range_mut(..=(chat_id, before)).next_back()?;
@@ -22,7 +22,7 @@ impl Ranges {
         }
     }
 
-    /// Takes a sequence out, and says whether it was there.
+    /// Removes a sequence. Returns whether it was in the set.
     pub(crate) fn remove(&mut self, chat_id: ChatId, sequence: Sequence) -> bool {
         let Some((key, last)) = self.ranges.range(..=(chat_id, sequence.0)).next_back() else { return false };
         let (key, last) = (*key, *last);
@@ -39,12 +39,12 @@ impl Ranges {
         true
     }
 
-    /// How many ranges there are.
+    /// Number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Takes the first range.
+    /// Removes and returns the first range.
     pub(crate) fn pop(&mut self) -> Option<(ChatId, Sequence, Sequence)> {
         self.ranges.pop_first().map(|((chat_id, first), last)| (chat_id, Sequence(first), Sequence(last)))
     }

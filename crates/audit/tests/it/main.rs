@@ -1,4 +1,4 @@
-//! The audit over the reference store: what is whole has nothing wrong with it, and what was broken is found by name.
+//! The audit over the reference store: an intact store has no violations, and each damage violates the expected invariants.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
 mod store;

@@ -6,7 +6,7 @@ use memory::Damage;
 use ports::{ChatReader, MessageReader, Position, Receipt};
 use tidings_audit::{CHECKED, Checkpoint};
 
-use crate::world::{Heard, World, violated};
+use crate::world::{PaceRecorder, World, violated};
 
 #[tokio::test]
 async fn a_whole_store_has_nothing_wrong_with_it_and_every_rule_was_used() {
@@ -18,7 +18,7 @@ async fn a_whole_store_has_nothing_wrong_with_it_and_every_rule_was_used() {
 }
 
 #[tokio::test]
-async fn messages_that_expired_are_missed_by_nobody() {
+async fn expired_messages_are_not_reported_as_missing() {
     let world = World::new().await;
     world.clock.advance(Duration::from_secs(3601));
     world.store.purge_expired(ports::Clock::now(&*world.clock));
@@ -36,8 +36,8 @@ async fn every_damage_is_found_by_name() {
     };
     let receipt =
         |world: &World, of: usize, sequence: u64| Receipt { sequence: Sequence(sequence), ..world.people.receipts[of] };
-    type Break = Box<dyn Fn(&World) -> Damage>;
-    let cases: Vec<(&str, Break, &[Invariant])> = vec![
+    type DamageFn = Box<dyn Fn(&World) -> Damage>;
+    let cases: Vec<(&str, DamageFn, &[Invariant])> = vec![
         (
             "a head below its messages",
             Box::new(|world| Damage::Head(world.people.group, Sequence(4))),
@@ -51,27 +51,27 @@ async fn every_damage_is_found_by_name() {
         (
             "a message that is lost",
             Box::new(|world| Damage::NoMessage(world.people.group, Sequence(2))),
-            &[SequenceContiguous, KafkaReflectsDynamodb],
+            &[SequenceContiguous, LogReflectsStore],
         ),
         (
             "the last message is lost",
             Box::new(|world| Damage::NoMessage(world.people.group, Sequence(5))),
-            &[SequenceContiguous, KafkaReflectsDynamodb],
+            &[SequenceContiguous, LogReflectsStore],
         ),
         (
             "a message in the place of another",
             Box::new(move |world| Damage::Message(Box::new(message(world, 2)))),
-            &[DynamodbIsAuthoritative, SequenceUniqueness, IdempotencySequenceConsistency],
+            &[StoreIsAuthoritative, SequenceUniqueness, IdempotencySequenceConsistency],
         ),
         (
             "a message at sequence 0",
             Box::new(move |world| Damage::Message(Box::new(message(world, 0)))),
-            &[DynamodbIsAuthoritative, IdempotencySequenceConsistency, NoZeroSequence],
+            &[StoreIsAuthoritative, IdempotencySequenceConsistency, NoZeroSequence],
         ),
         (
             "an id that leads nowhere",
             Box::new(|world| Damage::NoPlace(world.people.group, Sequence(1))),
-            &[DynamodbIsAuthoritative],
+            &[StoreIsAuthoritative],
         ),
         (
             "a send that is forgotten",
@@ -172,15 +172,15 @@ async fn an_audit_goes_on_where_it_stopped_and_finds_the_same() {
     world.store.spoil(Damage::Role(world.people.group, world.people.owner, Role::Member));
     let send = &world.people.sends[0];
     world.store.spoil(Damage::NoSendKey(send.chat_id, send.sender_id, send.client_message_id));
-    let heard = Heard::default();
+    let heard = PaceRecorder::default();
     let whole = world.audit_from(None, &heard).await;
     assert_eq!(violated(&whole), [IdempotencySequenceConsistency, OwnerAlwaysExists]);
     let checkpoints = heard.checkpoints.into_inner().unwrap();
     assert!(checkpoints.len() > 6, "{checkpoints:?}");
     for checkpoint in checkpoints {
         let kept = Checkpoint::parse(&checkpoint.encode()).unwrap();
-        let resumed = world.audit_from(Some(kept), &Heard::default()).await;
-        // What the log has told is known to a whole audit alone.
+        let resumed = world.audit_from(Some(kept), &PaceRecorder::default()).await;
+        // Only a complete audit has the state of the log.
         for invariant in CHECKED.iter().filter(|invariant| **invariant != PublishedEventually) {
             assert_eq!(resumed.tally(*invariant), whole.tally(*invariant), "{invariant} from {checkpoint:?}");
         }
@@ -188,19 +188,19 @@ async fn an_audit_goes_on_where_it_stopped_and_finds_the_same() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_for_a_moment_is_not_wrong() {
+async fn a_transient_inconsistency_is_not_reported() {
     let world = World::new().await;
     world.store.spoil(Damage::Role(world.people.group, world.people.owner, Role::Member));
     let healing = Healing(&world);
     assert_eq!(violated(&world.audit_from(None, &healing).await), []);
 }
 
-/// Sets the store right while an audit waits to look again.
+/// Repairs the store while an audit waits for its re-check.
 struct Healing<'a>(&'a World);
 
 #[async_trait::async_trait]
-impl tidings_audit::Pace for Healing<'_> {
-    async fn read(&self, _: tidings_audit::Progress) {}
+impl tidings_audit::AuditPacer for Healing<'_> {
+    async fn read(&self, _: tidings_audit::AuditProgress) {}
 
     async fn moment(&self) {
         let World { store, people, .. } = self.0;
@@ -213,12 +213,12 @@ impl tidings_audit::Pace for Healing<'_> {
 #[tokio::test]
 async fn progress_grows_to_all_that_there_is() {
     let world = World::new().await;
-    let heard = Heard::default();
+    let heard = PaceRecorder::default();
     world.audit_from(None, &heard).await;
     let progress = heard.progress.into_inner().unwrap();
     assert!(progress.is_sorted_by_key(|progress| progress.read));
     assert!(progress.iter().all(|progress| progress.read <= progress.all));
-    assert_eq!(*heard.moments.lock().unwrap(), 0, "nothing was to be looked at again");
+    assert_eq!(*heard.moments.lock().unwrap(), 0, "nothing needed a re-check");
     let first: std::collections::BTreeSet<_> = progress.iter().map(|progress| progress.stage).collect();
     assert_eq!(first.into_iter().collect::<Vec<_>>(), ["chats", "listings", "log", "others", "pairs", "send_keys"]);
 }

@@ -9,7 +9,7 @@ use tidings_auth::{AuthError, Principal, Revoke};
 
 use crate::world::{HOUR, PHONE, World, device, start};
 
-/// What a refused token is refused for.
+/// The reason for which a token is refused.
 async fn refusal(world: &World, token: &str) -> &'static str {
     match world.auth.authenticate(token).await {
         Err(AuthError::InvalidToken(reason)) => reason,
@@ -43,7 +43,7 @@ async fn an_access_token_speaks_for_its_session() {
 }
 
 #[tokio::test]
-async fn an_access_token_says_who_when_and_by_which_key() {
+async fn an_access_token_has_the_claims_of_its_session() {
     let world = World::new();
     let signed_in = world.sign_in(PHONE, device(1)).await;
     let token = signed_in.tokens.access_token.expose();
@@ -127,7 +127,7 @@ async fn a_public_key_used_as_an_hmac_secret_does_not_pass() {
     let token = signed_in.tokens.access_token.expose();
     let header = Header { kid: decode_header(token).unwrap().kid, ..Header::new(Algorithm::HS256) };
     let forged = encode(&header, &claims(token), &EncodingKey::from_secret(&public_key(&world))).unwrap();
-    assert_eq!(refusal(&world, &forged).await, "its algorithm is not that of its key");
+    assert_eq!(refusal(&world, &forged).await, "its algorithm does not match its key");
 }
 
 #[tokio::test]
@@ -142,7 +142,7 @@ async fn an_unsigned_token_does_not_pass() {
 }
 
 #[tokio::test]
-async fn what_is_no_token_at_all_is_malformed() {
+async fn arbitrary_text_is_a_malformed_token() {
     let world = World::new();
     for text in ["", ".", "..", "a.b.c", "eyJhbGciOiJFZERTQSJ9", "Bearer x"] {
         assert_eq!(refusal(&world, text).await, "it is malformed", "{text}");

@@ -1,25 +1,25 @@
-//! Tokens that are almost right: none of them opens anything.
+//! Damaged tokens, tickets and key sets: none of them authenticates.
 
 use domain::SessionId;
 use proptest::prelude::*;
 use tidings_auth::AuthError;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::external::{Key, Trusting, claims};
+use crate::external::{ProviderKey, TrustingWorld, claims};
 use crate::world::{PHONE, World, device};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Texts made of a token that are not it.
+/// Texts derived from a token that differ from it.
 fn damaged(token: &str) -> impl Strategy<Value = String> + use<> {
     let token = token.to_owned();
     damage::text(Just(token.clone())).prop_filter("it is another", move |text| *text != token)
 }
 
 #[test]
-fn a_damaged_access_token_speaks_for_nobody() {
+fn a_damaged_access_token_is_refused() {
     let (runtime, world) = (runtime(), World::new());
     let signed_in = runtime.block_on(world.sign_in(PHONE, device(1)));
     let token = signed_in.tokens.access_token.expose();
@@ -29,7 +29,7 @@ fn a_damaged_access_token_speaks_for_nobody() {
     });
 }
 
-/// Nor does it pass for a spent one, which would end the session.
+/// A damaged token must not count as a spent one either, which would revoke the session.
 #[test]
 fn a_damaged_refresh_token_refreshes_nothing_and_ends_no_session_that_it_does_not_name() {
     let (runtime, world) = (runtime(), World::new());
@@ -59,12 +59,12 @@ fn a_damaged_ticket_is_void_and_does_not_spend_the_sound_one() {
 }
 
 #[test]
-fn a_damaged_token_of_another_system_speaks_for_nobody() {
+fn a_damaged_external_token_is_refused() {
     let runtime = runtime();
-    let keys =
-        [jsonwebtoken::Algorithm::EdDSA, jsonwebtoken::Algorithm::ES256].map(|algorithm| Key::new("k1", algorithm));
+    let keys = [jsonwebtoken::Algorithm::EdDSA, jsonwebtoken::Algorithm::ES256]
+        .map(|algorithm| ProviderKey::new("k1", algorithm));
     for key in &keys {
-        let trusting = Trusting::new(&[key]);
+        let trusting = TrustingWorld::new(&[key]);
         let token = key.sign(&claims());
         runtime.block_on(trusting.authenticate(&token)).unwrap();
         proptest!(|(text in damaged(&token))| {
@@ -77,11 +77,11 @@ fn a_damaged_token_of_another_system_speaks_for_nobody() {
 #[test]
 fn a_damaged_set_of_keys_of_another_system_is_read_or_refused() {
     let runtime = runtime();
-    let key = Key::new("k1", jsonwebtoken::Algorithm::EdDSA);
+    let key = ProviderKey::new("k1", jsonwebtoken::Algorithm::EdDSA);
     let token = key.sign(&claims());
     let sound = crate::external::key_set(&[&key]);
     proptest!(|(text in damage::text(Just(sound)))| {
-        let trusting = Trusting::with_file(&text);
+        let trusting = TrustingWorld::with_file(&text);
         let outcome = runtime.block_on(trusting.authenticate(&token));
         prop_assert!(matches!(outcome, Ok(_) | Err(AuthError::InvalidToken(_) | AuthError::Unavailable(_))), "{:?}", outcome);
     });

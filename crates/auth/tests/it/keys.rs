@@ -87,7 +87,7 @@ fn a_missing_directory_is_named() {
 }
 
 #[test]
-fn what_a_crash_left_half_written_does_not_stand_in_the_way() {
+fn a_half_written_file_after_a_crash_is_ignored() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("keys.json.new"), "{").unwrap();
     open(directory.path()).unwrap();
@@ -159,7 +159,7 @@ async fn processes_of_a_fleet_take_each_others_tokens_through_every_rotation() {
         let token = signed_in.tokens.access_token.expose();
         assert_eq!(other.auth.authenticate(token).await.unwrap().user_id, signed_in.user.user_id);
         signing_keys.insert(jsonwebtoken::decode_header(token).unwrap().kid.unwrap());
-        // One of them has noticed the new key, the other has not yet.
+        // One process has rotated to the new key, the other has not yet.
         one.clock.set(start() + day * DAY);
         one.keys.rotate_if_due(start() + day * DAY).unwrap();
         assert!(other.auth.authenticate(token).await.is_ok());

@@ -1,4 +1,4 @@
-//! What `auth` does, seen through its public API and the in-memory adapter.
+//! Tests of `auth` through its public API, on the in-memory adapter.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
 mod access_token;
@@ -8,6 +8,7 @@ mod keys;
 mod local_http;
 mod one_time_code;
 mod refresh;
+mod restrictions;
 mod session;
 mod ticket;
 mod webhook;

@@ -10,7 +10,7 @@ fn give_back<'a>(phone: &'a str, otp: &'a str) -> VerifyOtp<'a> {
     VerifyOtp { phone, otp, ip: IP, device_id: device(1), display_name: None }
 }
 
-/// A code of six digits that is not `code`.
+/// A code of six digits that differs from `code`.
 fn other_than(code: &str) -> &'static str {
     if code == "111111" { "222222" } else { "111111" }
 }
@@ -80,7 +80,7 @@ async fn a_code_of_another_phone_is_wrong() {
     world.auth.request_otp("+15550100001", IP).await.unwrap();
     let otp = world.phones.last_code();
     world.auth.request_otp("+15550100002", IP).await.unwrap();
-    // One time in a million both phones get the same code, which is then right.
+    // With probability one in a million, both phones get the same code, which is then right.
     if world.phones.last_code() != otp {
         let error = world.auth.verify_otp(give_back("+15550100002", &otp)).await.unwrap_err();
         assert!(matches!(error, AuthError::WrongCode), "{error:?}");
@@ -175,9 +175,7 @@ async fn right_codes_from_one_address_are_not_limited() {
 
 #[tokio::test]
 async fn limits_that_are_off_do_not_count() {
-    let limits =
-        Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
-    let world = World::with(Config { limits, ..Config::default() });
+    let world = World::with(Config { limits: Limits::OFF, ..Config::default() });
     for _ in 0..30 {
         assert_eq!(world.auth.request_otp(PHONE, IP).await.unwrap().retry_after(), Duration::ZERO);
     }
@@ -193,7 +191,7 @@ async fn the_fixed_code_works_for_a_phone_that_asked_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_phone_number_is_refused_and_sent_nothing() {
+async fn an_impossible_phone_number_is_refused_and_sent_no_code() {
     let world = World::new();
     for phone in ["", "15551234567", "+1555", "+9991234567", "+15551234567890"] {
         let error = world.auth.request_otp(phone, IP).await.unwrap_err();
@@ -210,4 +208,84 @@ async fn a_code_that_could_not_be_sent_is_reported() {
     world.phones.fail();
     let error = world.auth.request_otp(PHONE, IP).await.unwrap_err();
     assert!(matches!(error, AuthError::NotDelivered), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_without_sign_in_by_phone_sends_and_accepts_no_code() {
+    let world =
+        World::with(Config { phone_sign_in: false, fixed_code: Some("000000".to_owned()), ..Config::default() });
+    let requested = world.auth.request_otp(PHONE, IP).await.unwrap_err();
+    assert!(matches!(requested, AuthError::PhoneSignInOff), "{requested:?}");
+    let verified = world.auth.verify_otp(give_back(PHONE, "000000")).await.unwrap_err();
+    assert!(matches!(verified, AuthError::PhoneSignInOff), "{verified:?}");
+    assert!(world.phones.codes().is_empty());
+}
+
+#[tokio::test]
+async fn five_wrong_codes_in_fifteen_minutes_are_all_however_many_codes_are_sent() {
+    let limits = Limits { otp_verify_per_ip: None, otp_request_per_ip: None, ..Limits::default() };
+    let world = World::with(Config { limits, ..Config::default() });
+    let mut wrong = 0;
+    // A guess in every half minute, and a new code whenever one is to be had.
+    for _ in 0..30 {
+        drop(world.auth.request_otp(PHONE, IP).await);
+        let guess = other_than(&world.phones.last_code());
+        match world.auth.verify_otp(give_back(PHONE, guess)).await {
+            Err(AuthError::WrongCode) => wrong += 1,
+            Err(AuthError::Locked { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        world.clock.advance(MINUTE / 2);
+    }
+    assert_eq!(wrong, 5);
+}
+
+#[tokio::test]
+async fn a_lock_keeps_others_out_and_not_a_device_of_the_owner() {
+    let world = World::new();
+    let owner = world.sign_in(PHONE, device(1)).await;
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let attacker = |otp| VerifyOtp { device_id: device(9), ..give_back(PHONE, otp) };
+    for _ in 0..5 {
+        let guess = other_than(&world.phones.last_code());
+        let wrong = world.auth.verify_otp(attacker(guess)).await.unwrap_err();
+        assert!(matches!(wrong, AuthError::WrongCode), "{wrong:?}");
+    }
+    world.auth.request_otp(PHONE, IP).await.unwrap();
+    let otp = world.phones.last_code();
+    let locked = world.auth.verify_otp(attacker(&otp)).await.unwrap_err();
+    assert!(matches!(locked, AuthError::Locked { .. }), "{locked:?}");
+    let again = world.auth.verify_otp(give_back(PHONE, &otp)).await.unwrap();
+    assert_eq!((again.user.user_id, again.is_new_user), (owner.user.user_id, false));
+}
+
+#[tokio::test]
+async fn codes_are_limited_for_a_country_and_in_total() {
+    let limits = Limits {
+        otp_request_per_country: domain::Quota::per(2, 15 * MINUTE),
+        otp_request_total: domain::Quota::per(3, 15 * MINUTE),
+        ..Limits::OFF
+    };
+    let world = World::with(Config { limits, ..Config::default() });
+    let outcome = async |phone: &str| match world.auth.request_otp(phone, IP).await {
+        Ok(_) => "sent",
+        Err(AuthError::RateLimited { limit, .. }) => limit,
+        Err(other) => panic!("{other:?}"),
+    };
+    assert_eq!(outcome("+15550100001").await, "sent");
+    assert_eq!(outcome("+15550100002").await, "sent");
+    assert_eq!(outcome("+15550100003").await, "otp_request_per_country");
+    assert_eq!(outcome("+4915112345678").await, "sent");
+    assert_eq!(outcome("+447912345678").await, "otp_request_total");
+    assert_eq!(world.phones.codes().len(), 3);
+}
+
+#[tokio::test]
+async fn premium_numbers_get_no_code() {
+    let world = World::new();
+    for phone in ["+19002345678", "+881612345678"] {
+        let refused = world.auth.request_otp(phone, IP).await.unwrap_err();
+        assert!(matches!(refused, AuthError::PhoneNumberRefused), "{phone}: {refused:?}");
+    }
+    assert!(world.phones.codes().is_empty());
 }

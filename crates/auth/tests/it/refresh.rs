@@ -59,7 +59,7 @@ async fn another_device_cannot_refresh_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn a_mutilated_token_is_refused_and_does_no_harm() {
+async fn a_malformed_token_is_refused_and_keeps_the_session() {
     let world = World::new();
     let signed_in = world.sign_in(PHONE, device(1)).await;
     let text = signed_in.tokens.refresh_token.expose();
@@ -67,6 +67,20 @@ async fn a_mutilated_token_is_refused_and_does_no_harm() {
         let error = world.auth.refresh(bad, device(1)).await.unwrap_err();
         assert!(matches!(error, AuthError::InvalidToken("it is not a refresh token")), "{bad}: {error:?}");
     }
+    assert_ne!(refresh(&world, &signed_in.tokens).await.unwrap().refresh_token, signed_in.tokens.refresh_token);
+}
+
+/// The id of a session is in its access tokens, and not secret.
+#[tokio::test]
+async fn a_forged_token_with_a_known_session_id_is_refused_and_keeps_the_session() {
+    let world = World::new();
+    let signed_in = world.sign_in(PHONE, device(1)).await;
+    for filling in ['A', 'x'] {
+        let forged = format!("rt_{}_{}", signed_in.session.session_id, filling.to_string().repeat(42) + "A");
+        let error = world.auth.refresh(&forged, device(1)).await.unwrap_err();
+        assert!(matches!(error, AuthError::InvalidToken(_)), "{error:?}");
+    }
+    assert_eq!(world.sockets.closed(), []);
     assert_ne!(refresh(&world, &signed_in.tokens).await.unwrap().refresh_token, signed_in.tokens.refresh_token);
 }
 

@@ -60,7 +60,7 @@ async fn one_others_or_all_sessions_can_be_ended() {
 }
 
 #[tokio::test]
-async fn nobody_ends_another_users_session() {
+async fn a_user_cannot_revoke_another_users_session() {
     let world = World::new();
     let alice = world.sign_in("+15550100001", device(1)).await;
     let mallory = world.sign_in("+15550100002", device(2)).await;

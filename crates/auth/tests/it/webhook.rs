@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use domain::Secret;
 use memory::ManualClock;
 use ports::{OtpError, OtpSender};
-use tidings_auth::{Secret, WebhookSender};
+use tidings_auth::WebhookSender;
 
-use crate::local_http::{Answer, serve};
+use crate::local_http::{StubReply, serve};
 use crate::world::{MINUTE, PHONE, start};
 
 async fn send(url: &str) -> Result<(), OtpError> {
@@ -15,13 +16,13 @@ async fn send(url: &str) -> Result<(), OtpError> {
     sender.send(&PHONE.parse().unwrap(), "123456", start() + 5 * MINUTE).await
 }
 
-fn reply(status: u16) -> Answer {
-    Answer::Reply(status, String::new())
+fn reply(status: u16) -> StubReply {
+    StubReply::Respond(status, String::new())
 }
 
 #[tokio::test]
 async fn a_webhook_that_fails_then_works_gets_the_code_signed() {
-    let (url, served) = serve([reply(503), Answer::HangUp, reply(204)]).await;
+    let (url, served) = serve([reply(503), StubReply::HangUp, reply(204)]).await;
     send(&url).await.unwrap();
     let requests = served.await.unwrap();
     assert_eq!(requests.len(), 3);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use domain::{DeviceId, PhoneNumber, SessionId, Timestamp, UserId};
 use keyfile::MasterSecret;
 use memory::{ManualClock, MemoryLimits, MemoryStore, MemoryTickets, SequentialIds};
-use ports::{Delivery, GatewayId, OtpError, OtpSender, Push, StoreError, UserReader};
+use ports::{Delivery, GatewayId, OtpError, OtpSender, Push, Revocation, StoreError, UserReader};
 use tempfile::TempDir;
 use tidings_auth::{Auth, Config, KeyRing, Ports, SignedIn, VerifyOtp};
 
@@ -16,15 +16,15 @@ pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Everything around one `Auth`.
+/// An `Auth` with all its ports.
 pub(crate) struct World {
     pub(crate) auth: Auth,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) phones: Arc<Phones>,
-    pub(crate) sockets: Arc<Sockets>,
+    pub(crate) phones: Arc<RecordingPhones>,
+    pub(crate) sockets: Arc<ClosedSockets>,
     pub(crate) keys: Arc<KeyRing>,
-    store: Arc<MemoryStore>,
-    /// Holds the key file for as long as the world lives.
+    pub(crate) store: Arc<MemoryStore>,
+    /// Keeps the key file for the lifetime of the world.
     _directory: TempDir,
 }
 
@@ -40,7 +40,7 @@ impl World {
         Self::over(store, keys, config, directory)
     }
 
-    /// Another process over the same store, with keys of the fleet's secret.
+    /// Another process on the same store, with keys derived from the fleet's secret.
     pub(crate) fn of_fleet(store: Arc<MemoryStore>) -> Self {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("secret");
@@ -51,11 +51,13 @@ impl World {
 
     fn over(store: Arc<MemoryStore>, keys: KeyRing, config: Config, directory: TempDir) -> Self {
         let (clock, ids) = (Arc::new(ManualClock::at(start())), Arc::new(SequentialIds::default()));
-        let (phones, sockets) = (Arc::new(Phones::default()), Arc::new(Sockets::default()));
+        let (phones, sockets) = (Arc::new(RecordingPhones::default()), Arc::new(ClosedSockets::default()));
         let keys = Arc::new(keys);
         let ports = Ports {
             users: store.clone(),
+            user_reader: store.clone(),
             sessions: store.clone(),
+            restrictions: store.clone(),
             codes: store.clone(),
             tickets: Arc::new(MemoryTickets::new(clock.clone())),
             limits: Arc::new(MemoryLimits::new(clock.clone())),
@@ -68,7 +70,7 @@ impl World {
         Self { auth, clock, phones, sockets, keys, store, _directory: directory }
     }
 
-    /// Asks for a code and gives it back.
+    /// Requests a code and signs in with it.
     pub(crate) async fn sign_in(&self, phone: &str, device_id: DeviceId) -> SignedIn {
         self.auth.request_otp(phone, IP).await.unwrap();
         let otp = self.phones.last_code();
@@ -90,14 +92,14 @@ pub(crate) fn device(n: u8) -> DeviceId {
     DeviceId::from_bytes([n; 16])
 }
 
-/// Phones that receive codes, or do not while `broken`.
+/// RecordingPhones that receive codes; sending fails while `broken`.
 #[derive(Default)]
-pub(crate) struct Phones {
+pub(crate) struct RecordingPhones {
     received: Mutex<Vec<String>>,
     broken: Mutex<bool>,
 }
 
-impl Phones {
+impl RecordingPhones {
     pub(crate) fn codes(&self) -> Vec<String> {
         self.received.lock().unwrap().clone()
     }
@@ -112,7 +114,7 @@ impl Phones {
 }
 
 #[async_trait]
-impl OtpSender for Phones {
+impl OtpSender for RecordingPhones {
     async fn send(&self, _: &PhoneNumber, code: &str, _: Timestamp) -> Result<(), OtpError> {
         if *self.broken.lock().unwrap() {
             return Err(OtpError("no network".into()));
@@ -122,24 +124,34 @@ impl OtpSender for Phones {
     }
 }
 
-/// Remembers whose sockets were to be closed.
+/// Records the revocations.
 #[derive(Default)]
-pub(crate) struct Sockets(Mutex<Vec<SessionId>>);
+pub(crate) struct ClosedSockets(Mutex<Vec<Revocation>>);
 
-impl Sockets {
+impl ClosedSockets {
+    /// The sessions with sockets to close.
     pub(crate) fn closed(&self) -> Vec<SessionId> {
+        let session = |revocation: &Revocation| match revocation {
+            Revocation::Session(session_id) => Some(*session_id),
+            Revocation::User(_) | Revocation::Token(_) => None,
+        };
+        self.revoked().iter().filter_map(session).collect()
+    }
+
+    /// All revocations.
+    pub(crate) fn revoked(&self) -> Vec<Revocation> {
         self.0.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
-impl Delivery for Sockets {
+impl Delivery for ClosedSockets {
     async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         unreachable!("auth pushes nothing")
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.0.lock().unwrap().push(session_id);
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.0.lock().unwrap().push(revocation);
         Ok(())
     }
 }

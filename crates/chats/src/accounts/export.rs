@@ -13,34 +13,35 @@ use serde::Serialize;
 
 use super::Accounts;
 
-/// Contacts that are written at a time.
+/// Maximum number of contacts in one chunk of the document.
 const CONTACTS_PAGE: usize = 1000;
-/// What one piece of the document is made from, at the most: an export holds no more in memory than this.
+/// Bounds of the messages in one chunk of the document. An export holds no more messages in memory.
 const MESSAGES_PAGE: PageBounds = PageBounds { count: SYNC_PAGE_MAX, bytes: SYNC_PAGE_BYTES_MAX };
-/// How a chat ends in JSON whose messages are still to come. They are the last of its fields.
+/// The JSON end of a chat without messages. Messages are its last field, so they are inserted before this end.
 const NO_MESSAGES: &str = "]}";
 
 impl Accounts {
-    /// Everything that is a user's own, as one JSON document, `rest::Export` in its envelope, piece by piece. One that ends
-    /// early is no JSON, so that nobody takes a part for the whole.
+    /// Streams all data of a user as one JSON document, `rest::Export` in its envelope. A document that ends early is not
+    /// valid JSON, so a partial export cannot be taken for a complete one.
     ///
-    /// A user's own are their profile, sessions, devices, contacts, their places in chats, and the messages that they sent
-    /// there. What others wrote to them is those others'.
+    /// The data is the profile, sessions, devices, contacts, chat memberships, and the messages that the user sent.
+    /// Messages that others sent are excluded.
     pub fn export(self: Arc<Self>, user: User) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
-        let export = Export { accounts: self, user_id: user.user_id, stage: Stage::Profile(Box::new(user)) };
-        try_unfold(export, Export::next)
+        let export =
+            AccountExport { accounts: self, user_id: user.user_id, stage: ExportStage::Profile(Box::new(user)) };
+        try_unfold(export, AccountExport::next)
     }
 }
 
-/// A document that is being written.
-struct Export {
+/// An export in progress.
+struct AccountExport {
     accounts: Arc<Accounts>,
     user_id: UserId,
-    stage: Stage,
+    stage: ExportStage,
 }
 
-/// What is written next.
-enum Stage {
+/// The next part of the document to write.
+enum ExportStage {
     Profile(Box<User>),
     Contacts { after: Option<UserId> },
     Chats { places: VecDeque<(ChatId, Member)>, is_first: bool },
@@ -48,16 +49,16 @@ enum Stage {
     Over,
 }
 
-impl Export {
+impl AccountExport {
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, StoreError> {
-        let (piece, stage) = match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Profile(user) => (self.profile(&user).await?, Stage::Contacts { after: None }),
-            Stage::Contacts { after } => self.contacts(after).await?,
-            Stage::Chats { places, is_first } => self.chat(places, is_first).await?,
-            Stage::Messages { places, chat_id, after, is_first } => {
+        let (piece, stage) = match std::mem::replace(&mut self.stage, ExportStage::Over) {
+            ExportStage::Profile(user) => (self.profile(&user).await?, ExportStage::Contacts { after: None }),
+            ExportStage::Contacts { after } => self.contacts(after).await?,
+            ExportStage::Chats { places, is_first } => self.chat(places, is_first).await?,
+            ExportStage::Messages { places, chat_id, after, is_first } => {
                 self.messages(places, chat_id, after, is_first).await?
             }
-            Stage::Over => return Ok(None),
+            ExportStage::Over => return Ok(None),
         };
         self.stage = stage;
         Ok(Some((piece.into(), self)))
@@ -81,27 +82,27 @@ impl Export {
         ))
     }
 
-    async fn contacts(&self, after: Option<UserId>) -> Result<(String, Stage), StoreError> {
+    async fn contacts(&self, after: Option<UserId>) -> Result<(String, ExportStage), StoreError> {
         let page = self.accounts.contacts.contacts(self.user_id, after, CONTACTS_PAGE).await?;
         let mut piece = listed(&page, after.is_none());
         if page.len() == CONTACTS_PAGE {
-            return Ok((piece, Stage::Contacts { after: page.last().copied() }));
+            return Ok((piece, ExportStage::Contacts { after: page.last().copied() }));
         }
         piece += r#"],"chats":["#;
         let places = self.accounts.chats.memberships(self.user_id).await?.into();
-        Ok((piece, Stage::Chats { places, is_first: true }))
+        Ok((piece, ExportStage::Chats { places, is_first: true }))
     }
 
     async fn chat(
         &self,
         mut places: VecDeque<(ChatId, Member)>,
         is_first: bool,
-    ) -> Result<(String, Stage), StoreError> {
+    ) -> Result<(String, ExportStage), StoreError> {
         let Some((chat_id, member)) = places.pop_front() else {
-            return Ok((r#"],"is_complete":true}}"#.to_owned(), Stage::Over));
+            return Ok((r#"],"is_complete":true}}"#.to_owned(), ExportStage::Over));
         };
         let Some(chat) = self.accounts.chats.chat(chat_id).await? else {
-            return Ok((String::new(), Stage::Chats { places, is_first }));
+            return Ok((String::new(), ExportStage::Chats { places, is_first }));
         };
         let marks = self.accounts.watermarks.watermarks(&[(self.user_id, chat_id)]).await?;
         let Watermarks { delivered, read } = marks.first().copied().unwrap_or_default();
@@ -119,7 +120,7 @@ impl Export {
         let chat = json(&chat);
         let open = chat.strip_suffix(NO_MESSAGES).expect("the messages of a chat are its last field");
         let piece = if is_first { open.to_owned() } else { format!(",{open}") };
-        Ok((piece, Stage::Messages { places, chat_id, after: Sequence::ZERO, is_first: true }))
+        Ok((piece, ExportStage::Messages { places, chat_id, after: Sequence::ZERO, is_first: true }))
     }
 
     async fn messages(
@@ -128,21 +129,21 @@ impl Export {
         chat_id: ChatId,
         after: Sequence,
         is_first: bool,
-    ) -> Result<(String, Stage), StoreError> {
+    ) -> Result<(String, ExportStage), StoreError> {
         let page = self.accounts.messages.after(chat_id, after, MESSAGES_PAGE, self.accounts.clock.now()).await?;
         let own = page.messages.iter().filter(|message| message.sender_id == self.user_id);
         let own: Vec<_> = own.map(|message| MessageBody::new(message, Some(self.user_id))).collect();
         let mut piece = listed(&own, is_first);
         if page.examined < page.head {
             let is_first = is_first && own.is_empty();
-            return Ok((piece, Stage::Messages { places, chat_id, after: page.examined, is_first }));
+            return Ok((piece, ExportStage::Messages { places, chat_id, after: page.examined, is_first }));
         }
         piece += NO_MESSAGES;
-        Ok((piece, Stage::Chats { places, is_first: false }))
+        Ok((piece, ExportStage::Chats { places, is_first: false }))
     }
 }
 
-/// Elements of a list that is open, with a comma before each but the very first.
+/// Elements of an open JSON list, with a comma before each but the very first.
 fn listed(elements: &[impl Serialize], is_first: bool) -> String {
     let mut piece = String::new();
     for (n, element) in elements.iter().enumerate() {

@@ -8,17 +8,17 @@ use axum::middleware::Next;
 use axum::response::Response;
 use protocol::ErrorCode;
 
-use super::ApiError;
+use super::RestError;
 use crate::Api;
 
-/// Lets a request with a good token through and remembers whose it is.
+/// Authenticates a request by its bearer token and attaches the [`Caller`].
 pub(crate) async fn authenticate(
     State(api): State<Arc<Api>>,
     mut request: Request,
     next: Next,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let token = bearer(request.headers())
-        .ok_or_else(|| ApiError::new(ErrorCode::Unauthorized, "the request has no `Authorization: Bearer` header"))?;
+        .ok_or_else(|| RestError::new(ErrorCode::Unauthorized, "the request has no `Authorization: Bearer` header"))?;
     let principal = api.auth.authenticate(token).await?;
     request.extensions_mut().insert(Caller(principal));
     Ok(next.run(request).await)
@@ -30,19 +30,19 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Who is asking, on routes behind [`authenticate`].
+/// The authenticated principal of a request, on routes with the [`authenticate`] layer.
 #[derive(Clone)]
 pub(crate) struct Caller(pub(crate) Principal);
 
 impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = ApiError;
+    type Rejection = RestError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // A route that asks for its caller and is not behind `authenticate` is closed, not open.
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RestError> {
+        // Fails closed: a route that needs its caller but lacks `authenticate` refuses all requests.
         parts
             .extensions
             .get()
             .cloned()
-            .ok_or_else(|| ApiError::new(ErrorCode::Unauthorized, "the request is not authenticated"))
+            .ok_or_else(|| RestError::new(ErrorCode::Unauthorized, "the request is not authenticated"))
     }
 }

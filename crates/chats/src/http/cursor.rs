@@ -4,11 +4,11 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::{ChatId, Sequence, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
-use super::ApiError;
+use super::RestError;
 use crate::Api;
 
-/// Where a list goes on. Clients give back what they got and never look inside; the number in a name is the version of
-/// what is inside, so that a cursor from before an upgrade is refused and not misread.
+/// The position of the next page of a list, opaque to clients. The number in a name is the version of its fields, so that
+/// a cursor from before an upgrade is refused and not misread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cursor {
     /// The inbox as it was when its newest activity was `newest`, after a chat with this last activity.
@@ -20,35 +20,35 @@ pub(crate) enum Cursor {
     /// History above a sequence, oldest first.
     #[serde(rename = "newer_1")]
     Newer { after: Sequence },
-    /// Contacts behind one of them.
+    /// Contacts after one of them.
     #[serde(rename = "contacts_1")]
     Contacts { after: UserId },
-    /// Blocked users behind one of them.
+    /// Blocked users after one of them.
     #[serde(rename = "blocks_1")]
     Blocks { after: UserId },
 }
 
-/// The list that a cursor is of. A cursor is sealed for its list, so that one that was changed, made up or taken from
-/// another list is refused.
+/// The list that a cursor belongs to. The seal of a cursor covers its list, so a modified or forged cursor, or a cursor
+/// of another list, is refused.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum List {
+pub(crate) enum PagedList {
     Inbox(UserId),
     History(ChatId),
     Contacts(UserId),
     Blocks(UserId),
 }
 
-/// Bytes of the seal: too many to guess one over the network.
+/// Bytes of the seal: enough to make guessing over the network infeasible.
 const SEAL_BYTES: usize = 12;
 
 impl Cursor {
-    pub(crate) fn encode(self, api: &Api, list: List) -> String {
+    pub(crate) fn encode(self, api: &Api, list: PagedList) -> String {
         let text = serde_json::to_string(&self).expect("ids and numbers always serialize");
         let seal = seal(api, list, &text);
         BASE64_URL_SAFE_NO_PAD.encode([&seal[..], text.as_bytes()].concat())
     }
 
-    pub(crate) fn decode(api: &Api, list: List, cursor: &str) -> Result<Self, ApiError> {
+    pub(crate) fn decode(api: &Api, list: PagedList, cursor: &str) -> Result<Self, RestError> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| Self::unknown())?;
         let (found, text) = bytes.split_at_checked(SEAL_BYTES).ok_or_else(Self::unknown)?;
         let text = str::from_utf8(text).map_err(|_| Self::unknown())?;
@@ -56,19 +56,19 @@ impl Cursor {
         serde_json::from_str(text).map_err(|_| Self::unknown())
     }
 
-    /// The answer to a cursor of another list, another version or nobody.
-    pub(crate) fn unknown() -> ApiError {
-        ApiError::field("cursor", "is not a cursor of this list")
+    /// The error for a cursor that is forged, or of another list or version.
+    pub(crate) fn unknown() -> RestError {
+        RestError::field("cursor", "is not a cursor of this list")
     }
 }
 
-fn seal(api: &Api, list: List, text: &str) -> [u8; SEAL_BYTES] {
+fn seal(api: &Api, list: PagedList, text: &str) -> [u8; SEAL_BYTES] {
     let list = match list {
-        // The name inside tells the lists of a user apart.
-        List::Inbox(user_id) | List::Contacts(user_id) | List::Blocks(user_id) => user_id.to_string(),
-        List::History(chat_id) => chat_id.to_string(),
+        // The variant name in the text distinguishes the lists of a user.
+        PagedList::Inbox(user_id) | PagedList::Contacts(user_id) | PagedList::Blocks(user_id) => user_id.to_string(),
+        PagedList::History(chat_id) => chat_id.to_string(),
     };
-    // Ids have no space, so no list and text read like another list and text.
+    // Ids contain no space, so the joined text is unambiguous.
     let seal = api.auth.seal("cursor", &format!("{list} {text}"));
     *seal.first_chunk().expect("a seal is longer than what is kept of it")
 }

@@ -1,41 +1,41 @@
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use auth::AuthError;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::{ChatRefusal, Decision, Sequence};
-use ports::{IngestError, StoreError};
+use domain::{ChatRefusal, IngestError, RateDecision, Sequence};
+use metrics::counter;
+use ports::{StoreError, error_chain};
 use protocol::rest::FieldError;
-use protocol::{ErrorBody, ErrorCode};
+use protocol::{ErrorBody, ErrorCode, whole_seconds};
 use serde_json::json;
 
-/// When to try again what failed because a store did.
+/// Retry delay of requests that failed because a store failed.
 const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A request that fails, and how it is answered.
+/// The failure of a request, and its response.
 ///
-/// As a response it is a status alone: [`envelope`](super::envelope) finds the rest in the response's extensions and
-/// writes it, because only there the id of the request is known.
+/// `into_response` sets the status only. [`envelope`](super::envelope) takes the rest from the response's extensions and
+/// writes the body, because only there the request id is known.
 #[derive(Clone, Debug)]
-pub(crate) struct ApiError(pub(super) Box<Failed>);
+pub(crate) struct RestError(pub(super) Box<Failed>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Failed {
     pub(super) body: ErrorBody,
     /// The `Retry-After` of the answer.
     pub(super) retry_after: Option<Duration>,
-    /// What the limiter said, if it was the limiter who refused.
-    pub(super) decision: Option<Decision>,
+    /// The decision of the limiter, if it refused the request.
+    pub(super) decision: Option<RateDecision>,
 }
 
-impl ApiError {
+impl RestError {
     pub(crate) fn new(code: ErrorCode, message: impl fmt::Display) -> Self {
         ErrorBody::new(code, message).into()
     }
 
-    /// A field, parameter or header that cannot be taken.
+    /// An invalid field, parameter or header.
     pub(crate) fn field(field: impl Into<String>, message: impl fmt::Display) -> Self {
         let (field, message) = (field.into(), message.to_string());
         let words = format!("{field}: {message}");
@@ -45,40 +45,41 @@ impl ApiError {
     }
 
     /// A limit, by its name in `[limits]`, that is reached.
-    pub(crate) fn rate_limited(limit: &'static str, retry_after: Duration, decision: Option<Decision>) -> Self {
+    pub(crate) fn rate_limited(limit: &'static str, retry_after: Duration, decision: Option<RateDecision>) -> Self {
+        counter!("tidings_api_limited_total", "limit" => limit).increment(1);
         let details = json!({ "limit": limit, "retry_after_seconds": whole_seconds(retry_after) });
         let body = ErrorBody::new(ErrorCode::RateLimited, format!("limit `{limit}` is reached")).with_details(details);
         Self(Box::new(Failed { body, retry_after: Some(retry_after), decision }))
     }
 
-    /// A sequence that no message of the chat has yet.
-    pub(crate) fn above_head(head: Sequence) -> Self {
-        let message = format!("sequence is above the head of the chat, {head}");
-        ErrorBody::new(ErrorCode::InvalidSequence, message).with_details(json!({ "head_sequence": head })).into()
+    /// A limit, by its name in `[limits]`, on the number of things that a user has. Time alone does not help.
+    pub(crate) fn maximum(limit: &'static str, maximum: usize, message: impl fmt::Display) -> Self {
+        counter!("tidings_api_limited_total", "limit" => limit).increment(1);
+        let details = json!({ "limit": limit, "maximum": maximum });
+        ErrorBody::new(ErrorCode::InvalidOperation, message).with_details(details).into()
     }
 
-    /// A failure that may be none the next time.
+    /// A sequence that no message of the chat has yet.
+    pub(crate) fn above_head(head: Sequence) -> Self {
+        IngestError::AboveHead { head }.into()
+    }
+
+    /// A failure that a retry may resolve.
     pub(super) fn retry(code: ErrorCode, message: impl fmt::Display, retry_after: Duration) -> Self {
-        let details = json!({ "retry_after_seconds": whole_seconds(retry_after) });
-        let body = ErrorBody::new(code, message).with_details(details);
+        let body = ErrorBody::new(code, message).with_retry_after(retry_after);
         Self(Box::new(Failed { body, retry_after: Some(retry_after), decision: None }))
     }
 }
 
-/// A wait in whole seconds, rounded up: whoever waits that long has waited long enough.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_millis().div_ceil(1000).max(1) as u64
-}
-
-impl From<ErrorBody> for ApiError {
+impl From<ErrorBody> for RestError {
     fn from(body: ErrorBody) -> Self {
         Self(Box::new(Failed { body, retry_after: None, decision: None }))
     }
 }
 
-impl From<StoreError> for ApiError {
+impl From<StoreError> for RestError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(error = &error as &dyn Error, "a store did not answer");
+        tracing::error!(error = %error_chain(&error), "store call failed");
         match error {
             StoreError::Unavailable(_) => {
                 Self::retry(ErrorCode::ServiceUnavailable, "the service cannot do this now", STORE_RETRY_AFTER)
@@ -88,24 +89,14 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<IngestError> for ApiError {
+impl From<IngestError> for RestError {
     fn from(error: IngestError) -> Self {
-        match error {
-            IngestError::ChatNotFound => Self::new(ErrorCode::NotFound, error),
-            IngestError::NotAMember => Self::new(ErrorCode::NotAMember, error),
-            IngestError::IdempotencyKeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error),
-            IngestError::Blocked => Self::new(ErrorCode::Forbidden, error),
-            IngestError::Blocking => Self::new(ErrorCode::InvalidOperation, error),
-            IngestError::CounterMissing => Self::new(ErrorCode::CounterMissing, error),
-            IngestError::Unreadable => Self::new(ErrorCode::InternalError, error),
-            IngestError::AboveHead { head } => Self::above_head(head),
-            IngestError::Busy => Self::retry(ErrorCode::ServerBusy, error, STORE_RETRY_AFTER),
-            IngestError::Unavailable { retry_after } => Self::retry(ErrorCode::ServiceUnavailable, error, retry_after),
-        }
+        let retry_after = error.retry_after();
+        Self(Box::new(Failed { body: error.into(), retry_after, decision: None }))
     }
 }
 
-impl From<ChatRefusal> for ApiError {
+impl From<ChatRefusal> for RestError {
     fn from(refusal: ChatRefusal) -> Self {
         let code = match refusal {
             ChatRefusal::ChatNotFound | ChatRefusal::TargetNotAMember => ErrorCode::NotFound,
@@ -122,28 +113,42 @@ impl From<ChatRefusal> for ApiError {
     }
 }
 
-impl From<AuthError> for ApiError {
+impl From<AuthError> for RestError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::InvalidToken(_) | AuthError::TokenRevoked | AuthError::WrongCode => {
                 Self::new(ErrorCode::Unauthorized, error)
             }
+            AuthError::Suspended => IngestError::Suspended.into(),
             AuthError::Locked { retry_after } => Self::rate_limited("otp_verify", retry_after, None),
             AuthError::RateLimited { limit, decision } => {
                 Self::rate_limited(limit, decision.retry_after, Some(decision))
             }
-            AuthError::InvalidPhoneNumber => Self::field("phone_number", error),
+            AuthError::PhoneSignInOff => Self::new(ErrorCode::InvalidOperation, error),
+            AuthError::InvalidPhoneNumber | AuthError::PhoneNumberRefused => Self::field("phone_number", error),
             AuthError::NotDelivered => Self::retry(ErrorCode::ServiceUnavailable, error, STORE_RETRY_AFTER),
             AuthError::Unavailable(store) => store.into(),
         }
     }
 }
 
-impl IntoResponse for ApiError {
+impl IntoResponse for RestError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.body.code.http_status()).expect("the table has real statuses");
         let mut response = status.into_response();
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_asks_for_the_same_delay_in_header_and_body() {
+        let RestError(failed) = IngestError::Busy.into();
+        assert_eq!(failed.body, ErrorBody::from(IngestError::Busy));
+        assert_eq!(failed.retry_after, Some(Duration::from_secs(1)));
     }
 }

@@ -1,49 +1,47 @@
-use std::error::Error;
-
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::UserId;
-use ports::{Begun, RequestKey, StoredResponse};
+use ports::{Begun, RequestKey, StoredResponse, error_chain};
 use protocol::ErrorCode;
 use protocol::rest::Data;
 use serde::Serialize;
 use ulid::Ulid;
 use uuid::Uuid;
 
-use super::ApiError;
+use super::RestError;
 use crate::Api;
 
 const HEADER: &str = "idempotency-key";
 
-/// The client's name for a request it may repeat, if it gave one.
+/// The client's key for a request that it may repeat, if it sent one.
 pub(crate) struct IdempotencyKey(Option<Uuid>);
 
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
-    type Rejection = ApiError;
+    type Rejection = RestError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, RestError> {
         let Some(value) = parts.headers.get(HEADER) else { return Ok(Self(None)) };
         let key = value.to_str().ok().and_then(|text| Uuid::try_parse(text).ok());
-        key.map(|key| Self(Some(key))).ok_or_else(|| ApiError::field("Idempotency-Key", "is not a uuid"))
+        key.map(|key| Self(Some(key))).ok_or_else(|| RestError::field("Idempotency-Key", "is not a uuid"))
     }
 }
 
-/// What a request may use that other tries of it use too.
+/// The state that all attempts of a request share.
 #[derive(Clone, Copy)]
 pub(crate) struct Reserved {
-    /// The id of what the request creates.
+    /// The id of the created resource.
     pub(crate) ulid: Ulid,
-    /// Whether an earlier try may have had its effect.
+    /// Whether an earlier attempt may have taken effect.
     pub(crate) resumed: bool,
 }
 
-/// Runs a request that creates something, once for each idempotency key: a repetition gets the first answer.
+/// Runs a request that creates something, once for each idempotency key: a repetition gets the first response.
 ///
-/// Requests are the same if `route` and the fields of `body` are; spelling and unknown fields do not count. Only success
-/// is kept, so a request that failed may be tried again with its key.
+/// Requests are equal if `route` and the known fields of `body` are; JSON formatting and unknown fields do not count.
+/// Only success is stored, so a failed request may be retried with its key.
 pub(crate) async fn once<B, T, F>(
     api: &Api,
     user_id: UserId,
@@ -51,11 +49,11 @@ pub(crate) async fn once<B, T, F>(
     route: &str,
     body: &B,
     run: impl FnOnce(Reserved) -> F,
-) -> Result<Response, ApiError>
+) -> Result<Response, RestError>
 where
     B: Serialize,
     T: Serialize,
-    F: Future<Output = Result<(StatusCode, T), ApiError>>,
+    F: Future<Output = Result<(StatusCode, T), RestError>>,
 {
     let new = api.ids.ulid();
     let Some(key) = key else {
@@ -67,22 +65,25 @@ where
         Begun::Run { reserved, resumed } => Reserved { ulid: reserved, resumed },
         Begun::Replay(StoredResponse { status, body }) => {
             let status = StatusCode::from_u16(status)
-                .map_err(|_| ApiError::new(ErrorCode::InternalError, "the service has a defect"))?;
+                .map_err(|_| RestError::new(ErrorCode::InternalError, "the service has a defect"))?;
             let mut response = answer(status, body);
             response.headers_mut().insert("x-idempotent-replay", HeaderValue::from_static("true"));
             return Ok(response);
         }
         Begun::Mismatch => {
             let message = "this Idempotency-Key was used for another request";
-            return Err(ApiError::new(ErrorCode::IdempotencyKeyReused, message));
+            return Err(RestError::new(ErrorCode::IdempotencyKeyReused, message));
         }
     };
     let (status, data) = run(reserved).await?;
     let body = encode(data);
     let stored = StoredResponse { status: status.as_u16(), body: body.clone() };
-    // What was asked for is done. Without the stored answer a repetition runs again, resumed, and does nothing twice.
+    // The request has taken effect. Without the stored response, a repetition runs with `resumed` and has no new effect.
     if let Err(error) = api.requests.finish(key, stored).await {
-        tracing::warn!(error = &error as &dyn Error, "the answer to a repeatable request was not kept");
+        tracing::warn!(
+            error = %error_chain(&error),
+            "could not store a response; a request with the same key runs again"
+        );
     }
     Ok(answer(status, body))
 }

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use protocol::ErrorCode;
 use serde::de::DeserializeOwned;
 
-use super::ApiError;
+use super::RestError;
 
 /// The variable parts of a path.
 ///
@@ -14,16 +14,16 @@ use super::ApiError;
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
-    type Rejection = ApiError;
+    type Rejection = RestError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, RestError> {
         match AxumPath::from_request_parts(parts, state).await {
             Ok(AxumPath(value)) => Ok(Self(value)),
             Err(PathRejection::FailedToDeserializePathParams(error)) => Err(match error.kind() {
-                ErrorKind::ParseErrorAtKey { key, .. } => ApiError::field(key, "is not a sequence"),
-                _ => ApiError::new(ErrorCode::NotFound, "the path names nothing"),
+                ErrorKind::ParseErrorAtKey { key, .. } => RestError::field(key, "is not a sequence"),
+                _ => RestError::new(ErrorCode::NotFound, "the path names nothing"),
             }),
-            Err(_) => Err(ApiError::new(ErrorCode::InternalError, "the service has a defect")),
+            Err(_) => Err(RestError::new(ErrorCode::InternalError, "the service has a defect")),
         }
     }
 }

@@ -1,54 +1,55 @@
-use std::error::Error;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use domain::{Decision, Quota};
-use ports::LimitKey;
+use domain::{Quota, RateDecision};
+use ports::{LimitKey, error_chain};
 
-use super::{ApiError, Caller};
+use super::{Caller, RestError};
 use crate::Api;
 
-/// Counts the requests of each user, reads and writes apart. The answer says what is left.
+/// Counts the requests of each user, reads and writes separately. The response headers show the remaining quota.
 ///
-/// A send is no such write: it has limits of its own, the same over REST as over a socket, and they are its route's. So has
-/// an export, which is no such read. A question about presence is a read, though its users are in a body.
+/// Sends and exports do not count here: their routes apply separate limits, which for sends are the same over a socket. A
+/// presence query counts as a read, although it is a POST.
 pub(crate) async fn limit_requests(
     State(api): State<Arc<Api>>,
     Caller(caller): Caller,
     request: Request,
     next: Next,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let decision = match kind(&request) {
-        Kind::LimitedByItsRoute => None,
-        Kind::Read => take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?,
-        Kind::Write => take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?,
+        RequestClass::LimitedByItsRoute => None,
+        RequestClass::Read => take(&api, "rest_read", LimitKey::RestRead(caller.user_id), api.limits.rest_read).await?,
+        RequestClass::Write => {
+            take(&api, "rest_write", LimitKey::RestWrite(caller.user_id), api.limits.rest_write).await?
+        }
     };
     Ok(Limited(decision, next.run(request).await).into_response())
 }
 
-/// What a request is to the limits.
-enum Kind {
+/// The limit that a request counts against.
+enum RequestClass {
     LimitedByItsRoute,
     Read,
     Write,
 }
 
-fn kind(request: &Request) -> Kind {
+fn kind(request: &Request) -> RequestClass {
     let path = request.extensions().get().map_or("", MatchedPath::as_str);
     match *request.method() {
-        Method::GET if path.ends_with("/me/export") => Kind::LimitedByItsRoute,
-        Method::GET | Method::HEAD => Kind::Read,
-        Method::POST if path.ends_with("/messages") => Kind::LimitedByItsRoute,
-        Method::POST if path.ends_with("/presence/query") => Kind::Read,
-        _ => Kind::Write,
+        Method::GET if path.ends_with("/me/export") => RequestClass::LimitedByItsRoute,
+        Method::GET | Method::HEAD => RequestClass::Read,
+        Method::POST if path.ends_with("/messages") => RequestClass::LimitedByItsRoute,
+        Method::POST if path.ends_with("/presence/query") => RequestClass::Read,
+        _ => RequestClass::Write,
     }
 }
 
-/// An answer that says what is left of a limit, unless the limit is off.
-pub(crate) struct Limited<R>(pub(crate) Option<Decision>, pub(crate) R);
+/// A response with the limiter's decision, which becomes headers; `None` if the limit is off.
+pub(crate) struct Limited<R>(pub(crate) Option<RateDecision>, pub(crate) R);
 
 impl<R: IntoResponse> IntoResponse for Limited<R> {
     fn into_response(self) -> Response {
@@ -61,21 +62,41 @@ impl<R: IntoResponse> IntoResponse for Limited<R> {
     }
 }
 
-/// Takes one from a bucket, unless its limit is off.
+/// Charges a request to a bucket, unless its limit is off.
 pub(crate) async fn take(
     api: &Api,
     limit: &'static str,
     key: LimitKey,
     quota: Option<Quota>,
-) -> Result<Option<Decision>, ApiError> {
-    let Some(quota) = quota else { return Ok(None) };
-    match api.limiter.take(key, quota).await {
-        Ok(decision) if decision.allowed => Ok(Some(decision)),
-        Ok(decision) => Err(ApiError::rate_limited(limit, decision.retry_after, Some(decision))),
-        // Counting is best effort. A limiter that is away must not take with it what works without it.
+) -> Result<Option<RateDecision>, RestError> {
+    let [decision] = take_all(api, [(limit, key, quota)]).await?;
+    Ok(decision)
+}
+
+/// Charges a request to all buckets whose limit is on, or to none if one of them refuses.
+pub(crate) async fn take_all<const N: usize>(
+    api: &Api,
+    limits: [(&'static str, LimitKey, Option<Quota>); N],
+) -> Result<[Option<RateDecision>; N], RestError> {
+    let takes: Vec<_> = limits.iter().filter_map(|(_, key, quota)| Some((*key, (*quota)?))).collect();
+    if takes.is_empty() {
+        return Ok([None; N]);
+    }
+    let decisions = match api.limiter.take_all(&takes).await {
+        Ok(decisions) => decisions,
+        // Limits fail open: an unavailable limiter must not fail requests that work without it.
         Err(error) => {
-            tracing::warn!(error = &error as &dyn Error, limit, "the limiter did not answer, the request goes on");
-            Ok(None)
+            let limit = limits.map(|(name, ..)| name).join(", ");
+            tracing::warn!(error = %error_chain(&error), limit, "rate limiter unavailable; request allowed");
+            return Ok([None; N]);
         }
+    };
+    let mut decisions = decisions.into_iter();
+    let decided = limits.map(|(name, _, quota)| (name, quota.and_then(|_| decisions.next())));
+    // Of several limits that refuse, the client waits for the last.
+    let refused = decided.iter().filter_map(|(name, decision)| Some((*name, decision.filter(|one| !one.allowed)?)));
+    match refused.max_by_key(|(_, decision)| decision.retry_after) {
+        Some((limit, decision)) => Err(RestError::rate_limited(limit, decision.retry_after, Some(decision))),
+        None => Ok(decided.map(|(_, decision)| decision)),
     }
 }

@@ -1,6 +1,6 @@
-//! The examples of the OpenAPI document: one story, told in the bodies that the API itself writes and reads.
+//! The examples of the OpenAPI document: one story, in the body types that the API itself reads and writes.
 //!
-//! A test plays it on a real server, so what is shown here is what happens.
+//! A test plays it on a real server, so the examples match its behaviour.
 
 mod conversation;
 mod people;
@@ -9,22 +9,22 @@ mod safety;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What the story shows of one operation.
-struct Told {
+/// The examples of one operation.
+struct OperationExamples {
     operation_id: &'static str,
     parameters: Vec<(&'static str, Value)>,
-    cases: Vec<Case>,
+    cases: Vec<ExampleCase>,
 }
 
-/// One request and its answer; `null` is the body of those that have none.
-struct Case {
+/// One request and its response; an absent body is `null`.
+struct ExampleCase {
     name: &'static str,
     request: Value,
     status: u16,
     answer: Value,
 }
 
-impl Told {
+impl OperationExamples {
     fn of(operation_id: &'static str) -> Self {
         Self { operation_id, parameters: Vec::new(), cases: Vec::new() }
     }
@@ -35,24 +35,25 @@ impl Told {
     }
 
     fn case(mut self, name: &'static str, request: impl Serialize, status: u16, answer: impl Serialize) -> Self {
-        self.cases.push(Case { name, request: json!(request), status, answer: json!(answer) });
+        self.cases.push(ExampleCase { name, request: json!(request), status, answer: json!(answer) });
         self
     }
 
-    /// The one case of an operation that takes no body.
+    /// The only case of an operation without a request body.
     fn answered(self, answer: impl Serialize) -> Self {
         self.case("example", (), 200, answer)
     }
 
-    /// The one case of an operation that answers nothing.
+    /// The only case of an operation without a response body.
     fn done(self, request: impl Serialize) -> Self {
         self.case("example", request, 204, ())
     }
 }
 
-/// Puts the story into the document.
+/// Adds the examples to the document.
 pub(super) fn add_to(document: &mut Value) {
-    let told: Vec<_> = people::told().into_iter().chain(conversation::told()).chain(safety::told()).collect();
+    let told: Vec<_> =
+        people::examples().into_iter().chain(conversation::examples()).chain(safety::examples()).collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for operation in paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
         if let Some(told) = told.iter().find(|told| operation["operationId"] == told.operation_id) {
@@ -61,14 +62,14 @@ pub(super) fn add_to(document: &mut Value) {
     }
 }
 
-fn tell(operation: &mut Value, told: &Told) {
+fn tell(operation: &mut Value, told: &OperationExamples) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let shown = told.parameters.iter().find(|(name, _)| parameter["name"] == *name);
         if let Some((_, value)) = shown {
             parameter["example"] = value.clone();
         }
     }
-    for Case { name, request, status, answer } in &told.cases {
+    for ExampleCase { name, request, status, answer } in &told.cases {
         if !request.is_null() {
             operation["requestBody"]["content"]["application/json"]["examples"][name] = json!({ "value": request });
         }

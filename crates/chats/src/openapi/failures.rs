@@ -10,7 +10,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 
 use super::headers;
 
-/// What failures of an operation look like, by status, with a name for those of the same codes.
+/// The failure responses of an operation by status, each with a name that its codes determine.
 pub(super) fn responses(operation: &Operation) -> BTreeMap<u16, (String, Response)> {
     let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
     let codes = codes(operation);
@@ -21,11 +21,12 @@ pub(super) fn responses(operation: &Operation) -> BTreeMap<u16, (String, Respons
     by_status.into_iter().map(|(status, codes)| (status, (name(&codes), response(status, &codes)))).collect()
 }
 
-/// The codes that an operation can fail with: those that follow from what it takes, and those of its own.
+/// The failure codes of an operation: its own, and all that follow from its security, body and parameters.
 fn codes(operation: &Operation) -> Vec<ErrorCode> {
     let mut codes = vec![ServiceUnavailable, InternalError];
     if operation.security.is_some() {
-        codes.extend([Unauthorized, RateLimited]);
+        // `Forbidden` is the answer to a suspended user.
+        codes.extend([Unauthorized, Forbidden, RateLimited]);
     }
     if operation.request_body.is_some() {
         codes.extend([ValidationError, MessageTooLarge]);
@@ -48,20 +49,20 @@ fn codes(operation: &Operation) -> Vec<ErrorCode> {
 
 fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
     match operation_id {
-        "request_otp" => &[RateLimited],
-        "verify_otp" | "refresh" => &[Unauthorized, RateLimited],
-        "create_chat" => &[Forbidden, ChatFull, InvalidOperation],
-        "me" | "update_me" | "delete_me" | "export_me" => &[NotFound],
-        "update_chat" | "change_role" | "remove_member" => &[Forbidden, InvalidOperation],
-        "add_member" => &[Forbidden, AlreadyAMember, ChatFull, InvalidOperation],
+        "request_otp" => &[RateLimited, InvalidOperation],
+        "verify_otp" => &[Unauthorized, Forbidden, RateLimited, InvalidOperation],
+        "refresh" => &[Unauthorized, Forbidden, RateLimited],
+        "create_chat" => &[ChatFull, InvalidOperation],
+        "me" | "delete_me" | "export_me" => &[NotFound],
+        "update_me" => &[NotFound, InvalidOperation],
+        "update_chat" | "change_role" | "remove_member" => &[InvalidOperation],
+        "add_member" => &[AlreadyAMember, ChatFull, InvalidOperation],
         "leave_chat" | "add_contact" | "register_push" | "block" => &[InvalidOperation],
         "report" => &[NotFound, NotAMember, InvalidOperation],
         "message" => &[NotAMember],
         "around" | "receipts" => &[InvalidSequence],
         "mark_read" => &[InvalidSequence, ServerBusy, CounterMissing],
-        "send_message" => {
-            &[Forbidden, InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing]
-        }
+        "send_message" => &[InvalidOperation, IdempotencyKeyReused, InvalidContentType, ServerBusy, CounterMissing],
         _ => &[],
     }
 }

@@ -5,7 +5,7 @@ pub(super) const REQUEST_ID: &str = "X-Request-ID";
 pub(super) const AUTHENTICATE: &str = "WWW-Authenticate";
 pub(super) const RETRY_AFTER: &str = "Retry-After";
 pub(super) const REPLAY: &str = "X-Idempotent-Replay";
-/// What is left of the limit that a request counts against.
+/// The state of the limit that a request counts against.
 pub(super) const LIMITS: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
 
 /// Every header of an answer, by name.
@@ -20,8 +20,8 @@ pub(super) fn all() -> Vec<(String, RefOr<Header>)> {
         (RETRY_AFTER, Type::Integer, "Seconds to wait before the next try."),
         (REPLAY, Type::String, "`true` if this is the answer to an earlier request with the same `Idempotency-Key`."),
         (LIMITS[0], Type::Integer, "Requests that are allowed at once. Absent where the limit is off."),
-        (LIMITS[1], Type::Integer, "How many of them are left."),
-        (LIMITS[2], Type::Integer, "When all of them are there again, in Unix seconds."),
+        (LIMITS[1], Type::Integer, "Requests that are left."),
+        (LIMITS[2], Type::Integer, "When all requests are available again, in Unix seconds."),
     ];
     let described = headers.map(|(name, schema_type, description)| {
         let schema = ObjectBuilder::new().schema_type(SchemaType::Type(schema_type)).build();

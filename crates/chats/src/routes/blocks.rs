@@ -8,33 +8,33 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::users::no_such_user;
-use super::{App, UserPath};
+use super::{RouteState, UserPath};
 use crate::Api;
-use crate::http::{ApiError, Caller, Cursor, Json, List, Path, Query, page_limit};
+use crate::http::{Caller, Cursor, Json, PagedList, Path, Query, RestError, page_limit};
 
-/// Blocked users in a page unless fewer are asked for: most users' are one page.
+/// Default page size: the blocks of most users fit into one page.
 const BLOCKS_DEFAULT: i64 = 100;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct BlocksQuery {
-    /// Users in the page: 100 unless given, 100 at the most.
+    /// Users in the page: 100 unless given, at most 100.
     #[param(minimum = 1)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
 }
 
-/// Whom the caller has blocked, by id.
+/// The users that the caller has blocked, by id.
 ///
-/// A page holds 100 of them at the most; `pagination.next_cursor` leads to the next.
+/// A page has at most 100 users; `pagination.next_cursor` leads to the next.
 #[utoipa::path(get, path = "/blocks", tag = "blocks", params(BlocksQuery), responses((status = 200, body = Paged<rest::Blocks>)))]
 pub(crate) async fn blocks(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Query(query): Query<BlocksQuery>,
-) -> Result<Json<Paged<rest::Blocks>>, ApiError> {
+) -> Result<Json<Paged<rest::Blocks>>, RestError> {
     let limit = page_limit(query.limit.or(Some(BLOCKS_DEFAULT)))?;
-    let list = List::Blocks(caller.user_id);
+    let list = PagedList::Blocks(caller.user_id);
     let after = match query.cursor.as_deref().map(|cursor| Cursor::decode(&api, list, cursor)).transpose()? {
         None => None,
         Some(Cursor::Blocks { after }) => Some(after),
@@ -52,8 +52,8 @@ pub(crate) async fn blocks(
 
 /// Blocks a user. They cannot write to the caller, add them to a group, or see their presence.
 ///
-/// Nobody is told. In the direct chat of the two neither can send until the caller takes the block back; groups that both
-/// are in stay as they are. Blocking somebody again changes nothing.
+/// The block is not announced to anyone. In the direct chat of the two, neither can send until the caller removes the
+/// block. Groups with both members do not change. Blocking a user again changes nothing.
 #[utoipa::path(
     put,
     path = "/blocks/{user_id}",
@@ -61,12 +61,12 @@ pub(crate) async fn blocks(
     responses((status = 204, description = "The user is blocked"))
 )]
 pub(crate) async fn block(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(UserPath { user_id }): Path<UserPath>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, RestError> {
     if user_id == caller.user_id {
-        return Err(ApiError::new(ErrorCode::InvalidOperation, "nobody blocks themselves"));
+        return Err(RestError::new(ErrorCode::InvalidOperation, "you cannot block yourself"));
     }
     api.user(user_id).await?.ok_or_else(no_such_user)?;
     if !has_blocked(&api, caller.user_id, user_id).await? {
@@ -74,7 +74,7 @@ pub(crate) async fn block(
         if !api.blocks.block(caller.user_id, user_id).await? {
             doubting.over();
             let message = format!("{BLOCKS_MAX} users are blocked; unblock one of them first");
-            return Err(ApiError::new(ErrorCode::InvalidOperation, message));
+            return Err(RestError::new(ErrorCode::InvalidOperation, message));
         }
         api.presence.block_changed(caller.user_id, user_id, true).await;
         doubting.over();
@@ -82,9 +82,10 @@ pub(crate) async fn block(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Takes the block of a user back, whether they are blocked or not.
+/// Unblocks a user; succeeds even if they are not blocked.
 ///
-/// What was refused meanwhile stays refused. They see the caller's presence again as `presence_visibility` allows.
+/// Requests that were refused during the block stay refused. The user sees the caller's presence again as
+/// `presence_visibility` allows.
 #[utoipa::path(
     delete,
     path = "/blocks/{user_id}",
@@ -92,10 +93,10 @@ pub(crate) async fn block(
     responses((status = 204, description = "The user is not blocked"))
 )]
 pub(crate) async fn unblock(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(UserPath { user_id }): Path<UserPath>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, RestError> {
     if has_blocked(&api, caller.user_id, user_id).await? {
         let doubting = api.presence.doubting([caller.user_id]);
         api.blocks.unblock(caller.user_id, user_id).await?;
@@ -105,17 +106,17 @@ pub(crate) async fn unblock(
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn has_blocked(api: &Api, user_id: UserId, blocked_id: UserId) -> Result<bool, ApiError> {
+async fn has_blocked(api: &Api, user_id: UserId, blocked_id: UserId) -> Result<bool, RestError> {
     Ok(api.blocks.blocked(&[(user_id, blocked_id)]).await?.contains(&true))
 }
 
-/// Refuses to bring users into a group by somebody whom one of them has blocked. A block of the same moment may come late
-/// for it: in a group both may be anyway.
-pub(super) async fn refuse_blocked(api: &Api, actor: UserId, user_ids: &[UserId]) -> Result<(), ApiError> {
+/// Refuses to let `actor` add users to a group if one of them has blocked `actor`. A concurrent block may be missed,
+/// which is harmless: a block does not separate members of the same group.
+pub(super) async fn refuse_blocked(api: &Api, actor: UserId, user_ids: &[UserId]) -> Result<(), RestError> {
     let pairs: Vec<_> = user_ids.iter().map(|user_id| (*user_id, actor)).collect();
     let blocked = api.blocks.blocked(&pairs).await?;
     match user_ids.iter().zip(blocked).find(|(_, is_blocked)| *is_blocked) {
-        Some((user_id, _)) => Err(ApiError::new(ErrorCode::Forbidden, format!("you cannot add `{user_id}`"))),
+        Some((user_id, _)) => Err(RestError::new(ErrorCode::Forbidden, format!("you cannot add `{user_id}`"))),
         None => Ok(()),
     }
 }

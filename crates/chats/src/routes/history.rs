@@ -8,14 +8,14 @@ use protocol::schema;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{App, ChatPath};
+use super::{ChatPath, RouteState};
 use crate::Api;
-use crate::http::{ApiError, Caller, Cursor, Json, List, Path, Query, page_limit};
+use crate::http::{Caller, Cursor, Json, PagedList, Path, Query, RestError, page_limit};
 use crate::views::message_bodies;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct HistoryQuery {
-    /// Messages in the page: 20 unless given, 100 at the most.
+    /// Messages in the page: 20 unless given, at most 100.
     #[param(minimum = 1)]
     limit: Option<i64>,
     /// Only messages below this sequence, newest first.
@@ -33,22 +33,22 @@ pub(crate) struct AroundPath {
     /// The chat.
     #[param(value_type = schema::ChatId)]
     chat_id: ChatId,
-    /// The place to look around.
+    /// The sequence to look around.
     #[param(value_type = u64)]
     sequence: Sequence,
 }
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct AroundQuery {
-    /// Messages in the page: 20 unless given, 100 at the most.
+    /// Messages in the page: 20 unless given, at most 100.
     #[param(minimum = 1)]
     limit: Option<i64>,
 }
 
 /// The messages of a chat, newest first; with `after`, oldest first from there.
 ///
-/// Expired messages are in no page. `before`, `after` and `cursor` exclude each other. `status` is on the caller's own
-/// messages.
+/// Pages omit expired messages. `before`, `after` and `cursor` exclude each other. Only the caller's own messages have a
+/// `status`.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages",
@@ -56,22 +56,22 @@ pub(crate) struct AroundQuery {
     responses((status = 200, body = Paged<rest::History<'static>>))
 )]
 pub(crate) async fn history(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Query(query): Query<HistoryQuery>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let limit = page_limit(query.limit)?;
     api.membership(chat_id, caller.user_id).await?;
     let start = query.start(&api, chat_id)?;
     let now = api.now();
     let (messages, next) = match start {
-        Start::Before(sequence) => {
+        HistoryStart::Before(sequence) => {
             let (messages, has_more) = below(&api, chat_id, sequence, limit, now).await?;
             let next = messages.last().filter(|_| has_more).map(|last| Cursor::Older { before: last.sequence });
             (messages, next)
         }
-        Start::After(sequence) => {
+        HistoryStart::After(sequence) => {
             let bounds = PageBounds { count: limit, bytes: SYNC_PAGE_BYTES_MAX };
             let page = api.messages.after(chat_id, sequence, bounds, now).await?;
             let next = (page.examined < page.head).then_some(Cursor::Newer { after: page.examined });
@@ -81,13 +81,13 @@ pub(crate) async fn history(
     // Read after the messages, so that none of them is above it.
     let head_sequence = api.messages.head(chat_id).await?.unwrap_or_default().sequence;
     let messages = message_bodies(&api, chat_id, caller.user_id, &messages).await?;
-    let pagination = Pagination::new(next.map(|next| next.encode(&api, List::History(chat_id))));
+    let pagination = Pagination::new(next.map(|next| next.encode(&api, PagedList::History(chat_id))));
     Ok(Json(Paged { data: rest::History { messages, head_sequence }, pagination }).into_response())
 }
 
-/// The messages around one place in a chat, oldest first: half of the page lies before it.
+/// The messages around one sequence of a chat, oldest first: half of the page lies before it.
 ///
-/// A target that is gone leaves a hole; one above the head is `INVALID_SEQUENCE`.
+/// A target that has expired leaves a gap; a sequence above the head is `INVALID_SEQUENCE`.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/messages/around/{sequence}",
@@ -95,11 +95,11 @@ pub(crate) async fn history(
     responses((status = 200, body = Data<rest::Around<'static>>))
 )]
 pub(crate) async fn around(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(AroundPath { chat_id, sequence }): Path<AroundPath>,
     Query(query): Query<AroundQuery>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let limit = page_limit(query.limit)?;
     api.membership(chat_id, caller.user_id).await?;
     let now = api.now();
@@ -108,7 +108,7 @@ pub(crate) async fn around(
     let bounds = PageBounds { count: limit - limit / 2, bytes: SYNC_PAGE_BYTES_MAX };
     let page = api.messages.after(chat_id, Sequence(sequence.0.saturating_sub(1)), bounds, now).await?;
     if sequence > page.head {
-        return Err(ApiError::above_head(page.head));
+        return Err(RestError::above_head(page.head));
     }
     messages.extend(page.messages);
     let around = rest::Around {
@@ -121,24 +121,24 @@ pub(crate) async fn around(
     Ok(Json(Data { data: around }).into_response())
 }
 
-/// Where a page begins, and with it the direction it is read in.
-enum Start {
+/// The start of a page, which also decides the reading direction.
+enum HistoryStart {
     Before(Sequence),
     After(Sequence),
 }
 
 impl HistoryQuery {
-    fn start(&self, api: &Api, chat_id: ChatId) -> Result<Start, ApiError> {
+    fn start(&self, api: &Api, chat_id: ChatId) -> Result<HistoryStart, RestError> {
         match (self.before, self.after, self.cursor.as_deref()) {
-            (None, None, None) => Ok(Start::Before(Sequence(u64::MAX))),
-            (Some(before), None, None) => Ok(Start::Before(before)),
-            (None, Some(after), None) => Ok(Start::After(after)),
-            (None, None, Some(cursor)) => match Cursor::decode(api, List::History(chat_id), cursor)? {
-                Cursor::Older { before } => Ok(Start::Before(before)),
-                Cursor::Newer { after } => Ok(Start::After(after)),
+            (None, None, None) => Ok(HistoryStart::Before(Sequence(u64::MAX))),
+            (Some(before), None, None) => Ok(HistoryStart::Before(before)),
+            (None, Some(after), None) => Ok(HistoryStart::After(after)),
+            (None, None, Some(cursor)) => match Cursor::decode(api, PagedList::History(chat_id), cursor)? {
+                Cursor::Older { before } => Ok(HistoryStart::Before(before)),
+                Cursor::Newer { after } => Ok(HistoryStart::After(after)),
                 Cursor::Inbox { .. } | Cursor::Contacts { .. } | Cursor::Blocks { .. } => Err(Cursor::unknown()),
             },
-            _ => Err(ApiError::field("cursor", "only one of `before`, `after` and `cursor` can be given")),
+            _ => Err(RestError::field("cursor", "only one of `before`, `after` and `cursor` can be given")),
         }
     }
 }
@@ -150,7 +150,7 @@ async fn below(
     sequence: Sequence,
     limit: usize,
     now: Timestamp,
-) -> Result<(Vec<Message>, bool), ApiError> {
+) -> Result<(Vec<Message>, bool), RestError> {
     let mut messages = api.messages.before(chat_id, sequence, limit + 1, now).await?;
     let has_more = messages.len() > limit;
     messages.truncate(limit);

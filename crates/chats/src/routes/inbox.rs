@@ -1,26 +1,30 @@
 use std::cmp::Reverse;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::extract::State;
-use domain::limits::HISTORY_PAGE_MAX;
-use domain::{ChatId, Member, Timestamp};
+use domain::limits::{HISTORY_PAGE_MAX, INBOX_NEWER_MAX};
+use domain::{Chat, ChatId, Timestamp, UserId};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use ports::{Head, InboxPosition, InboxSelection, InboxStart};
 use protocol::rest::{self, Paged, Pagination};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::App;
+use super::RouteState;
 use crate::Api;
-use crate::http::{ApiError, Caller, Cursor, Json, List, Query, page_limit};
-use crate::views::{ChatRows, summaries};
+use crate::http::{Caller, Cursor, Json, PagedList, Query, RestError, page_limit};
+use crate::views::{ChatSummaryRows, summaries};
 
-/// Chats whose earlier place is looked for at a time.
+/// Maximum number of concurrent searches for earlier positions of chats.
 const SEARCHES_MAX: usize = 16;
-/// Pages of messages that the search for a chat's earlier place goes back, at the most.
-const SEARCH_PAGES_MAX: usize = 10;
+/// Maximum number of message pages that the searches of a request read.
+const SEARCH_PAGES_MAX: usize = 300;
+/// Messages in the first page of a search: most chats have few newer messages.
+const SEARCH_PAGE_FIRST: usize = 8;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct InboxQuery {
-    /// Chats in the page: 20 unless given, 100 at the most.
+    /// Chats in the page: 20 unless given, at most 100.
     #[param(minimum = 1)]
     limit: Option<i64>,
     /// The `next_cursor` of the page before.
@@ -29,91 +33,104 @@ pub(crate) struct InboxQuery {
 
 /// The caller's chats, newest activity first.
 ///
-/// A chat is at its last message's place, or at its creation's while it is empty. The pages behind a cursor keep the
-/// places of the first page: a message that arrives meanwhile neither repeats nor hides a chat, and shows in it.
+/// Chats are ordered by their last message, or by their creation while they are empty. Pages after a cursor keep the
+/// order of the first page: a message that arrives in between neither repeats nor hides a chat, but shows in its summary.
+/// A cursor is refused (`VALIDATION_ERROR`) once more than 200 chats have newer messages; start again without it.
 #[utoipa::path(get, path = "/chats", tag = "chats", params(InboxQuery), responses((status = 200, body = Paged<rest::Inbox>)))]
 pub(crate) async fn inbox(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Query(query): Query<InboxQuery>,
-) -> Result<Json<Paged<rest::Inbox>>, ApiError> {
+) -> Result<Json<Paged<rest::Inbox>>, RestError> {
     let limit = page_limit(query.limit)?;
-    let list = List::Inbox(caller.user_id);
-    let cursor = query.cursor.as_deref().map(|cursor| Cursor::decode(&api, list, cursor)).transpose()?;
-    let rows = with_heads(&api, api.chats.memberships(caller.user_id).await?).await?;
-    let mut placed: Vec<(Place, ChatRows)> = match cursor {
-        None => rows.into_iter().map(|rows| (Place::now(&rows), rows)).collect(),
+    let list = PagedList::Inbox(caller.user_id);
+    let start = match query.cursor.as_deref().map(|cursor| Cursor::decode(&api, list, cursor)).transpose()? {
+        None => InboxStart::First,
         Some(Cursor::Inbox { newest, activity, chat_id }) => {
-            let last = Place { activity: Reverse(activity), chat_id };
-            let places = stream::iter(rows).map(|rows| async {
-                let place = place_then(&api, &rows, newest).await?;
-                Ok::<_, ApiError>(place.map(|place| (place, rows)))
-            });
-            let placed: Vec<_> = places.buffered(SEARCHES_MAX).try_collect().await?;
-            placed.into_iter().flatten().filter(|(place, _)| *place > last).collect()
+            InboxStart::After { newest, last: InboxPosition::new(activity, chat_id) }
         }
         Some(_) => return Err(Cursor::unknown()),
     };
-    placed.sort_unstable_by_key(|(place, _)| *place);
+    // One more, to know whether there are more.
+    let InboxSelection { mut positions, newer } = api.chats.inbox(caller.user_id, start, limit + 1).await?;
+    if let InboxStart::After { newest, last } = start {
+        let earlier = earlier_positions(&api, &newer, newest).await?;
+        positions.extend(earlier.into_iter().filter(|position| *position > last));
+        positions.sort_unstable();
+    }
 
-    let newest = match cursor {
-        Some(Cursor::Inbox { newest, .. }) => Some(newest),
-        _ => placed.first().map(|(place, _)| place.activity.0),
+    let newest = match start {
+        InboxStart::After { newest, .. } => Some(newest),
+        InboxStart::First => positions.first().map(|position| position.activity.0),
     };
-    let has_more = placed.len() > limit;
-    placed.truncate(limit);
-    let last = placed.last().filter(|_| has_more).map(|(place, _)| *place);
-    let next = newest.zip(last).map(|(newest, Place { activity: Reverse(activity), chat_id })| {
-        Cursor::Inbox { newest, activity, chat_id }.encode(&api, list)
+    let has_more = positions.len() > limit;
+    positions.truncate(limit);
+    let last = positions.last().filter(|_| has_more);
+    let next = newest.zip(last).map(|(newest, InboxPosition { activity: Reverse(activity), chat_id })| {
+        Cursor::Inbox { newest, activity: *activity, chat_id: *chat_id }.encode(&api, list)
     });
-    let chats = summaries(&api, placed.into_iter().map(|(_, rows)| rows).collect()).await?;
+    let chat_ids: Vec<_> = positions.iter().map(|position| position.chat_id).collect();
+    let chats = summaries(&api, summary_rows(&api, caller.user_id, &chat_ids).await?).await?;
     Ok(Json(Paged { data: rest::Inbox { chats }, pagination: Pagination::new(next) }))
 }
 
-/// The rows that decide a chat's place, for all chats in one round.
-async fn with_heads(api: &Api, memberships: Vec<(ChatId, Member)>) -> Result<Vec<ChatRows>, ApiError> {
-    let chat_ids: Vec<_> = memberships.iter().map(|(chat_id, _)| *chat_id).collect();
-    let (chats, heads) = tokio::try_join!(api.chats.chats(&chat_ids), api.messages.heads(&chat_ids))?;
-    let rows = memberships.into_iter().zip(chats).zip(heads);
-    let rows =
-        rows.filter_map(|(((_, me), chat), head)| Some(ChatRows { chat: chat?, head: head.unwrap_or_default(), me }));
+/// The rows of the chats of a page. A chat that the caller has just left is not among them.
+async fn summary_rows(api: &Api, user_id: UserId, chat_ids: &[ChatId]) -> Result<Vec<ChatSummaryRows>, RestError> {
+    let (chats, heads, members) = tokio::try_join!(
+        api.chats.chats(chat_ids),
+        api.messages.heads(chat_ids),
+        api.chats.memberships_in(user_id, chat_ids),
+    )?;
+    let rows = chats.into_iter().zip(heads).zip(members);
+    let rows = rows.filter_map(|((chat, head), me)| {
+        Some(ChatSummaryRows { chat: chat?, head: head.unwrap_or_default(), me: me? })
+    });
     Ok(rows.collect())
 }
 
-/// Where a chat stands in the inbox: by last activity, newest first, then by id.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    activity: Reverse<Timestamp>,
-    chat_id: ChatId,
-}
-
-impl Place {
-    fn now(ChatRows { chat, head, .. }: &ChatRows) -> Self {
-        let activity = head.last_message.as_ref().map_or(chat.created_at, |last| last.created_at);
-        Self { activity: Reverse(activity), chat_id: chat.chat_id }
-    }
-}
-
-/// Where a chat stood when the newest activity of all was at `newest`; `None` for a chat that is newer than that.
+/// The positions that chats had when the newest activity of all chats was at `newest`, without the chats created after
+/// that.
 ///
-/// Only chats that have moved since cost a read, and what moved them lies right below their head. One that got more
-/// messages meanwhile than the search goes back through is left out.
-async fn place_then(api: &Api, rows: &ChatRows, newest: Timestamp) -> Result<Option<Place>, ApiError> {
-    let now = Place::now(rows);
-    if now.activity.0 <= newest {
-        return Ok(Some(now));
+/// Chats without newer activity cost no read. The newer messages of the others are directly below their heads.
+async fn earlier_positions(api: &Api, newer: &[ChatId], newest: Timestamp) -> Result<Vec<InboxPosition>, RestError> {
+    if newer.len() > INBOX_NEWER_MAX {
+        return Err(too_old());
     }
-    let place = |activity| Some(Place { activity: Reverse(activity), chat_id: now.chat_id });
-    let mut below = rows.head.sequence;
-    for _ in 0..SEARCH_PAGES_MAX {
-        let page = api.messages.before(now.chat_id, below, HISTORY_PAGE_MAX, api.now()).await?;
+    let (chats, heads) = tokio::try_join!(api.chats.chats(newer), api.messages.heads(newer))?;
+    let pages_left = AtomicUsize::new(SEARCH_PAGES_MAX);
+    let searches = chats.into_iter().zip(heads).filter_map(|(chat, head)| chat.zip(head));
+    let searches = searches.map(|(chat, head)| earlier_position(api, chat, head, newest, &pages_left));
+    let positions: Vec<_> = stream::iter(searches).buffer_unordered(SEARCHES_MAX).try_collect().await?;
+    Ok(positions.into_iter().flatten().collect())
+}
+
+async fn earlier_position(
+    api: &Api,
+    Chat { chat_id, created_at, .. }: Chat,
+    head: Head,
+    newest: Timestamp,
+    pages_left: &AtomicUsize,
+) -> Result<Option<InboxPosition>, RestError> {
+    if created_at > newest {
+        return Ok(None);
+    }
+    let (mut below, mut count) = (head.sequence.next(), SEARCH_PAGE_FIRST);
+    loop {
+        let left = pages_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        left.map_err(|_| too_old())?;
+        let page = api.messages.before(chat_id, below, count, api.now()).await?;
         if let Some(message) = page.iter().find(|message| message.created_at <= newest) {
-            return Ok(place(message.created_at));
+            return Ok(Some(InboxPosition::new(message.created_at, chat_id)));
         }
         match page.last() {
-            Some(oldest) => below = oldest.sequence,
-            None => return Ok(place(rows.chat.created_at).filter(|place| place.activity.0 <= newest)),
+            Some(oldest) if page.len() == count => (below, count) = (oldest.sequence, HISTORY_PAGE_MAX),
+            // The page has reached the first message.
+            _ => return Ok(Some(InboxPosition::new(created_at, chat_id))),
         }
     }
-    Ok(None)
+}
+
+/// The error for a cursor after which too much has happened to restore the order of its first page.
+fn too_old() -> RestError {
+    RestError::field("cursor", "is too old: there were too many messages since the first page; start again without it")
 }

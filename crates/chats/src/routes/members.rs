@@ -4,19 +4,21 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
+use ports::error_chain;
 use protocol::rest::{self, Data};
 use tracing::warn;
 
 use super::blocks::refuse_blocked;
-use super::{App, ChatPath, MemberPath};
+use super::quotas::take_members;
+use super::{ChatPath, MemberPath, RouteState};
 use crate::Api;
-use crate::http::{ApiError, Caller, IdempotencyKey, Json, Path, Reserved, once};
+use crate::http::{Caller, IdempotencyKey, Json, Path, Reserved, RestError, once};
 use crate::views::member_body;
 
 /// Adds a member to a group.
 ///
-/// The owner and admins may. A new member reads all history; both their watermarks start at the head, so nothing is
-/// unread.
+/// The owner and admins may do this. A new member can read all history. Both their watermarks start at the head, so
+/// nothing is unread.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/members",
@@ -31,12 +33,12 @@ use crate::views::member_body;
     responses((status = 201, description = "The new member", body = Data<rest::Member>))
 )]
 pub(crate) async fn add_member(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     key: IdempotencyKey,
     Json(body): Json<rest::AddMember>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let route = format!("POST /chats/{chat_id}/members");
     let run = |reserved| add_once(&api, caller.user_id, chat_id, &body, reserved);
     once(&api, caller.user_id, key, &route, &body, run).await
@@ -48,17 +50,21 @@ async fn add_once(
     chat_id: ChatId,
     body: &rest::AddMember,
     reserved: Reserved,
-) -> Result<(StatusCode, rest::Member), ApiError> {
+) -> Result<(StatusCode, rest::Member), RestError> {
     api.membership(chat_id, actor).await?;
     let rest::AddMember { user_id, role } = *body;
     if api.living_user(user_id).await?.is_none() {
-        return Err(ApiError::field("user_id", format!("there is no user `{user_id}`")));
+        return Err(RestError::field("user_id", format!("there is no user `{user_id}`")));
     }
     refuse_blocked(api, actor, &[user_id]).await?;
+    // An earlier attempt of this request that added them has paid. A refused attempt has not.
+    if !(reserved.resumed && api.chats.member(chat_id, user_id).await?.is_some()) {
+        take_members(api, actor, 1).await?;
+    }
     let command = ChatCommand::AddMember { user_id, role };
     match api.chat_writer.apply(chat_id, actor, command, api.now()).await? {
         Ok(_) => forget_members(api, chat_id).await,
-        // An earlier try of this very request added them, and its answer was lost.
+        // An earlier attempt of this request added them, and its response was lost.
         Err(ChatRefusal::AlreadyAMember) if reserved.resumed => {}
         Err(refusal) => return Err(refusal.into()),
     }
@@ -67,7 +73,7 @@ async fn add_once(
 
 /// Changes a member's role; `owner` hands the group over.
 ///
-/// Only the owner may. Who hands the group over becomes an admin.
+/// Only the owner may do this. An owner who hands the group over becomes an admin.
 #[utoipa::path(
     patch,
     path = "/chats/{chat_id}/members/{user_id}",
@@ -75,64 +81,64 @@ async fn add_once(
     responses((status = 200, body = Data<rest::Member>))
 )]
 pub(crate) async fn change_role(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(MemberPath { chat_id, user_id }): Path<MemberPath>,
     Json(rest::ChangeRole { role }): Json<rest::ChangeRole>,
-) -> Result<Json<Data<rest::Member>>, ApiError> {
+) -> Result<Json<Data<rest::Member>>, RestError> {
     change(&api, chat_id, caller.user_id, ChatCommand::ChangeRole { user_id, role }).await?;
     Ok(Json(Data { data: member_body(&api, chat_id, user_id).await? }))
 }
 
 /// Removes a member; removing oneself is leaving.
 ///
-/// The owner may remove anybody else, an admin plain members. Who was removed gets no further message.
+/// The owner may remove any other member, an admin only plain members. A removed member receives no further messages.
 #[utoipa::path(
     delete,
     path = "/chats/{chat_id}/members/{user_id}",
     tag = "members", params(MemberPath),
-    responses((status = 204, description = "They are no member any more"))
+    responses((status = 204, description = "The user is not a member any more"))
 )]
 pub(crate) async fn remove_member(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(MemberPath { chat_id, user_id }): Path<MemberPath>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, RestError> {
     change(&api, chat_id, caller.user_id, ChatCommand::RemoveMember { user_id }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Leaves a group.
 ///
-/// An owner hands the group over first. Who has left reads nothing of it any more.
+/// An owner must hand the group over first. A user who has left can no longer read the group.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/leave",
     tag = "members", params(ChatPath),
-    responses((status = 204, description = "The caller is no member any more"))
+    responses((status = 204, description = "The caller is not a member any more"))
 )]
 pub(crate) async fn leave_chat(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, RestError> {
     change(&api, chat_id, caller.user_id, ChatCommand::Leave).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Silences a chat for the caller, for a while or for ever.
+/// Mutes a chat for the caller, for a duration or permanently.
 ///
 /// Messages still arrive and count as unread; the caller's devices are not notified of them.
 #[utoipa::path(post, path = "/chats/{chat_id}/mute", tag = "members", params(ChatPath), responses((status = 200, body = Data<rest::Muted>)))]
 pub(crate) async fn mute_chat(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Json(body): Json<rest::Mute>,
-) -> Result<Json<Data<rest::Muted>>, ApiError> {
+) -> Result<Json<Data<rest::Muted>>, RestError> {
     let until = match body.duration_seconds {
         None => Timestamp::MAX,
-        Some(0) => return Err(ApiError::field("duration_seconds", "is 0, it must be 1 or more")),
+        Some(0) => return Err(RestError::field("duration_seconds", "is 0, it must be 1 or more")),
         Some(seconds) => api.now() + Duration::from_secs(seconds),
     };
     change(&api, chat_id, caller.user_id, ChatCommand::Mute { until: Some(until) }).await?;
@@ -140,9 +146,9 @@ pub(crate) async fn mute_chat(
     Ok(Json(Data { data: rest::Muted { chat_id, muted: true, muted_until } }))
 }
 
-/// Lets a chat be heard again.
+/// Unmutes a chat for the caller.
 ///
-/// A chat that is not muted stays as it is.
+/// A chat that is not muted does not change.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/unmute",
@@ -150,15 +156,15 @@ pub(crate) async fn mute_chat(
     responses((status = 200, body = Data<rest::Muted>))
 )]
 pub(crate) async fn unmute_chat(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
-) -> Result<Json<Data<rest::Muted>>, ApiError> {
+) -> Result<Json<Data<rest::Muted>>, RestError> {
     change(&api, chat_id, caller.user_id, ChatCommand::Mute { until: None }).await?;
     Ok(Json(Data { data: rest::Muted { chat_id, muted: false, muted_until: None } }))
 }
 
-async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand) -> Result<(), ApiError> {
+async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand) -> Result<(), RestError> {
     let change = api.chat_writer.apply(chat_id, actor, command, api.now()).await??;
     if !change.members.is_empty() {
         forget_members(api, chat_id).await;
@@ -166,13 +172,13 @@ async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand)
     Ok(())
 }
 
-/// Has whoever pushes look the members up again, before the caller is told that they have changed. The event of the change
-/// does the same, but messages may overtake it on their way through the log, and whoever was removed is not to get those.
+/// Invalidates fanout's member cache before replying. The event of the change does the same, but messages may overtake
+/// it in the log, and a removed member must not receive those.
 async fn forget_members(api: &Api, chat_id: ChatId) {
     if let Err(failure) = api.members.invalidate(chat_id).await {
         warn!(
-            error = &failure as &dyn std::error::Error,
-            "members are remembered until the event of their change comes"
+            error = %error_chain(&failure),
+            "could not invalidate the member cache; it is stale until the change event arrives"
         );
     }
 }

@@ -9,8 +9,8 @@ use protocol::{ErrorCode, schema};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{App, ChatPath};
-use crate::http::{ApiError, Caller, Json, Limited, Path, take};
+use super::{ChatPath, RouteState};
+use crate::http::{Caller, Json, Limited, Path, RestError, take_all};
 use crate::views::message_bodies;
 
 #[derive(Deserialize, IntoParams)]
@@ -22,35 +22,38 @@ pub(crate) struct MessagePath {
 
 /// Sends a message, as the `send_message` frame does.
 ///
-/// For bots and servers. The `client_message_id` is made before the first try and kept for every other: however often
-/// it is sent, the message is stored once.
+/// For bots and servers. Choose the `client_message_id` before the first attempt and reuse it for every retry: the
+/// message is then stored once.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/messages",
     tag = "messages", params(ChatPath),
     responses(
         (status = 201, description = "The message is durable", body = Data<SendMessageAck>),
-        (status = 200, description = "An earlier try had been taken", body = Data<SendMessageAck>)
+        (status = 200, description = "An earlier attempt was accepted", body = Data<SendMessageAck>)
     )
 )]
 pub(crate) async fn send_message(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Json(body): Json<rest::SendMessage>,
-) -> Result<Limited<(StatusCode, Json<Data<SendMessageAck>>)>, ApiError> {
+) -> Result<Limited<(StatusCode, Json<Data<SendMessageAck>>)>, RestError> {
     let send = body.into_send(chat_id)?;
     let user_id = caller.user_id;
-    let decision =
-        take(&api, "send_per_chat", LimitKey::SendPerChat(user_id, chat_id), api.limits.send_per_chat).await?;
-    take(&api, "send_per_user", LimitKey::SendPerUser(user_id), api.limits.send_per_user).await?;
+    let kib = api.limits.message_kib.map(|quota| quota.weighing(send.body.stored_kib()));
+    let limits = [
+        ("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), api.limits.send_per_chat),
+        ("send_per_user", LimitKey::SendPerUser(user_id), api.limits.send_per_user),
+        ("message_mib", LimitKey::MessageKib(user_id), kib),
+    ];
+    let [decision, ..] = take_all(&api, limits).await?;
 
     let request = SendRequest {
         chat_id,
         sender_id: user_id,
         client_message_id: send.client_message_id,
-        content: send.content,
-        content_type: send.content_type,
+        body: send.body,
         ttl: send.ttl,
         origin_connection_id: None,
     };
@@ -77,12 +80,12 @@ pub(crate) async fn send_message(
     responses((status = 200, body = Data<rest::Message<'static>>))
 )]
 pub(crate) async fn message(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(MessagePath { message_id }): Path<MessagePath>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let message = api.messages.by_id(message_id, api.now()).await?;
-    let message = message.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no such message"))?;
+    let message = message.ok_or_else(|| RestError::new(ErrorCode::NotFound, "no such message"))?;
     let chat_id = message.chat_id;
     api.membership(chat_id, caller.user_id).await?;
     let mut bodies = message_bodies(&api, chat_id, caller.user_id, std::slice::from_ref(&message)).await?;

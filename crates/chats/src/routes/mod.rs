@@ -11,6 +11,7 @@ pub(crate) mod inbox;
 pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod presence;
+mod quotas;
 pub(crate) mod receipts;
 pub(crate) mod reports;
 pub(crate) mod service;
@@ -27,7 +28,7 @@ use utoipa::IntoParams;
 
 use crate::Api;
 
-pub(crate) type App = State<Arc<Api>>;
+pub(crate) type RouteState = State<Arc<Api>>;
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct UserPath {

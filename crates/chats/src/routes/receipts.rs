@@ -6,19 +6,19 @@ use protocol::rest::{self, Data};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{App, ChatPath};
-use crate::http::{ApiError, Caller, Json, Path, Query};
+use super::{ChatPath, RouteState};
+use crate::http::{Caller, Json, Path, Query, RestError};
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct ReceiptsQuery {
-    /// The message asked about; the last one unless given.
+    /// The sequence of the message; the last one unless given.
     #[param(value_type = Option<u64>)]
     sequence: Option<Sequence>,
 }
 
-/// Moves the caller's read watermark forward; a place behind the present one changes nothing.
+/// Moves the caller's read watermark forward; a lower sequence changes nothing.
 ///
-/// What has been read has been delivered too. The other members hear of it by a `receipt` push.
+/// A message that is read counts as delivered too. The other members receive a `receipt` push.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/read",
@@ -26,19 +26,19 @@ pub(crate) struct ReceiptsQuery {
     responses((status = 200, description = "The caller's watermarks now", body = Data<rest::MarkedRead>))
 )]
 pub(crate) async fn mark_read(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Json(body): Json<rest::MarkRead>,
-) -> Result<Json<Data<rest::MarkedRead>>, ApiError> {
+) -> Result<Json<Data<rest::MarkedRead>>, RestError> {
     let now = api.ingest.advance(caller.user_id, chat_id, WatermarkKind::Read, body.last_read_sequence).await?;
     let data = rest::MarkedRead { chat_id, delivered_sequence: now.delivered, read_sequence: now.read };
     Ok(Json(Data { data }))
 }
 
-/// How far the members of a chat have come, and how many have got and read one message.
+/// The watermarks of the members of a chat, and how many members have received and read one message.
 ///
-/// `delivered_count` and `read_count` are without the sender, `member_count` and `members` are with everybody.
+/// `delivered_count` and `read_count` exclude the sender; `member_count` and `members` include every member.
 #[utoipa::path(
     get,
     path = "/chats/{chat_id}/receipts",
@@ -46,22 +46,22 @@ pub(crate) async fn mark_read(
     responses((status = 200, body = Data<rest::Receipts>))
 )]
 pub(crate) async fn receipts(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Query(query): Query<ReceiptsQuery>,
-) -> Result<Json<Data<rest::Receipts>>, ApiError> {
+) -> Result<Json<Data<rest::Receipts>>, RestError> {
     api.membership(chat_id, caller.user_id).await?;
     let head = api.messages.head(chat_id).await?.unwrap_or_default().sequence;
     let sequence = query.sequence.unwrap_or(head);
     if sequence > head {
-        return Err(ApiError::above_head(head));
+        return Err(RestError::above_head(head));
     }
-    // Counts are without the sender, so there has to be one: a message that is gone has no receipts either (G11).
+    // Counts exclude the sender, so the message must exist: an expired message has no receipts (G11).
     let one = PageBounds { count: 1, bytes: usize::MAX };
     let page = api.messages.after(chat_id, Sequence(sequence.0.saturating_sub(1)), one, api.now()).await?;
     let message = page.messages.first().filter(|message| message.sequence == sequence);
-    let message = message.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no message has this sequence"))?;
+    let message = message.ok_or_else(|| RestError::new(ErrorCode::NotFound, "no message has this sequence"))?;
 
     let members = api.chats.members(chat_id).await?;
     let asked: Vec<_> = members.iter().map(|member| (member.user_id, chat_id)).collect();

@@ -3,19 +3,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{Message, Report, ReportText, UserId};
 use metrics::counter;
-use ports::Filed;
+use ports::FilingOutcome;
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 
-use super::App;
+use super::RouteState;
 use crate::Api;
-use crate::http::{ApiError, Caller, IdempotencyKey, Json, Reserved, once};
+use crate::http::{Caller, IdempotencyKey, Json, Reserved, RestError, once};
 
 /// Reports a message, a user or a chat to the operators.
 ///
-/// One of `message_id`, `user_id` and `chat_id` is needed; of a message, its sender and chat are added. A message that the
-/// caller can read is copied into the report, where operators can read it until 90 days after they are done with it; a
-/// message that expires, until they are. Nobody else is told. Of each caller 20 reports of a day can be open.
+/// One of `message_id`, `user_id` and `chat_id` is needed; for a message, its sender and chat are added. A message that the
+/// caller can read is copied into the report. Operators can read the copy until 90 days after they resolve the report, or
+/// only until then if the message expires. The report is not announced to anyone else. Each caller can have 20 open
+/// reports of a day.
 #[utoipa::path(
     post,
     path = "/reports",
@@ -27,13 +28,13 @@ use crate::http::{ApiError, Caller, IdempotencyKey, Json, Reserved, once};
     responses((status = 201, description = "The report is filed", body = Data<rest::Reported>))
 )]
 pub(crate) async fn report(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     key: IdempotencyKey,
     Json(body): Json<rest::FileReport>,
-) -> Result<Response, ApiError> {
+) -> Result<Response, RestError> {
     let comment = body.comment.clone().map(|text| ReportText::try_from(text.0));
-    let comment = comment.transpose().map_err(|error| ApiError::field("comment", error))?;
+    let comment = comment.transpose().map_err(|error| RestError::field("comment", error))?;
     let run = |reserved| file(&api, caller.user_id, &body, comment, reserved);
     once(&api, caller.user_id, key, "POST /reports", &body, run).await
 }
@@ -44,10 +45,10 @@ async fn file(
     body: &rest::FileReport,
     comment: Option<ReportText>,
     reserved: Reserved,
-) -> Result<(StatusCode, rest::Reported), ApiError> {
+) -> Result<(StatusCode, rest::Reported), RestError> {
     let rest::FileReport { message_id, user_id, chat_id, reason, .. } = *body;
     if message_id.is_none() && user_id.is_none() && chat_id.is_none() {
-        return Err(ApiError::field("message_id", "one of `message_id`, `user_id` and `chat_id` is needed"));
+        return Err(RestError::field("message_id", "one of `message_id`, `user_id` and `chat_id` is needed"));
     }
     let message = reported_message(api, reporter_id, body).await?;
     if message.is_none() {
@@ -57,12 +58,12 @@ async fn file(
         if let Some(user_id) = user_id
             && api.user(user_id).await?.is_none()
         {
-            return Err(ApiError::field("user_id", format!("there is no user `{user_id}`")));
+            return Err(RestError::field("user_id", format!("there is no user `{user_id}`")));
         }
     }
     let user_id = message.as_ref().map(|message| message.sender_id).or(user_id);
     if user_id == Some(reporter_id) {
-        return Err(ApiError::new(ErrorCode::InvalidOperation, "nobody reports themselves"));
+        return Err(RestError::new(ErrorCode::InvalidOperation, "you cannot report yourself"));
     }
     let report = Report {
         report_id: reserved.ulid.into(),
@@ -78,29 +79,29 @@ async fn file(
     };
     let report_id = report.report_id;
     match api.reports.file(report).await? {
-        Filed::Kept { created_at } => {
+        FilingOutcome::Kept { created_at } => {
             counter!("tidings_reports_total", "reason" => reason.as_str()).increment(1);
             Ok((StatusCode::CREATED, rest::Reported { report_id, created_at }))
         }
-        Filed::TooMany { until } => Err(ApiError::rate_limited("open_reports", until.since(api.now()), None)),
+        FilingOutcome::TooMany { until } => Err(RestError::rate_limited("open_reports", until.since(api.now()), None)),
     }
 }
 
-/// The message that is reported, if one is, as its reporter can read it.
+/// The reported message, if the report names one. Fails if the reporter cannot read it.
 async fn reported_message(
     api: &Api,
     reporter_id: UserId,
     body: &rest::FileReport,
-) -> Result<Option<Message>, ApiError> {
+) -> Result<Option<Message>, RestError> {
     let Some(message_id) = body.message_id else { return Ok(None) };
     let message = api.messages.by_id(message_id, api.now()).await?;
-    let message = message.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "no such message"))?;
+    let message = message.ok_or_else(|| RestError::new(ErrorCode::NotFound, "no such message"))?;
     api.membership(message.chat_id, reporter_id).await?;
     if body.chat_id.is_some_and(|chat_id| chat_id != message.chat_id) {
-        return Err(ApiError::field("chat_id", "is not the chat of the message"));
+        return Err(RestError::field("chat_id", "is not the chat of the message"));
     }
     if body.user_id.is_some_and(|user_id| user_id != message.sender_id) {
-        return Err(ApiError::field("user_id", "is not the sender of the message"));
+        return Err(RestError::field("user_id", "is not the sender of the message"));
     }
     Ok(Some(message))
 }

@@ -3,19 +3,19 @@ use domain::{ContentType, limits};
 use protocol::PROTOCOL_VERSION;
 use protocol::rest::{self, Data};
 
-use super::App;
+use super::RouteState;
 use crate::http::Json;
 
-/// What this service is and what it takes.
+/// The name, version and limits of this service.
 ///
-/// Tells clients the version of the contract, the limits they keep to, and the key that browsers subscribe to
-/// notifications with. It needs no token.
+/// Clients read the version of the contract, the limits that they must keep, and the key for Web Push subscriptions. No
+/// token is needed.
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
-pub(crate) async fn service(State(api): App) -> Json<Data<rest::Service>> {
+pub(crate) async fn service(State(api): RouteState) -> Json<Data<rest::Service>> {
     Json(Data { data: describe(api.web_push_public_key.clone()) })
 }
 
-/// The service, with the key of its notifications to browsers if they are on.
+/// The description of the service, with its Web Push key if Web Push is on.
 pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
     let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
     rest::Service {
@@ -27,6 +27,7 @@ pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
         web_push_public_key,
         limits: rest::ServiceLimits {
             content_bytes_max: limits::CONTENT_BYTES_MAX,
+            metadata_bytes_max: limits::METADATA_BYTES_MAX,
             frame_bytes_max: limits::FRAME_BYTES_MAX,
             body_bytes_max: limits::FRAME_BYTES_MAX,
             group_members_max: limits::GROUP_MEMBERS_MAX,
@@ -42,14 +43,14 @@ pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
 
 /// The public keys that verify our access tokens, as a JWK set (RFC 7517), without the envelope.
 ///
-/// Services that trust our tokens fetch it and keep it. A key stays in the set for as long as tokens that it signed are
-/// good.
+/// Services that trust our tokens fetch and cache it. A key stays in the set for as long as tokens that it signed are
+/// valid.
 #[utoipa::path(
     get,
     path = "/.well-known/jwks.json",
     tag = "service",
     responses((status = 200, description = "A JWK set", body = serde_json::Value))
 )]
-pub(crate) async fn jwks(State(api): App) -> Json<serde_json::Value> {
+pub(crate) async fn jwks(State(api): RouteState) -> Json<serde_json::Value> {
     Json(api.auth.jwks())
 }

@@ -7,8 +7,8 @@ use protocol::{ErrorCode, schema};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::App;
-use crate::http::{ApiError, Caller, Json, Path, Query};
+use super::RouteState;
+use crate::http::{Caller, Json, Path, Query, RestError};
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct SessionPath {
@@ -19,16 +19,19 @@ pub(crate) struct SessionPath {
 
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct RevokeQuery {
-    /// Whether the session that asks ends too.
+    /// Whether the session of this request ends too.
     #[serde(default)]
     include_current: bool,
 }
 
 /// The devices the caller is signed in on, oldest session first.
 ///
-/// `is_current` marks the one that asks.
+/// `is_current` marks the session of this request.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, body = Data<rest::Sessions>)))]
-pub(crate) async fn sessions(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Sessions>>, ApiError> {
+pub(crate) async fn sessions(
+    State(api): RouteState,
+    Caller(caller): Caller,
+) -> Result<Json<Data<rest::Sessions>>, RestError> {
     let sessions = api.auth.sessions(&caller).await?;
     let sessions = sessions.iter().map(|session| rest::Session::new(session, caller.session_id)).collect();
     Ok(Json(Data { data: rest::Sessions { sessions } }))
@@ -44,25 +47,25 @@ pub(crate) async fn sessions(State(api): App, Caller(caller): Caller) -> Result<
     responses((status = 204, description = "The session has ended"))
 )]
 pub(crate) async fn revoke_session(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Path(SessionPath { session_id }): Path<SessionPath>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<StatusCode, RestError> {
     match api.auth.revoke(&caller, Revoke::One(session_id)).await? {
-        0 => Err(ApiError::new(ErrorCode::NotFound, "no such session of yours")),
+        0 => Err(RestError::new(ErrorCode::NotFound, "no such session of yours")),
         _ => Ok(StatusCode::NO_CONTENT),
     }
 }
 
-/// Ends all sessions of the caller but the one that asks.
+/// Ends all sessions of the caller except that of this request.
 ///
 /// With `include_current` that one ends too.
 #[utoipa::path(delete, path = "/sessions", tag = "sessions", params(RevokeQuery), responses((status = 200, body = Data<rest::Revoked>)))]
 pub(crate) async fn revoke_sessions(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Query(RevokeQuery { include_current }): Query<RevokeQuery>,
-) -> Result<Json<Data<rest::Revoked>>, ApiError> {
+) -> Result<Json<Data<rest::Revoked>>, RestError> {
     let which = if include_current { Revoke::All } else { Revoke::Others };
     let revoked_count = api.auth.revoke(&caller, which).await?;
     Ok(Json(Data { data: rest::Revoked { revoked_count } }))

@@ -3,78 +3,83 @@ use axum::extract::State;
 use domain::DisplayName;
 use domain::limits::LOOKUP_NUMBERS_MAX;
 use ports::LimitKey;
-use presence::Doubting;
+use presence::RecheckGuard;
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 
-use super::{App, UserPath};
-use crate::http::{ApiError, Caller, Json, Path, take};
+use super::{RouteState, UserPath};
+use crate::http::{Caller, Json, Path, RestError, take};
 
 /// The caller.
 ///
-/// With what only they see: their phone number and their settings.
+/// Includes the phone number and the settings, which only the caller sees.
 #[utoipa::path(get, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
-pub(crate) async fn me(State(api): App, Caller(caller): Caller) -> Result<Json<Data<rest::Me>>, ApiError> {
+pub(crate) async fn me(State(api): RouteState, Caller(caller): Caller) -> Result<Json<Data<rest::Me>>, RestError> {
     let user = api.user(caller.user_id).await?.ok_or_else(no_such_user)?;
     Ok(Json(Data { data: (&user).into() }))
 }
 
-/// Changes the caller's name, or who sees when they are online.
+/// Changes the caller's display name or presence visibility.
 ///
-/// What is absent stays as it is. Whoever may not see the caller any more is told that they went offline.
+/// Absent fields stay unchanged. A server whose names come from an identity provider refuses another name with
+/// `INVALID_OPERATION`. Users who may no longer see the caller receive a push that the caller is offline.
 #[utoipa::path(patch, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
 pub(crate) async fn update_me(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Json(body): Json<rest::UpdateMe>,
-) -> Result<Json<Data<rest::Me>>, ApiError> {
+) -> Result<Json<Data<rest::Me>>, RestError> {
     let display_name = body.display_name.map(DisplayName::try_from).transpose();
-    let display_name = display_name.map_err(|error| ApiError::field("display_name", error))?;
+    let display_name = display_name.map_err(|error| RestError::field("display_name", error))?;
+    if display_name.is_some() && api.auth.is_name_from_issuer(&caller) {
+        let message = "your name comes from your identity provider; change it there";
+        return Err(RestError::new(ErrorCode::InvalidOperation, message));
+    }
     let before = match body.presence_visibility {
         Some(_) => api.user(caller.user_id).await?,
         None => None,
     };
-    // A change that is made though its answer is an error, or comes too late, is seen by those who watch all the same. So is
-    // one that was made by an earlier try of this, and looks like none now.
+    // If this guard is dropped before `over`, gateways re-check the caller's presence. That covers a write that took effect
+    // although it failed or timed out, and a retry that sees no change because an earlier attempt made it.
     let doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
     let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
     let updated = updated.ok_or_else(no_such_user)?;
     let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);
     if let Some(before) = before.filter(|before| *before != after) {
         api.presence.visibility_changed(caller.user_id, before, after).await;
-        doubting.into_iter().for_each(Doubting::over);
+        doubting.into_iter().for_each(RecheckGuard::over);
     }
     Ok(Json(Data { data: (&updated).into() }))
 }
 
-/// A user as everybody sees them.
+/// The public profile of a user.
 ///
-/// The phone number of somebody else is never told.
+/// It never includes the phone number.
 #[utoipa::path(get, path = "/users/{user_id}", tag = "users", params(UserPath), responses((status = 200, body = Data<rest::User>)))]
 pub(crate) async fn user(
-    State(api): App,
+    State(api): RouteState,
     Path(UserPath { user_id }): Path<UserPath>,
-) -> Result<Json<Data<rest::User>>, ApiError> {
+) -> Result<Json<Data<rest::User>>, RestError> {
     let user = api.user(user_id).await?.ok_or_else(no_such_user)?;
     Ok(Json(Data { data: (&user).into() }))
 }
 
 /// Finds users by phone number: for each number, in order, its user or `null`.
 ///
-/// At most 100 numbers. One that cannot be a phone number refuses the whole lookup, and is named by its place only. How many
-/// a user looks up in a day is limited: who is registered is nobody's to list.
+/// At most 100 numbers. An invalid number refuses the whole lookup, and the error names only its index. A daily limit for
+/// each user prevents the enumeration of registered numbers.
 #[utoipa::path(post, path = "/users/lookup", tag = "users", responses((status = 200, body = Data<rest::LookupResults>)))]
 pub(crate) async fn lookup(
-    State(api): App,
+    State(api): RouteState,
     Caller(caller): Caller,
     Json(body): Json<rest::Lookup>,
-) -> Result<Json<Data<rest::LookupResults>>, ApiError> {
+) -> Result<Json<Data<rest::LookupResults>>, RestError> {
     let asked = body.phone_numbers.len();
     if asked > LOOKUP_NUMBERS_MAX {
-        return Err(ApiError::field("phone_numbers", format!("has {asked} entries, limit is {LOOKUP_NUMBERS_MAX}")));
+        return Err(RestError::field("phone_numbers", format!("has {asked} entries, limit is {LOOKUP_NUMBERS_MAX}")));
     }
     let numbers = body.phone_numbers.iter().enumerate().map(|(index, text)| {
-        parse_phone(&text.0).map_err(|error| ApiError::field(format!("phone_numbers[{index}]"), error))
+        parse_phone(&text.0).map_err(|error| RestError::field(format!("phone_numbers[{index}]"), error))
     });
     let numbers: Vec<_> = numbers.collect::<Result<_, _>>()?;
     if !numbers.is_empty() {
@@ -86,6 +91,6 @@ pub(crate) async fn lookup(
     Ok(Json(Data { data: rest::LookupResults { results } }))
 }
 
-pub(super) fn no_such_user() -> ApiError {
-    ApiError::new(ErrorCode::NotFound, "no such user")
+pub(super) fn no_such_user() -> RestError {
+    RestError::new(ErrorCode::NotFound, "no such user")
 }

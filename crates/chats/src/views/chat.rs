@@ -2,25 +2,25 @@ use std::collections::HashMap;
 
 use domain::{Chat, ChatId, Member, Timestamp, User, UserId, Watermarks};
 use futures_util::future::try_join_all;
-use ports::{Head, UnreadQuery};
+use ports::{Head, UnreadCount, UnreadQuery};
 use protocol::{ErrorCode, rest};
 
 use crate::Api;
-use crate::http::ApiError;
+use crate::http::RestError;
 
-/// Other members that a summary names, at the most.
+/// Maximum number of other members that a summary names.
 const OTHER_PARTICIPANTS_MAX: usize = 5;
 
-/// The rows that decide a chat's place in the inbox of `me`.
-pub(crate) struct ChatRows {
+/// The rows that decide a chat's position in the inbox of `me`.
+pub(crate) struct ChatSummaryRows {
     pub(crate) chat: Chat,
     pub(crate) head: Head,
     pub(crate) me: Member,
 }
 
-/// Chats as one of their members finds them. Whatever their number, the store is asked in two rounds: for what decides
-/// what else is needed, and then for that.
-pub(crate) async fn summaries(api: &Api, chats: Vec<ChatRows>) -> Result<Vec<rest::ChatSummary>, ApiError> {
+/// Summaries of chats for one of their members. Any number of chats takes two rounds of store calls: the first identifies
+/// the rows that the second reads.
+pub(crate) async fn summaries(api: &Api, chats: Vec<ChatSummaryRows>) -> Result<Vec<rest::ChatSummary>, RestError> {
     let now = api.now();
     let chat_ids: Vec<_> = chats.iter().map(|rows| rows.chat.chat_id).collect();
     let mine: Vec<_> = chats.iter().map(|rows| (rows.me.user_id, rows.chat.chat_id)).collect();
@@ -44,9 +44,9 @@ pub(crate) async fn summaries(api: &Api, chats: Vec<ChatRows>) -> Result<Vec<res
     )?;
     let rows = chats.into_iter().zip(watermarks).zip(others).zip(unread).zip(last_messages);
     Ok(rows
-        .map(|((((rows, marks), others), unread_count), last_message)| {
+        .map(|((((rows, marks), others), unread), last_message)| {
             let other_participants = others.iter().filter_map(|user_id| users.get(user_id)).map(Into::into).collect();
-            summary(rows, marks, other_participants, unread_count, last_message, now)
+            summary(rows, marks, other_participants, unread, last_message, now)
         })
         .collect())
 }
@@ -56,9 +56,13 @@ fn others(me: &Member, members: Vec<Member>) -> Vec<UserId> {
     others.take(OTHER_PARTICIPANTS_MAX).collect()
 }
 
-/// The newest message that is still there. It is in the head, unless it has expired before older ones (G11).
-async fn last_message(api: &Api, rows: &ChatRows, now: Timestamp) -> Result<Option<rest::LastMessage>, ApiError> {
-    let ChatRows { chat, head, .. } = rows;
+/// The newest message that has not expired. The head has it, unless it expired before older ones (G11).
+async fn last_message(
+    api: &Api,
+    rows: &ChatSummaryRows,
+    now: Timestamp,
+) -> Result<Option<rest::LastMessage>, RestError> {
+    let ChatSummaryRows { chat, head, .. } = rows;
     let Some(last) = &head.last_message else { return Ok(None) };
     if last.expires_at.is_none_or(|at| at > now) {
         return Ok(Some(rest::LastMessage {
@@ -74,16 +78,16 @@ async fn last_message(api: &Api, rows: &ChatRows, now: Timestamp) -> Result<Opti
         message_id: message.message_id,
         sequence: message.sequence,
         sender_id: message.sender_id,
-        preview: message.preview().map(Into::into),
+        preview: message.body.preview().map(Into::into),
         created_at: message.created_at,
     }))
 }
 
 fn summary(
-    ChatRows { chat, head, me }: ChatRows,
+    ChatSummaryRows { chat, head, me }: ChatSummaryRows,
     my_watermarks: Watermarks,
     other_participants: Vec<rest::User>,
-    unread_count: u64,
+    unread: UnreadCount,
     last_message: Option<rest::LastMessage>,
     now: Timestamp,
 ) -> rest::ChatSummary {
@@ -95,9 +99,10 @@ fn summary(
         created_at: chat.created_at,
         other_participants,
         last_message,
-        // The time of a message that is gone stays, or the chat would jump in the inbox when it goes.
+        // The time of an expired message stays, or the chat would move in the inbox at expiry.
         last_message_at: head.last_message.map(|last| last.created_at),
-        unread_count,
+        unread_count: unread.count,
+        unread_count_exact: unread.is_exact,
         my_membership: rest::MyMembership { role: me.role, muted_until: me.muted_until.filter(|until| *until > now) },
         message_ttl_seconds: chat.message_ttl.map(|ttl| ttl.as_duration().as_secs()),
         head_sequence: head.sequence,
@@ -107,10 +112,10 @@ fn summary(
 }
 
 /// A chat with all its members.
-pub(crate) async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::ChatDetails, ApiError> {
+pub(crate) async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::ChatDetails, RestError> {
     let chat_id = chat.chat_id;
     let head = api.messages.head(chat_id).await?.unwrap_or_default();
-    let (mut summaries, members) = tokio::try_join!(summaries(api, vec![ChatRows { chat, head, me }]), async {
+    let (mut summaries, members) = tokio::try_join!(summaries(api, vec![ChatSummaryRows { chat, head, me }]), async {
         Ok(api.chats.members(chat_id).await?)
     })?;
     let user_ids: Vec<_> = members.iter().map(|member| member.user_id).collect();
@@ -123,11 +128,11 @@ pub(crate) async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::C
 }
 
 /// One member, by name.
-pub(crate) async fn member_body(api: &Api, chat_id: ChatId, user_id: UserId) -> Result<rest::Member, ApiError> {
+pub(crate) async fn member_body(api: &Api, chat_id: ChatId, user_id: UserId) -> Result<rest::Member, RestError> {
     let member = api.chats.member(chat_id, user_id).await?;
     let user = api.user(user_id).await?;
     let body = member.zip(user).map(|(member, user)| body(&member, &user));
-    body.ok_or_else(|| ApiError::new(ErrorCode::NotFound, "that user is not a member of this chat"))
+    body.ok_or_else(|| RestError::new(ErrorCode::NotFound, "that user is not a member of this chat"))
 }
 
 fn body(member: &Member, user: &User) -> rest::Member {
@@ -139,8 +144,8 @@ fn body(member: &Member, user: &User) -> rest::Member {
     }
 }
 
-/// The users of these ids that there are.
-async fn users_by_id(api: &Api, user_ids: &[UserId]) -> Result<HashMap<UserId, User>, ApiError> {
+/// The existing users among these ids.
+async fn users_by_id(api: &Api, user_ids: &[UserId]) -> Result<HashMap<UserId, User>, RestError> {
     let users = api.users.users(user_ids).await?;
     Ok(users.into_iter().flatten().map(|user| (user.user_id, user)).collect())
 }

@@ -3,7 +3,7 @@ use protocol::frame::MessageBody;
 use protocol::rest::{self, MessageStatus};
 
 use crate::Api;
-use crate::http::ApiError;
+use crate::http::RestError;
 
 /// Messages of one chat as one of its members sees them.
 pub(crate) async fn message_bodies<'a>(
@@ -11,7 +11,7 @@ pub(crate) async fn message_bodies<'a>(
     chat_id: ChatId,
     reader: UserId,
     messages: &'a [Message],
-) -> Result<Vec<rest::Message<'a>>, ApiError> {
+) -> Result<Vec<rest::Message<'a>>, RestError> {
     let any_own = messages.iter().any(|message| message.sender_id == reader);
     let reached = if any_own { reached_by_all_others(api, chat_id, reader).await? } else { Watermarks::default() };
     let body = |message: &'a Message| rest::Message {
@@ -21,8 +21,8 @@ pub(crate) async fn message_bodies<'a>(
     Ok(messages.iter().map(body).collect())
 }
 
-/// The watermarks that every other current member has reached; zero if there is nobody else.
-async fn reached_by_all_others(api: &Api, chat_id: ChatId, reader: UserId) -> Result<Watermarks, ApiError> {
+/// The watermarks that every other current member has reached; zero if there are no others.
+async fn reached_by_all_others(api: &Api, chat_id: ChatId, reader: UserId) -> Result<Watermarks, RestError> {
     let members = api.chats.members(chat_id).await?;
     let others: Vec<_> =
         members.iter().filter(|member| member.user_id != reader).map(|member| (member.user_id, chat_id)).collect();

@@ -3,5 +3,5 @@
 mod chat;
 mod message;
 
-pub(crate) use chat::{ChatRows, details, member_body, summaries};
+pub(crate) use chat::{ChatSummaryRows, details, member_body, summaries};
 pub(crate) use message::message_bodies;

@@ -5,14 +5,14 @@ use ports::AccountStore;
 use serde_json::{Value, json};
 use tidings_chats::Limits;
 
-use crate::world::{NO_AUTH_LIMITS, NO_LIMITS, Person, World};
+use crate::world::{ApiTestUser, NO_AUTH_LIMITS, NO_LIMITS, World};
 
-async fn delete(world: &World, person: &Person, body: Value) -> crate::world::Answer {
+async fn delete(world: &World, person: &ApiTestUser, body: Value) -> crate::world::ApiAnswer {
     world.call("DELETE", "/users/me", Some(person), Some(body)).await
 }
 
 /// Deletes an account, and waits until nothing is left to do.
-async fn deleted(world: &World, person: &Person, erase_messages: bool) {
+async fn deleted(world: &World, person: &ApiTestUser, erase_messages: bool) {
     let answer = delete(world, person, json!({ "confirm": person.user_id, "erase_messages": erase_messages })).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     assert_eq!(answer.data()["user_id"], person.user_id);
@@ -118,11 +118,11 @@ async fn of_a_deleted_account_a_tombstone_is_left_and_the_phone_is_free() {
     assert_eq!(world.get(&bob, "/contacts").await.data()["contacts"], json!([]));
     let lookup = world.post(&bob, "/users/lookup", json!({ "phone_numbers": [ann.phone_number] })).await;
     assert_eq!(lookup.data()["results"], json!([null]));
-    // The other one reads on, and is told whom the chat was with.
+    // The other member can still read the chat, and sees the deleted account in it.
     let chat = world.get(&bob, &format!("/chats/{direct}")).await;
     assert_eq!(chat.text("/last_message/preview"), "stays");
     assert!(chat.each("members", "display_name").contains(&&json!("Deleted account")), "{chat:?}");
-    // Nobody who is gone is added to anything.
+    // A deleted account cannot be added to a chat or as a contact.
     let add = json!({ "type": "group", "name": "team", "member_ids": [ann.user_id] });
     assert_eq!(world.post(&bob, "/chats", add).await.failure(), (400, "VALIDATION_ERROR"));
     let contact = world.put(&bob, &format!("/contacts/{}", ann.user_id), json!({})).await;

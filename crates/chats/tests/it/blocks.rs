@@ -1,23 +1,23 @@
 use domain::PresenceView;
 use serde_json::{Value, json};
 
-use crate::world::{NOBODY, Person, World};
+use crate::world::{ApiTestUser, NOBODY, World};
 
-fn path(person: &Person) -> String {
+fn path(person: &ApiTestUser) -> String {
     format!("/blocks/{}", person.user_id)
 }
 
-async fn block(world: &World, by: &Person, other: &Person) {
+async fn block(world: &World, by: &ApiTestUser, other: &ApiTestUser) {
     let answer = world.put(by, &path(other), Value::Null).await;
     assert_eq!((answer.status, answer.body), (204, Value::Null));
 }
 
-async fn blocks(world: &World, person: &Person) -> Vec<Value> {
+async fn blocks(world: &World, person: &ApiTestUser) -> Vec<Value> {
     world.get(person, "/blocks").await.each("blocks", "user_id").into_iter().cloned().collect()
 }
 
-/// Tries to send, and says with what it is refused.
-async fn refused(world: &World, by: &Person, chat_id: &str) -> (u16, String) {
+/// Tries to send and returns the refusal.
+async fn refused(world: &World, by: &ApiTestUser, chat_id: &str) -> (u16, String) {
     let body = json!({ "client_message_id": world.uuid(), "content": "hello?" });
     let answer = world.post(by, &format!("/chats/{chat_id}/messages"), body).await;
     let (status, code) = answer.failure();
@@ -44,7 +44,7 @@ async fn a_user_is_blocked_until_they_are_unblocked() {
 }
 
 #[tokio::test]
-async fn nobody_blocks_themselves_or_somebody_who_does_not_exist() {
+async fn blocking_oneself_or_an_unknown_user_is_refused() {
     let world = World::new();
     let ann = world.person("Ann").await;
     for (blocked, failure) in
@@ -104,7 +104,7 @@ async fn a_pair_without_a_chat_gets_none_and_one_with_a_chat_gets_it() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     block(&world, &ann, &bob).await;
-    let open = async |by: &Person, other: &Person| {
+    let open = async |by: &ApiTestUser, other: &ApiTestUser| {
         world.post(by, "/chats", json!({ "type": "direct", "member_ids": [other.user_id] })).await
     };
     let refused = open(&bob, &ann).await;
@@ -127,7 +127,7 @@ async fn the_blocked_one_brings_the_blocker_into_no_group_and_the_blocker_may_br
     let (bobs, anns) = (world.group(&bob, &[&eve]).await, world.group(&ann, &[]).await);
     let both = world.group(&bob, &[&ann]).await;
     block(&world, &ann, &bob).await;
-    let add = async |by: &Person, chat_id: &str, user: &Person| {
+    let add = async |by: &ApiTestUser, chat_id: &str, user: &ApiTestUser| {
         world.post(by, &format!("/chats/{chat_id}/members"), json!({ "user_id": user.user_id })).await
     };
     assert_eq!(add(&bob, &bobs, &ann).await.failure(), (403, "FORBIDDEN"));
@@ -150,7 +150,7 @@ async fn the_blocked_one_sees_nothing_of_the_blocker_and_watchers_look_again() {
         world.patch(person, "/users/me", json!({ "presence_visibility": "everyone" })).await;
         world.connect(person).await;
     }
-    let seen = async |viewer: &Person, user: &Person| {
+    let seen = async |viewer: &ApiTestUser, user: &ApiTestUser| {
         world.get(viewer, &format!("/users/{}/presence", user.user_id)).await.text("/status")
     };
     world.told.take();

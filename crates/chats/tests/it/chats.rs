@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::world::{NO_CHAT, NOBODY, Person, World};
+use crate::world::{ApiTestUser, NO_CHAT, NOBODY, World};
 
 #[tokio::test]
 async fn a_new_group_has_its_creator_as_owner_and_the_others_once() {
@@ -97,7 +97,7 @@ async fn a_group_is_renamed_for_all() {
 }
 
 /// Every route under a chat, with a body it takes.
-fn routes_of(chat: &str, other: &Person) -> Vec<(&'static str, String, Option<Value>)> {
+fn routes_of(chat: &str, other: &ApiTestUser) -> Vec<(&'static str, String, Option<Value>)> {
     let member = format!("/chats/{chat}/members/{}", other.user_id);
     let send = json!({ "client_message_id": "2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10", "content": "hi" });
     vec![

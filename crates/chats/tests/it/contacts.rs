@@ -1,17 +1,17 @@
 use domain::PresenceView;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, NOBODY, Person, World};
+use crate::world::{ApiAnswer, ApiTestUser, NOBODY, World};
 
-fn path(person: &Person) -> String {
+fn path(person: &ApiTestUser) -> String {
     format!("/contacts/{}", person.user_id)
 }
 
-async fn contacts(world: &World, person: &Person) -> Vec<Value> {
+async fn contacts(world: &World, person: &ApiTestUser) -> Vec<Value> {
     world.get(person, "/contacts").await.each("contacts", "user_id").into_iter().cloned().collect()
 }
 
-fn ids(answer: &Answer) -> Vec<&str> {
+fn ids(answer: &ApiAnswer) -> Vec<&str> {
     answer.each("contacts", "user_id").into_iter().map(|id| id.as_str().unwrap()).collect()
 }
 
@@ -36,7 +36,7 @@ async fn a_contact_is_listed_until_it_is_deleted() {
 }
 
 #[tokio::test]
-async fn nobody_lists_themselves_or_somebody_who_does_not_exist() {
+async fn listing_oneself_or_an_unknown_user_is_refused() {
     let world = World::new();
     let ann = world.person("Ann").await;
     for (contact, failure) in

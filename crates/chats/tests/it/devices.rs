@@ -2,7 +2,7 @@ use domain::{PushTarget, UserId};
 use ports::PushDeviceStore;
 use serde_json::{Value, json};
 
-use crate::world::{Person, World};
+use crate::world::{ApiTestUser, World};
 
 /// 65 bytes that begin with 4, and 16 bytes.
 const POINT: &str = "BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -19,7 +19,7 @@ fn webpush(endpoint: &str, p256dh: &str, auth: &str) -> Value {
     })
 }
 
-async fn targets(world: &World, of: &Person) -> Vec<PushTarget> {
+async fn targets(world: &World, of: &ApiTestUser) -> Vec<PushTarget> {
     let user_id: UserId = of.user_id.parse().unwrap();
     world.store.devices(&[user_id]).await.unwrap().into_iter().map(|device| device.target).collect()
 }
@@ -71,7 +71,7 @@ async fn only_devices_one_is_signed_in_on_are_told_and_signing_out_ends_it() {
     let world = World::new();
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let tablet = world.sign_in(&ann.phone_number, "00000000-0000-4000-8000-0000000000ff", "Ann").await;
-    let of = |person: &Person| format!("/devices/{}/push", person.device_id);
+    let of = |person: &ApiTestUser| format!("/devices/{}/push", person.device_id);
     assert_eq!(world.put(&ann, &of(&bob), webhook("a")).await.failure(), (404, "NOT_FOUND"));
     assert_eq!(world.put(&ann, "/devices/x/push", webhook("a")).await.failure(), (404, "NOT_FOUND"));
     assert_eq!(world.put(&ann, &of(&tablet), webhook("tablet")).await.status, 204);

@@ -4,7 +4,7 @@ use axum::body::Body;
 use serde_json::json;
 use tidings_chats::Api;
 
-use crate::world::{Away, Hanging, NO_AUTH_LIMITS, NO_LIMITS, World, request};
+use crate::world::{Hanging, NO_AUTH_LIMITS, NO_LIMITS, UnavailableUserReader, World, request};
 
 #[tokio::test]
 async fn every_answer_has_a_request_id_and_failures_repeat_it() {
@@ -107,7 +107,7 @@ async fn bodies_that_cannot_be_taken() {
 
 #[tokio::test]
 async fn a_store_that_is_away_is_a_503_that_names_nothing_of_the_inside() {
-    let world = World::build(NO_LIMITS, NO_AUTH_LIMITS, |api| Api { users: Arc::new(Away), ..api });
+    let world = World::build(NO_LIMITS, NO_AUTH_LIMITS, |api| Api { users: Arc::new(UnavailableUserReader), ..api });
     let ann = world.person("Ann").await;
     let answer = world.get(&ann, "/users/me").await;
     assert_eq!(answer.failure(), (503, "SERVICE_UNAVAILABLE"));

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::world::{Person, World};
+use crate::world::{ApiTestUser, World};
 
-async fn send(world: &World, by: &Person, chat: &str, id: &str, ttl_seconds: Option<u64>) -> Value {
+async fn send(world: &World, by: &ApiTestUser, chat: &str, id: &str, ttl_seconds: Option<u64>) -> Value {
     let mut body = json!({ "client_message_id": id, "content": "hi" });
     if let Some(ttl_seconds) = ttl_seconds {
         body["ttl_seconds"] = ttl_seconds.into();
@@ -12,7 +12,7 @@ async fn send(world: &World, by: &Person, chat: &str, id: &str, ttl_seconds: Opt
     world.post(by, &format!("/chats/{chat}/messages"), body).await.data().clone()
 }
 
-async fn expiries(world: &World, by: &Person, chat: &str) -> Vec<Value> {
+async fn expiries(world: &World, by: &ApiTestUser, chat: &str) -> Vec<Value> {
     let page = world.get(by, &format!("/chats/{chat}/messages?after=0")).await;
     page.each("messages", "expires_at").into_iter().cloned().collect()
 }

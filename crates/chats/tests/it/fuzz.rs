@@ -1,4 +1,4 @@
-//! Requests that are almost right, through the whole API: every one is answered, none with a failure of ours.
+//! Sends almost valid requests through the whole API: each gets a response, and none an internal error.
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,27 @@ use proptest::test_runner::TestCaseError;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::world::{Answer, CODE, NOBODY, Person, World, request};
+use crate::world::{ApiAnswer, ApiTestUser, CODE, NOBODY, World, request};
 
 /// A request under `/api/v1`. Everything in it can be damaged.
 #[derive(Clone, Debug)]
-struct Call {
+struct FuzzCall {
     method: &'static str,
     path: String,
     body: Option<String>,
 }
 
-/// An API with a chat that has messages, and somebody who calls it.
-struct Scene {
+/// An API with a chat that has messages, and a user who calls it.
+struct FuzzScene {
     runtime: Runtime,
     world: World,
-    ada: Person,
-    calls: Vec<Call>,
+    ada: ApiTestUser,
+    calls: Vec<FuzzCall>,
     /// Paths of second pages.
     cursors: Vec<String>,
 }
 
-impl Scene {
+impl FuzzScene {
     fn new() -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let (world, ada, calls, cursors) = runtime.block_on(async {
@@ -59,8 +59,8 @@ impl Scene {
         Self { runtime, world, ada, calls, cursors }
     }
 
-    /// Makes a call as somebody who is signed in, unless no HTTP client could make it.
-    fn call(&self, call: &Call, token: &str) -> Option<Answer> {
+    /// Makes an authenticated call, unless no HTTP client could make it.
+    fn call(&self, call: &FuzzCall, token: &str) -> Option<ApiAnswer> {
         let uri: Uri = format!("/api/v1{}", call.path).parse().ok()?;
         let body = call.body.clone().map_or(Body::empty(), Body::from);
         let mut request = request(call.method, &uri.to_string(), body);
@@ -69,10 +69,10 @@ impl Scene {
     }
 }
 
-/// A call of every endpoint that takes something, each as it should be.
-fn calls(ada: &Person, bea: &Person, chat: &str, message: &str) -> Vec<Call> {
-    let with = |method, path: String, body: Value| Call { method, path, body: Some(body.to_string()) };
-    let plain = |method, path: String| Call { method, path, body: None };
+/// A valid call of every endpoint that takes input.
+fn calls(ada: &ApiTestUser, bea: &ApiTestUser, chat: &str, message: &str) -> Vec<FuzzCall> {
+    let with = |method, path: String, body: Value| FuzzCall { method, path, body: Some(body.to_string()) };
+    let plain = |method, path: String| FuzzCall { method, path, body: None };
     let uuid = "2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10";
     vec![
         with("POST", "/auth/request-otp".into(), json!({ "phone_number": ada.phone_number })),
@@ -81,7 +81,7 @@ fn calls(ada: &Person, bea: &Person, chat: &str, message: &str) -> Vec<Call> {
             "/auth/verify-otp".into(),
             json!({ "phone_number": ada.phone_number, "otp": CODE, "device_id": uuid, "display_name": "Ada" }),
         ),
-        // Of somebody else: a refresh token that comes twice ends its session, and with it everything below.
+        // Of another user: reuse of a refresh token ends its session, which would fail every call below.
         with("POST", "/auth/refresh".into(), json!({ "refresh_token": bea.refresh_token, "device_id": bea.device_id })),
         with("POST", "/chats".into(), json!({ "type": "group", "name": "team", "member_ids": [bea.user_id] })),
         with("POST", "/chats".into(), json!({ "type": "direct", "member_ids": [bea.user_id] })),
@@ -127,8 +127,8 @@ fn calls(ada: &Person, bea: &Person, chat: &str, message: &str) -> Vec<Call> {
     ]
 }
 
-/// Calls of which the path or the body is damaged.
-fn damaged(calls: Vec<Call>) -> impl Strategy<Value = Call> {
+/// Calls with a damaged path or body.
+fn damaged(calls: Vec<FuzzCall>) -> impl Strategy<Value = FuzzCall> {
     select(calls).prop_flat_map(|call| {
         let path = damage::text(Just(call.path.clone())).prop_map(|path| encoded(&path));
         let body = match call.body.clone() {
@@ -137,13 +137,13 @@ fn damaged(calls: Vec<Call>) -> impl Strategy<Value = Call> {
         };
         let (of_path, of_body) = (call.clone(), call.clone());
         prop_oneof![
-            1 => path.prop_map(move |path| Call { path, ..of_path.clone() }),
-            3 => body.prop_map(move |body| Call { body, ..of_body.clone() }),
+            1 => path.prop_map(move |path| FuzzCall { path, ..of_path.clone() }),
+            3 => body.prop_map(move |body| FuzzCall { body, ..of_body.clone() }),
         ]
     })
 }
 
-/// A path as an HTTP client writes it: what may not stand in one is escaped.
+/// A path as an HTTP client writes it, with escapes.
 fn encoded(path: &str) -> String {
     let path = path.strip_prefix('/').unwrap_or(path);
     let escape = |byte: u8| match byte {
@@ -154,8 +154,8 @@ fn encoded(path: &str) -> String {
     format!("/{}", path.bytes().map(escape).collect::<String>())
 }
 
-/// Fails unless an answer is one of ours: a success, or a typed refusal that blames the caller.
-fn assert_answered(answer: &Answer) -> Result<(), TestCaseError> {
+/// Fails unless a response is a success, or a typed refusal that blames the caller.
+fn assert_answered(answer: &ApiAnswer) -> Result<(), TestCaseError> {
     prop_assert!((200..500).contains(&answer.status), "{:?}", answer);
     if answer.status >= 400 {
         let (_, code) = answer.failure();
@@ -164,11 +164,10 @@ fn assert_answered(answer: &Answer) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Otherwise damage would be all that the properties below ever see. The one that is refused names a user who does not
-/// exist.
+/// Otherwise the properties below would see damaged requests only. The refused sample names a user who does not exist.
 #[test]
 fn every_sample_is_a_success_but_one() {
-    let scene = Scene::new();
+    let scene = FuzzScene::new();
     let answers = scene.calls.iter().map(|call| (call, scene.call(call, &scene.ada.access_token).unwrap()));
     let refused: BTreeSet<_> = answers
         .filter(|(_, answer)| answer.status >= 400)
@@ -182,7 +181,7 @@ fn every_sample_is_a_success_but_one() {
 
 #[test]
 fn every_damaged_request_gets_a_typed_answer() {
-    let scene = Scene::new();
+    let scene = FuzzScene::new();
     proptest!(|(call in damaged(scene.calls.clone()))| {
         if let Some(answer) = scene.call(&call, &scene.ada.access_token) {
             assert_answered(&answer)?;
@@ -192,9 +191,9 @@ fn every_damaged_request_gets_a_typed_answer() {
 
 #[test]
 fn a_damaged_cursor_is_refused() {
-    let scene = Scene::new();
+    let scene = FuzzScene::new();
     for path in &scene.cursors {
-        let sound = scene.call(&Call { method: "GET", path: path.clone(), body: None }, &scene.ada.access_token);
+        let sound = scene.call(&FuzzCall { method: "GET", path: path.clone(), body: None }, &scene.ada.access_token);
         assert_eq!(sound.unwrap().status, 200, "{path}");
     }
     let damaged = select(scene.cursors.clone()).prop_flat_map(|path| {
@@ -204,7 +203,7 @@ fn a_damaged_cursor_is_refused() {
         damaged.prop_map(move |cursor| format!("{before}cursor={}", encoded(&cursor).trim_start_matches('/')))
     });
     proptest!(|(path in damaged)| {
-        if let Some(answer) = scene.call(&Call { method: "GET", path, body: None }, &scene.ada.access_token) {
+        if let Some(answer) = scene.call(&FuzzCall { method: "GET", path, body: None }, &scene.ada.access_token) {
             assert_answered(&answer)?;
         }
     });
@@ -212,9 +211,9 @@ fn a_damaged_cursor_is_refused() {
 
 #[test]
 fn a_damaged_access_token_opens_nothing() {
-    let scene = Scene::new();
+    let scene = FuzzScene::new();
     let token = scene.ada.access_token.clone();
-    let call = Call { method: "GET", path: "/users/me".to_owned(), body: None };
+    let call = FuzzCall { method: "GET", path: "/users/me".to_owned(), body: None };
     assert_eq!(scene.call(&call, &token).unwrap().status, 200);
     proptest!(|(damaged in damage::text(Just(token.clone())))| {
         prop_assume!(damaged.trim() != token);

@@ -1,9 +1,9 @@
 use serde_json::{Value, json};
 
-use crate::world::{Person, World};
+use crate::world::{ApiTestUser, World};
 
 /// A direct chat in which Ann has said `1` to `count`.
-async fn chat_with(world: &World, count: u64) -> (Person, Person, String) {
+async fn chat_with(world: &World, count: u64) -> (ApiTestUser, ApiTestUser, String) {
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
     let chat = world.direct(&ann, &bob).await;
     for n in 1..=count {
@@ -120,7 +120,7 @@ async fn a_cursor_that_was_changed_or_belongs_to_another_list_is_refused() {
         (chat.clone(), cursor("/chats?limit=1").await),
         (other, good.clone()),
     ];
-    // Whatever letter is changed, the seal no longer fits. The last one has bits that mean nothing.
+    // Changing any character breaks the seal. The last one is skipped, because it has unused bits.
     for at in 0..good.len() - 1 {
         let mut changed = good.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };

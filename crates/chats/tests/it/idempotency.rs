@@ -104,7 +104,7 @@ async fn a_key_is_a_uuid() {
     assert_eq!((answer.failure(), answer.field()), ((400, "VALIDATION_ERROR"), "Idempotency-Key"));
 }
 
-/// Remembers that a request was begun and loses every answer, as a crash before `finish` does.
+/// Stores that a request has begun and loses every response, like a crash before `finish`.
 struct Forgetful(Arc<dyn RequestStore>);
 
 #[async_trait::async_trait]

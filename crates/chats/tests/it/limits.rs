@@ -1,16 +1,16 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::{Decision, Quota};
+use domain::{Quota, RateDecision, Timestamp};
 use ports::{LimitKey, RateLimiter, StoreError};
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_chats::{Api, Limits};
 
-use crate::world::{Answer, NO_AUTH_LIMITS, NO_LIMITS, World};
+use crate::world::{ApiAnswer, NO_AUTH_LIMITS, NO_LIMITS, World};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn headers(answer: &Answer) -> [Option<&str>; 4] {
+fn headers(answer: &ApiAnswer) -> [Option<&str>; 4] {
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "retry-after"].map(|name| answer.header(name))
 }
 
@@ -55,7 +55,7 @@ async fn a_question_about_presence_is_a_read() {
 
 #[tokio::test]
 async fn a_user_looks_up_so_many_numbers_in_a_day() {
-    // A day that is as short as a token is good.
+    // A short day, within the lifetime of an access token.
     const DAY: Duration = MINUTE.saturating_mul(40);
     let world = World::with(Limits { lookup_numbers: Quota::per(4, DAY), ..NO_LIMITS }, NO_AUTH_LIMITS);
     let (ann, bob) = (world.person("Ann").await, world.person("Bob").await);
@@ -101,13 +101,37 @@ async fn sends_are_counted_per_chat_and_per_user() {
     assert_eq!(world.get(&ann, &format!("/chats/{one}")).await.data()["head_sequence"], 2, "no sequence was used");
 }
 
+/// Allows every request, and records the number of buckets in each call.
+#[derive(Default)]
+struct RecordingLimiter(Mutex<Vec<usize>>);
+
+#[async_trait::async_trait]
+impl RateLimiter for RecordingLimiter {
+    async fn take_all(&self, takes: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
+        self.0.lock().unwrap().push(takes.len());
+        Ok(takes.iter().map(|(_, quota)| quota.decide(None, Timestamp::from_millis(0)).0).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_send_is_one_call_for_both_of_its_limits() {
+    let [rest_write, send_per_chat, send_per_user] = [Quota::per(9, MINUTE); 3];
+    let limits = Limits { rest_write, send_per_chat, send_per_user, ..NO_LIMITS };
+    let limiter = Arc::new(RecordingLimiter::default());
+    let world = World::build(limits, NO_AUTH_LIMITS, |api| Api { limiter: limiter.clone(), ..api });
+    let ann = world.person("Ann").await;
+    let chat = world.group(&ann, &[]).await;
+    limiter.0.lock().unwrap().clear();
+    world.say(&ann, &chat, "hi").await;
+    assert_eq!(*limiter.0.lock().unwrap(), [2]);
+}
+
 #[tokio::test]
 async fn codes_are_limited_by_phone_and_by_address() {
     let auth_limits = auth::Limits {
         otp_request_per_phone: Quota::per(1, MINUTE),
         otp_request_per_ip: Quota::per(3, MINUTE),
-        otp_verify_per_ip: None,
-        refresh: None,
+        ..auth::Limits::OFF
     };
     let world = World::with(NO_LIMITS, auth_limits);
     let ask =
@@ -121,23 +145,97 @@ async fn codes_are_limited_by_phone_and_by_address() {
     assert_eq!(ask("+14155550102").await.body["error"]["details"]["limit"], "otp_request_per_ip");
 }
 
-/// A limiter that is away.
-struct Away;
+/// A limiter that is unavailable.
+struct UnavailableLimiter;
 
 #[async_trait::async_trait]
-impl RateLimiter for Away {
-    async fn take(&self, _: LimitKey, _: Quota) -> Result<Decision, StoreError> {
+impl RateLimiter for UnavailableLimiter {
+    async fn take_all(&self, _: &[(LimitKey, Quota)]) -> Result<Vec<RateDecision>, StoreError> {
         Err(StoreError::unavailable("away"))
     }
 }
 
 #[tokio::test]
-async fn a_limiter_that_is_away_stops_nobody() {
+async fn an_unavailable_limiter_refuses_no_request() {
     let limits = Limits { rest_read: Quota::per(1, MINUTE), ..NO_LIMITS };
-    let world = World::build(limits, NO_AUTH_LIMITS, |api| Api { limiter: Arc::new(Away), ..api });
+    let world = World::build(limits, NO_AUTH_LIMITS, |api| Api { limiter: Arc::new(UnavailableLimiter), ..api });
     let ann = world.person("Ann").await;
     for _ in 0..3 {
         let answer = world.get(&ann, "/users/me").await;
         assert_eq!((answer.status, headers(&answer)), (200, [None; 4]));
     }
+}
+
+#[tokio::test]
+async fn groups_members_and_bytes_have_quotas_of_a_day() {
+    const DAY: Duration = MINUTE.saturating_mul(40);
+    let limits = Limits {
+        groups_created: Quota::per(2, DAY),
+        members_added: Quota::per(4, DAY),
+        message_kib: Quota::per(8, DAY),
+        ..NO_LIMITS
+    };
+    let world = World::with(limits, NO_AUTH_LIMITS);
+    let [ann, bob, cid] = [world.person("Ann").await, world.person("Bob").await, world.person("Cid").await];
+    let group = async |key: Option<&str>, members: &[&str]| {
+        let body = json!({ "type": "group", "name": "team", "member_ids": members });
+        match key {
+            Some(key) => world.post_once(&ann, "/chats", key, body).await,
+            None => world.post(&ann, "/chats", body).await,
+        }
+    };
+    fn of(answer: &ApiAnswer) -> ((u16, &str), Value) {
+        (answer.failure(), answer.body["error"]["details"]["limit"].clone())
+    }
+    let first = group(None, &[&bob.user_id]).await;
+    let chat = first.data()["chat_id"].as_str().unwrap().to_owned();
+    assert_eq!(group(None, &[&bob.user_id, &cid.user_id]).await.status, 201);
+    let key = world.uuid();
+    for _ in 0..3 {
+        // A retry of a refused request with its key does not pass either.
+        let over = group(Some(&key), &[]).await;
+        assert_eq!(of(&over), ((429, "RATE_LIMITED"), "groups_created".into()));
+        assert_eq!(over.header("retry-after"), Some("1200"));
+    }
+
+    let members = format!("/chats/{chat}/members");
+    assert_eq!(world.post(&ann, &members, json!({ "user_id": cid.user_id })).await.status, 201);
+    let dan = world.person("Dan").await;
+    let over = world.post(&ann, &members, json!({ "user_id": dan.user_id })).await;
+    assert_eq!(of(&over), ((429, "RATE_LIMITED"), "members_added".into()));
+
+    let say = async |content: String| {
+        let body = json!({ "client_message_id": world.uuid(), "content": content });
+        world.post(&ann, &format!("/chats/{chat}/messages"), body).await
+    };
+    assert_eq!(say("x".repeat(4096)).await.status, 201);
+    let over = say("x".repeat(4096)).await;
+    assert_eq!(of(&over), ((429, "RATE_LIMITED"), "message_mib".into()));
+    for _ in 0..3 {
+        assert_eq!(say("x".into()).await.status, 201);
+    }
+    assert_eq!(of(&say("x".into()).await), ((429, "RATE_LIMITED"), "message_mib".into()));
+    world.clock.advance(DAY);
+    assert_eq!(group(Some(&key), &[]).await.status, 201);
+    assert_eq!(say("x".repeat(4096)).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_user_with_the_maximum_of_chats_opens_no_new_one() {
+    let world = World::with(Limits { chats_per_user: Some(2), ..NO_LIMITS }, NO_AUTH_LIMITS);
+    let [ann, bob, cid] = [world.person("Ann").await, world.person("Bob").await, world.person("Cid").await];
+    let with_bob = world.direct(&ann, &bob).await;
+    let group = world.group(&ann, &[]).await;
+    for body in [
+        json!({ "type": "group", "name": "team", "member_ids": [] }),
+        json!({ "type": "direct", "member_ids": [cid.user_id] }),
+    ] {
+        let refused = world.post(&ann, "/chats", body).await;
+        assert_eq!(refused.failure(), (400, "INVALID_OPERATION"));
+        assert_eq!(refused.body["error"]["details"], json!({ "limit": "chats_per_user", "maximum": 2 }));
+    }
+    assert_eq!(world.direct(&ann, &bob).await, with_bob, "an existing chat is not a new one");
+    world.direct(&cid, &ann).await;
+    let leave = world.post(&ann, &format!("/chats/{group}/leave"), json!({})).await;
+    assert_eq!(leave.failure(), (400, "INVALID_OPERATION"), "an owner hands over first");
 }

@@ -1,31 +1,31 @@
 use serde_json::{Value, json};
 
-use crate::world::{NOBODY, Person, World};
+use crate::world::{ApiTestUser, NOBODY, World};
 
-struct Group {
+struct GroupScene {
     world: World,
     chat: String,
-    owner: Person,
-    admin: Person,
-    member: Person,
-    outsider: Person,
+    owner: ApiTestUser,
+    admin: ApiTestUser,
+    member: ApiTestUser,
+    outsider: ApiTestUser,
 }
 
-async fn group() -> Group {
+async fn group() -> GroupScene {
     let world = World::new();
     let [owner, admin, member] = [world.person("Own").await, world.person("Adm").await, world.person("Mem").await];
     let outsider = world.person("Out").await;
     let chat = world.group(&owner, &[&admin, &member]).await;
     let path = format!("/chats/{chat}/members/{}", admin.user_id);
     assert_eq!(world.patch(&owner, &path, json!({ "role": "admin" })).await.status, 200);
-    Group { world, chat, owner, admin, member, outsider }
+    GroupScene { world, chat, owner, admin, member, outsider }
 }
 
 #[tokio::test]
 async fn what_each_role_may_do() {
     let rename = json!({ "name": "new" });
-    type Case = (&'static str, &'static str, &'static str, Value, u16, &'static str);
-    let cases: Vec<Case> = vec![
+    type PermissionCase = (&'static str, &'static str, &'static str, Value, u16, &'static str);
+    let cases: Vec<PermissionCase> = vec![
         ("owner", "PATCH", "", rename.clone(), 200, ""),
         ("admin", "PATCH", "", rename.clone(), 200, ""),
         ("member", "PATCH", "", rename, 403, "FORBIDDEN"),
@@ -87,7 +87,7 @@ async fn what_each_role_may_do() {
 
 #[tokio::test]
 async fn a_new_member_is_the_answer() {
-    let Group { world, chat, owner, outsider, .. } = group().await;
+    let GroupScene { world, chat, owner, outsider, .. } = group().await;
     let answer = world.post(&owner, &format!("/chats/{chat}/members"), json!({ "user_id": outsider.user_id })).await;
     assert_eq!(answer.status, 201);
     assert_eq!(
@@ -101,7 +101,7 @@ async fn a_new_member_is_the_answer() {
 
 #[tokio::test]
 async fn handing_over_makes_the_old_owner_an_admin_who_may_leave() {
-    let Group { world, chat, owner, member, .. } = group().await;
+    let GroupScene { world, chat, owner, member, .. } = group().await;
     let path = format!("/chats/{chat}/members/{}", member.user_id);
     let answer = world.patch(&owner, &path, json!({ "role": "owner" })).await;
     assert_eq!((answer.status, &answer.data()["role"]), (200, &"owner".into()));
@@ -112,7 +112,7 @@ async fn handing_over_makes_the_old_owner_an_admin_who_may_leave() {
 
 #[tokio::test]
 async fn a_new_member_has_nothing_unread_and_reads_all_history() {
-    let Group { world, chat, owner, outsider, .. } = group().await;
+    let GroupScene { world, chat, owner, outsider, .. } = group().await;
     world.say(&owner, &chat, "before").await;
     world.post(&owner, &format!("/chats/{chat}/members"), json!({ "user_id": outsider.user_id })).await;
     let seen = world.get(&outsider, &format!("/chats/{chat}")).await;
@@ -142,7 +142,7 @@ async fn a_direct_chat_cannot_be_changed_but_muted() {
 
 #[tokio::test]
 async fn muting_is_for_a_while_or_for_ever_and_for_oneself() {
-    let Group { world, chat, owner, member, .. } = group().await;
+    let GroupScene { world, chat, owner, member, .. } = group().await;
     let muted_until =
         async |by| world.get(by, &format!("/chats/{chat}")).await.data()["my_membership"]["muted_until"].clone();
     let answer = world.post(&member, &format!("/chats/{chat}/mute"), json!({ "duration_seconds": 60 })).await;

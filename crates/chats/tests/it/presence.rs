@@ -1,9 +1,9 @@
 use domain::PresenceView;
 use serde_json::{Value, json};
 
-use crate::world::{NOBODY, Person, World};
+use crate::world::{ApiTestUser, NOBODY, World};
 
-async fn befriend(world: &World, one: &Person, other: &Person) {
+async fn befriend(world: &World, one: &ApiTestUser, other: &ApiTestUser) {
     for (by, contact) in [(one, other), (other, one)] {
         let listed = world.put(by, &format!("/contacts/{}", contact.user_id), Value::Null).await;
         assert_eq!(listed.status, 200, "{listed:?}");

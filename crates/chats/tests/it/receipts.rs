@@ -1,13 +1,13 @@
 use serde_json::json;
 
-use crate::world::{Person, World};
+use crate::world::{ApiTestUser, World};
 
-async fn read(world: &World, by: &Person, chat: &str, sequence: u64) {
+async fn read(world: &World, by: &ApiTestUser, chat: &str, sequence: u64) {
     let body = json!({ "last_read_sequence": sequence });
     assert_eq!(world.post(by, &format!("/chats/{chat}/read"), body).await.status, 200);
 }
 
-async fn delivered(world: &World, to: &Person, chat: &str, sequence: u64) {
+async fn delivered(world: &World, to: &ApiTestUser, chat: &str, sequence: u64) {
     let (user_id, chat_id) = (to.user_id.parse().unwrap(), chat.parse().unwrap());
     let kind = domain::WatermarkKind::Delivered;
     ports::WatermarkStore::advance(&*world.store, user_id, chat_id, kind, domain::Sequence(sequence)).await.unwrap();
@@ -62,7 +62,7 @@ async fn g10_the_status_of_my_messages_is_what_every_other_member_has_reached() 
 }
 
 #[tokio::test]
-async fn what_nobody_else_can_get_is_sent() {
+async fn a_message_without_recipients_stays_sent() {
     let world = World::new();
     let ann = world.person("Ann").await;
     let chat = world.group(&ann, &[]).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::world::{NOBODY, World};
 
-/// What operators find.
+/// The reports that operators see.
 async fn open(world: &World) -> Vec<Report> {
     world.store.reports(ReportState::Open, None, 100, world.clock.now()).await.unwrap()
 }

@@ -1,9 +1,9 @@
-use crate::world::{Person, World};
+use crate::world::{ApiTestUser, World};
 
 const PHONE: &str = "+14155550100";
 
 /// One user on three devices, the first of which asks.
-async fn three_devices(world: &World) -> [Person; 3] {
+async fn three_devices(world: &World) -> [ApiTestUser; 3] {
     [
         world.sign_in(PHONE, "00000000-0000-4000-8000-000000000001", "Ann").await,
         world.sign_in(PHONE, "00000000-0000-4000-8000-000000000002", "Ann").await,
@@ -34,7 +34,7 @@ async fn revoking_a_session_voids_its_token_and_closes_its_sockets() {
 }
 
 #[tokio::test]
-async fn somebody_elses_session_is_not_found() {
+async fn the_session_of_another_user_is_not_found() {
     let world = World::new();
     let [ann, ..] = three_devices(&world).await;
     let bob = world.person("Bob").await;

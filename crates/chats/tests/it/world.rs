@@ -9,14 +9,14 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::connect_info::MockConnectInfo;
 use axum::http::{HeaderMap, Method, Request};
-use domain::{DeviceId, PhoneNumber, PresenceView, PushDevice, PushTarget, SessionId, Timestamp, User, UserId};
+use domain::{DeviceId, PhoneNumber, PresenceView, PushDevice, PushTarget, Timestamp, User, UserId};
 use ingest::Ingester;
 use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryStore, MemoryTickets, SequentialIds};
 use ports::{
-    Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, PresenceNews, Push, Route, RouteWriter,
-    Signal, Signals, StoreError, UnusableTarget, UserReader, Watchers,
+    Clock, Delivery, GatewayId, Ids, Notification, Notifier, NotifyError, PresenceNotifier, PresenceUpdate, Push,
+    Revocation, Route, RouteWriter, Signal, SignalSender, StoreError, UnusableTarget, UserReader,
 };
-use presence::{Doubts, Presence};
+use presence::{PendingRechecks, Presence};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tidings_chats::{Accounts, Api, Limits};
@@ -31,21 +31,24 @@ pub(crate) const NO_LIMITS: Limits = Limits {
     send_per_chat: None,
     send_per_user: None,
     exports: None,
+    groups_created: None,
+    members_added: None,
+    message_kib: None,
+    chats_per_user: None,
 };
-pub(crate) const NO_AUTH_LIMITS: auth::Limits =
-    auth::Limits { otp_request_per_phone: None, otp_request_per_ip: None, otp_verify_per_ip: None, refresh: None };
+pub(crate) const NO_AUTH_LIMITS: auth::Limits = auth::Limits::OFF;
 pub(crate) const CODE: &str = "000000";
-/// An id of the right form that nobody has.
+/// A well-formed id that no user has.
 pub(crate) const NOBODY: &str = "user_7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
 pub(crate) const NO_CHAT: &str = "chat_7ZZZZZZZZZZZZZZZZZZZZZZZZZ";
 
-/// The API and everything it stands on.
+/// The API and its dependencies.
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ids: Arc<SequentialIds>,
-    pub(crate) sockets: Arc<Sockets>,
-    pub(crate) told: Arc<Told>,
+    pub(crate) sockets: Arc<RevocationRecorder>,
+    pub(crate) told: Arc<PresenceRecorder>,
     routes: Arc<MemoryRoutes>,
     app: Router,
     people: AtomicU8,
@@ -54,8 +57,8 @@ pub(crate) struct World {
     _directory: TempDir,
 }
 
-/// Somebody who is signed in.
-pub(crate) struct Person {
+/// A user who is signed in on a device.
+pub(crate) struct ApiTestUser {
     pub(crate) user_id: String,
     pub(crate) phone_number: String,
     pub(crate) device_id: String,
@@ -80,8 +83,8 @@ impl World {
         let ids = Arc::new(SequentialIds::default());
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let limiter = Arc::new(MemoryLimits::new(clock.clone()));
-        let sockets = Arc::new(Sockets::default());
-        let told = Arc::new(Told::default());
+        let sockets = Arc::new(RevocationRecorder::default());
+        let told = Arc::new(PresenceRecorder::default());
         let routes = Arc::new(MemoryRoutes::new(clock.clone(), Duration::from_secs(15)));
         let mut tasks = JoinSet::new();
 
@@ -90,7 +93,9 @@ impl World {
         let keys = Arc::new(KeyRing::open(directory.path(), &auth_config, clock.now()).unwrap());
         let auth_ports = auth::Ports {
             users: store.clone(),
+            user_reader: store.clone(),
             sessions: store.clone(),
+            restrictions: store.clone(),
             codes: store.clone(),
             tickets: Arc::new(MemoryTickets::new(clock.clone())),
             limits: limiter.clone(),
@@ -104,7 +109,7 @@ impl World {
             messages: store.clone(),
             chats: store.clone(),
             watermarks: store.clone(),
-            signals: Arc::new(Nobody),
+            signals: Arc::new(NullPorts),
             clock: clock.clone(),
             ids: ids.clone(),
         };
@@ -119,7 +124,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
-            doubts: Doubts::default(),
+            doubts: PendingRechecks::default(),
         };
         let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
         let members = Arc::new(MemoryMemberCache::new(clock.clone()));
@@ -158,7 +163,7 @@ impl World {
             presence: Arc::new(presence),
             watermarks: store.clone(),
             push_devices: store.clone(),
-            notifier: Arc::new(Nobody),
+            notifier: Arc::new(NullPorts),
             web_push_public_key: Some("the public key".to_owned()),
             requests: store.clone(),
             limiter,
@@ -172,20 +177,20 @@ impl World {
         Self { store, clock, ids, sockets, told, routes, app, people, _tasks: tasks, _directory: directory }
     }
 
-    /// Signs up somebody new.
-    pub(crate) async fn person(&self, name: &str) -> Person {
+    /// Signs up a new user.
+    pub(crate) async fn person(&self, name: &str) -> ApiTestUser {
         let n = self.people.fetch_add(1, Ordering::Relaxed);
         self.sign_in(&format!("+14155550{n:03}"), &format!("00000000-0000-4000-8000-000000000{n:03}"), name).await
     }
 
     /// Signs in on a device, with a phone that may be known.
-    pub(crate) async fn sign_in(&self, phone_number: &str, device_id: &str, name: &str) -> Person {
+    pub(crate) async fn sign_in(&self, phone_number: &str, device_id: &str, name: &str) -> ApiTestUser {
         let asked = self.call("POST", "/auth/request-otp", None, Some(json!({ "phone_number": phone_number }))).await;
         assert_eq!(asked.status, 200, "{asked:?}");
         let verify = json!({ "phone_number": phone_number, "otp": CODE, "device_id": device_id, "display_name": name });
         let signed_in = self.call("POST", "/auth/verify-otp", None, Some(verify)).await;
         let text = |pointer| signed_in.data().pointer(pointer).unwrap().as_str().unwrap().to_owned();
-        Person {
+        ApiTestUser {
             user_id: text("/user/user_id"),
             phone_number: phone_number.to_owned(),
             device_id: device_id.to_owned(),
@@ -194,8 +199,8 @@ impl World {
         }
     }
 
-    /// Gives somebody a connection to a gateway.
-    pub(crate) async fn connect(&self, person: &Person) -> Route {
+    /// Registers a connection of a user at a gateway.
+    pub(crate) async fn connect(&self, person: &ApiTestUser) -> Route {
         let route = Route {
             connection_id: self.ids.ulid().into(),
             user_id: person.user_id.parse().unwrap(),
@@ -213,28 +218,34 @@ impl World {
         self.routes.unregister(&[route], Duration::ZERO).await.unwrap();
     }
 
-    pub(crate) async fn get(&self, by: &Person, path: &str) -> Answer {
+    pub(crate) async fn get(&self, by: &ApiTestUser, path: &str) -> ApiAnswer {
         self.call("GET", path, Some(by), None).await
     }
 
-    pub(crate) async fn post(&self, by: &Person, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, by: &ApiTestUser, path: &str, body: Value) -> ApiAnswer {
         self.call("POST", path, Some(by), Some(body)).await
     }
 
-    pub(crate) async fn patch(&self, by: &Person, path: &str, body: Value) -> Answer {
+    pub(crate) async fn patch(&self, by: &ApiTestUser, path: &str, body: Value) -> ApiAnswer {
         self.call("PATCH", path, Some(by), Some(body)).await
     }
 
-    pub(crate) async fn put(&self, by: &Person, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, by: &ApiTestUser, path: &str, body: Value) -> ApiAnswer {
         self.call("PUT", path, Some(by), Some(body)).await
     }
 
-    pub(crate) async fn delete(&self, by: &Person, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, by: &ApiTestUser, path: &str) -> ApiAnswer {
         self.call("DELETE", path, Some(by), None).await
     }
 
     /// A request under `/api/v1`.
-    pub(crate) async fn call(&self, method: &str, path: &str, by: Option<&Person>, body: Option<Value>) -> Answer {
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        by: Option<&ApiTestUser>,
+        body: Option<Value>,
+    ) -> ApiAnswer {
         let body = body.map_or(Body::empty(), |body| Body::from(body.to_string()));
         let mut request = request(method, &format!("/api/v1{path}"), body);
         if let Some(person) = by {
@@ -245,7 +256,7 @@ impl World {
     }
 
     /// A POST with an idempotency key.
-    pub(crate) async fn post_once(&self, by: &Person, path: &str, key: &str, body: Value) -> Answer {
+    pub(crate) async fn post_once(&self, by: &ApiTestUser, path: &str, key: &str, body: Value) -> ApiAnswer {
         let mut request = request("POST", &format!("/api/v1{path}"), Body::from(body.to_string()));
         let token = format!("Bearer {}", by.access_token).parse().unwrap();
         request.headers_mut().insert("authorization", token);
@@ -253,36 +264,36 @@ impl World {
         self.send(request).await
     }
 
-    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+    pub(crate) async fn send(&self, request: Request<Body>) -> ApiAnswer {
         let response = self.app.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.unwrap();
         let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        ApiAnswer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
 
     /// A direct chat of two, by its id.
-    pub(crate) async fn direct(&self, by: &Person, other: &Person) -> String {
+    pub(crate) async fn direct(&self, by: &ApiTestUser, other: &ApiTestUser) -> String {
         let body = json!({ "type": "direct", "member_ids": [other.user_id] });
         self.post(by, "/chats", body).await.text("/chat_id")
     }
 
     /// A group, by its id.
-    pub(crate) async fn group(&self, by: &Person, others: &[&Person]) -> String {
+    pub(crate) async fn group(&self, by: &ApiTestUser, others: &[&ApiTestUser]) -> String {
         let member_ids: Vec<_> = others.iter().map(|person| &person.user_id).collect();
         let body = json!({ "type": "group", "name": "team", "member_ids": member_ids });
         self.post(by, "/chats", body).await.text("/chat_id")
     }
 
     /// Sends a message and returns its acknowledgement.
-    pub(crate) async fn say(&self, by: &Person, chat_id: &str, content: &str) -> Value {
+    pub(crate) async fn say(&self, by: &ApiTestUser, chat_id: &str, content: &str) -> Value {
         let body = json!({ "client_message_id": self.uuid(), "content": content });
         let answer = self.post(by, &format!("/chats/{chat_id}/messages"), body).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         answer.data().clone()
     }
 
-    /// A uuid that nobody else has.
+    /// A unique uuid.
     pub(crate) fn uuid(&self) -> String {
         format!("00000000-0000-4000-9000-{:012}", u128::from(self.ids.ulid()))
     }
@@ -293,13 +304,13 @@ pub(crate) fn request(method: &str, uri: &str, body: Body) -> Request<Body> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl ApiAnswer {
     /// The `data` of a success.
     #[track_caller]
     pub(crate) fn data(&self) -> &Value {
@@ -334,34 +345,35 @@ impl Answer {
     }
 }
 
-/// Remembers whose sockets were to be closed.
+/// Records the sessions that the API revoked.
 #[derive(Default)]
-pub(crate) struct Sockets(Mutex<Vec<SessionId>>);
+pub(crate) struct RevocationRecorder(Mutex<Vec<Revocation>>);
 
-impl Sockets {
+impl RevocationRecorder {
     pub(crate) fn closed(&self) -> usize {
-        self.0.lock().unwrap().len()
+        let revocations = self.0.lock().unwrap();
+        revocations.iter().filter(|revocation| matches!(revocation, Revocation::Session(_))).count()
     }
 }
 
 #[async_trait]
-impl Delivery for Sockets {
+impl Delivery for RevocationRecorder {
     async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         unreachable!("the API pushes nothing")
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
-        self.0.lock().unwrap().push(session_id);
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.0.lock().unwrap().push(revocation);
         Ok(())
     }
 }
 
-/// Remembers whose presence gateways were to look at again, and what it was.
+/// Records the presence changes that were announced to gateways.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Vec<(UserId, PresenceView)>>);
+pub(crate) struct PresenceRecorder(Mutex<Vec<(UserId, PresenceView)>>);
 
-impl Told {
-    /// What was told since the last call.
+impl PresenceRecorder {
+    /// The changes that were announced since the last call.
     pub(crate) fn take(&self) -> Vec<(String, PresenceView)> {
         let told = std::mem::take(&mut *self.0.lock().unwrap());
         told.into_iter().map(|(user_id, view)| (user_id.to_string(), view)).collect()
@@ -369,25 +381,25 @@ impl Told {
 }
 
 #[async_trait]
-impl Watchers for Told {
-    async fn tell(&self, _: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for PresenceRecorder {
+    async fn tell(&self, _: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         self.0.lock().unwrap().extend(news.into_iter().map(|news| (news.user_id, news.view)));
         Ok(())
     }
 }
 
-/// Whoever is to be told of something, and is not there to hear it.
-pub(crate) struct Nobody;
+/// Discards signals and accepts most push targets.
+pub(crate) struct NullPorts;
 
 #[async_trait]
-impl Signals for Nobody {
+impl SignalSender for NullPorts {
     async fn signal(&self, _: Signal) -> Result<bool, StoreError> {
         Ok(true)
     }
 }
 
 #[async_trait]
-impl Notifier for Nobody {
+impl Notifier for NullPorts {
     fn check(&self, target: &PushTarget) -> Result<(), UnusableTarget> {
         match target {
             PushTarget::Webhook(token) if token.as_str() == "off" => Err(UnusableTarget::ProviderOff("webhook")),
@@ -403,7 +415,7 @@ impl Notifier for Nobody {
     }
 }
 
-/// A store that neither answers nor fails.
+/// A store that never responds.
 pub(crate) struct Hanging;
 
 #[async_trait]
@@ -417,11 +429,11 @@ impl UserReader for Hanging {
     }
 }
 
-/// A store that is away.
-pub(crate) struct Away;
+/// A store that is unavailable.
+pub(crate) struct UnavailableUserReader;
 
 #[async_trait]
-impl UserReader for Away {
+impl UserReader for UnavailableUserReader {
     async fn users(&self, _: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
         Err(StoreError::unavailable("table users-7 of host db-3 is away"))
     }

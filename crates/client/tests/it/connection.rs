@@ -3,10 +3,10 @@ use domain::Sequence;
 use protocol::frame::{ClientFrame, Inbound, SendMessageAck, ServerFrame};
 use protocol::{ErrorBody, ErrorCode};
 
-use crate::scripted_server::{ScriptedServer, Socket, chat_id};
+use crate::scripted_server::{ScriptedServer, ScriptedSocket, chat_id};
 
-/// A session whose connection stands, in the chat as it is after `sequences`.
-async fn connected(sequences: &[u64]) -> (ScriptedServer, Socket, ClientHandle, Events) {
+/// A session with an established connection, in a chat that holds `sequences`.
+async fn connected(sequences: &[u64]) -> (ScriptedServer, ScriptedSocket, ClientHandle, Events) {
     let mut server = ScriptedServer::start().await;
     let (handle, mut events) = server.client("token-1").connect().unwrap();
     let mut socket = server.establish().await;
@@ -36,7 +36,7 @@ fn ack_of(send: &Inbound, sequence: u64) -> ServerFrame {
 }
 
 #[tokio::test]
-async fn what_was_missed_and_what_is_pushed_comes_in_order() {
+async fn missed_and_pushed_messages_arrive_in_order() {
     let (_server, mut socket, _handle, mut events) = connected(&[1, 2]).await;
     socket.push(4).await;
     socket.push(3).await;
@@ -46,14 +46,18 @@ async fn what_was_missed_and_what_is_pushed_comes_in_order() {
 }
 
 #[tokio::test]
-async fn a_close_acknowledges_what_the_application_has_dealt_with_and_no_more() {
+async fn a_close_acknowledges_only_processed_messages() {
     let (_server, mut socket, handle, mut events) = connected(&[1, 2, 3]).await;
     for n in 1..=3 {
         assert_eq!(next_sequence(&mut events).await, Sequence(n));
     }
     handle.close().await.unwrap();
     let ack = socket.hear().await.unwrap().frame;
-    assert_eq!(ack, ClientFrame::Ack { chat_id: chat_id(), sequence: Sequence(2) }, "the third is still in its hands");
+    assert_eq!(
+        ack,
+        ClientFrame::Ack { chat_id: chat_id(), sequence: Sequence(2) },
+        "the third is still being processed"
+    );
     assert_eq!(socket.hear().await, None);
     assert!(matches!(events.next().await, Some(ClientEvent::Stopped(client::StopReason::Closed))));
     assert_eq!(events.next().await, None);
@@ -61,7 +65,7 @@ async fn a_close_acknowledges_what_the_application_has_dealt_with_and_no_more() 
 }
 
 #[tokio::test]
-async fn ten_messages_dealt_with_are_acknowledged_at_once() {
+async fn ten_processed_messages_are_acknowledged_at_once() {
     let (_server, mut socket, _handle, mut events) = connected(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]).await;
     for n in 1..=11 {
         assert_eq!(next_sequence(&mut events).await, Sequence(n));
@@ -71,7 +75,7 @@ async fn ten_messages_dealt_with_are_acknowledged_at_once() {
 }
 
 #[tokio::test]
-async fn a_send_resolves_with_its_ack_and_is_an_event_in_its_place() {
+async fn a_send_resolves_with_its_ack_and_is_an_event_in_order() {
     let (_server, mut socket, handle, mut events) = connected(&[]).await;
     let sender = handle.clone();
     let sent = tokio::spawn(async move { sender.send(chat_id(), "hello").await });
@@ -107,7 +111,7 @@ async fn a_lost_connection_is_replaced_and_the_send_repeated_under_its_id() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_listens_to_ends() {
+async fn dropping_the_events_ends_the_session() {
     let (_server, mut socket, handle, events) = connected(&[]).await;
     drop(events);
     assert_eq!(socket.hear().await, None);

@@ -1,4 +1,4 @@
-//! Behaviour of the SDK against a server whose every word a test says.
+//! Tests of the SDK against a scripted server.
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
 extern crate tidings_client as client;

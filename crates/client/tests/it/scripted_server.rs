@@ -20,14 +20,14 @@ pub(crate) fn chat_id() -> ChatId {
     CHAT.parse().unwrap()
 }
 
-/// A server with one chat. Its REST answers are fixed; each WebSocket is handed to the test, which says every frame.
+/// A server with one chat. Its REST responses are fixed; the test receives each WebSocket and writes every frame.
 pub(crate) struct ScriptedServer {
     base_url: String,
-    sockets: mpsc::Receiver<Socket>,
+    sockets: mpsc::Receiver<ScriptedSocket>,
     rules: Arc<Mutex<Rules>>,
 }
 
-/// What the server believes about tokens.
+/// The token state of the server.
 pub(crate) struct Rules {
     pub(crate) good_token: String,
     pub(crate) refreshes: Vec<String>,
@@ -35,8 +35,8 @@ pub(crate) struct Rules {
 }
 
 #[derive(Clone)]
-struct Shared {
-    sockets: mpsc::Sender<Socket>,
+struct ScriptedState {
+    sockets: mpsc::Sender<ScriptedSocket>,
     rules: Arc<Mutex<Rules>>,
 }
 
@@ -51,7 +51,7 @@ impl ScriptedServer {
             .route("/api/v1/users/me", get(me))
             .route("/api/v1/chats", get(chats))
             .route("/api/v1/chats/{chat_id}", get(chat))
-            .with_state(Shared { sockets: sender, rules: Arc::clone(&rules) });
+            .with_state(ScriptedState { sockets: sender, rules: Arc::clone(&rules) });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -81,12 +81,12 @@ impl ScriptedServer {
         Client::builder(&self.base_url).tokens(tokens)
     }
 
-    pub(crate) async fn accept(&mut self) -> Socket {
+    pub(crate) async fn accept(&mut self) -> ScriptedSocket {
         self.sockets.recv().await.unwrap()
     }
 
-    /// Accepts a connection and greets it.
-    pub(crate) async fn establish(&mut self) -> Socket {
+    /// Accepts a connection and sends `connection_established`.
+    pub(crate) async fn establish(&mut self) -> ScriptedSocket {
         let mut socket = self.accept().await;
         let established = ConnectionEstablished {
             connection_id: ConnectionId::from_bytes([1; 16]),
@@ -102,11 +102,11 @@ impl ScriptedServer {
 }
 
 /// The server's end of one connection.
-pub(crate) struct Socket {
+pub(crate) struct ScriptedSocket {
     socket: WebSocket,
 }
 
-impl Socket {
+impl ScriptedSocket {
     pub(crate) async fn say(&mut self, request_id: Option<RequestId>, frame: ServerFrame) {
         let text = String::from_utf8(frame.encode(request_id.as_ref()).to_vec()).unwrap();
         self.socket.send(Message::Text(text.into())).await.unwrap();
@@ -127,7 +127,7 @@ impl Socket {
         }
     }
 
-    /// Answers the sync that the client begins with, as if the chat held `sequences`, up to `head`.
+    /// Answers the client's first sync as if the chat held `sequences`, up to `head`.
     pub(crate) async fn serve_sync(&mut self, sequences: &[u64], head: u64) {
         let Inbound { request_id, frame } = self.hear().await.unwrap();
         let ClientFrame::SyncRequest(sync) = frame else { panic!("{frame:?}") };
@@ -150,13 +150,14 @@ pub(crate) fn message(sequence: u64) -> MessageBody<'static> {
         sender_id: UserId::from_bytes([3; 16]),
         content: format!("message {sequence}").into(),
         content_type: ContentType::Text,
+        metadata: None,
         created_at: Timestamp::default(),
         expires_at: None,
         client_message_id: None,
     }
 }
 
-fn is_authorized(shared: &Shared, headers: &HeaderMap) -> bool {
+fn is_authorized(shared: &ScriptedState, headers: &HeaderMap) -> bool {
     headers
         .get("authorization")
         .is_some_and(|value| value.to_str().unwrap() == format!("Bearer {}", shared.rules.lock().unwrap().good_token))
@@ -167,14 +168,14 @@ fn refused() -> Response {
     (StatusCode::UNAUTHORIZED, [("retry-after", "7")], Json(body)).into_response()
 }
 
-async fn upgrade(State(shared): State<Shared>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+async fn upgrade(State(shared): State<ScriptedState>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
     if !is_authorized(&shared, &headers) {
         return refused();
     }
-    upgrade.on_upgrade(move |socket| async move { shared.sockets.send(Socket { socket }).await.unwrap() })
+    upgrade.on_upgrade(move |socket| async move { shared.sockets.send(ScriptedSocket { socket }).await.unwrap() })
 }
 
-async fn refresh(State(shared): State<Shared>, Json(body): Json<Value>) -> Response {
+async fn refresh(State(shared): State<ScriptedState>, Json(body): Json<Value>) -> Response {
     let mut rules = shared.rules.lock().unwrap();
     rules.refreshes.push(body["refresh_token"].as_str().unwrap().to_owned());
     if !rules.refresh_works {
@@ -187,7 +188,7 @@ async fn refresh(State(shared): State<Shared>, Json(body): Json<Value>) -> Respo
     Json(json!({ "data": { "tokens": tokens } })).into_response()
 }
 
-async fn me(State(shared): State<Shared>, headers: HeaderMap) -> Response {
+async fn me(State(shared): State<ScriptedState>, headers: HeaderMap) -> Response {
     if !is_authorized(&shared, &headers) {
         return refused();
     }

@@ -35,7 +35,7 @@ async fn new_tokens_are_kept_for_the_next_run() {
     let keeper = Arc::clone(&kept);
     let keep = move |tokens: Option<&Tokens>| keeper.lock().unwrap().push(tokens.cloned());
     let client = server.builder("stale").keep_tokens(keep).build().unwrap();
-    assert_eq!(kept.lock().unwrap().len(), 0, "what the application gave is the application's to keep");
+    assert_eq!(kept.lock().unwrap().len(), 0, "tokens from the builder are not stored again");
     client.api().me().await.unwrap();
     let kept: Vec<_> = kept.lock().unwrap().iter().map(|tokens| tokens.clone().unwrap().refresh_token.0).collect();
     assert_eq!(kept, ["refresh-2"]);
@@ -60,7 +60,7 @@ async fn a_refused_renewal_signs_the_user_out() {
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_asked() {
+async fn without_a_token_no_request_is_made() {
     let server = ScriptedServer::start().await;
     let client = client::Client::builder(server.base_url()).build().unwrap();
     assert!(matches!(client.connect(), Err(ApiError::NotSignedIn)));
@@ -75,7 +75,7 @@ async fn debug_shows_no_token() {
 }
 
 #[tokio::test]
-async fn a_raw_connection_tells_how_its_handshake_was_refused() {
+async fn a_raw_connection_reports_the_refusal_of_its_handshake() {
     let server = ScriptedServer::start().await;
     let device_id = DeviceId::from_bytes([1; 16]);
     let refused = RawConnection::connect(server.base_url(), device_id, Credential::Token("stale")).await;

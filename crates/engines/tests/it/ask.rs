@@ -1,4 +1,4 @@
-//! The least of each engine's protocol that shows that it answers, and what it keeps.
+//! A minimal client of each engine's protocol, enough to check that the engine answers and keeps its data.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ pub(crate) fn connect(port: u16) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Redis' answer to a command, line by line, and to the goodbye behind it.
+/// Redis' response to a command and to the `QUIT` after it, line by line.
 pub(crate) fn redis(port: u16, command: &str) -> io::Result<Vec<String>> {
     let mut stream = connect(port)?;
     write!(stream, "{command}\r\nQUIT\r\n")?;
@@ -21,12 +21,12 @@ pub(crate) fn redis(port: u16, command: &str) -> io::Result<Vec<String>> {
     Ok(answers.lines().map(str::to_owned).collect())
 }
 
-/// The tables of a DynamoDB, as it says it.
+/// The response of DynamoDB to `ListTables`.
 pub(crate) fn dynamodb_tables(port: u16) -> io::Result<String> {
     dynamodb(port, "ListTables", "{}")
 }
 
-/// Has a DynamoDB make a table.
+/// Creates a table in DynamoDB.
 pub(crate) fn dynamodb_make_table(port: u16, name: &str) -> io::Result<()> {
     let table = format!(
         r#"{{"TableName": "{name}", "BillingMode": "PAY_PER_REQUEST",
@@ -36,7 +36,7 @@ pub(crate) fn dynamodb_make_table(port: u16, name: &str) -> io::Result<()> {
     dynamodb(port, "CreateTable", &table).map(drop)
 }
 
-/// DynamoDB's answer to a request. The signature of the request is not looked at, but has to be there.
+/// DynamoDB's response to a request. The signature must be present but is not verified.
 fn dynamodb(port: u16, operation: &str, body: &str) -> io::Result<String> {
     let mut stream = connect(port)?;
     write!(
@@ -52,14 +52,14 @@ fn dynamodb(port: u16, operation: &str, body: &str) -> io::Result<String> {
     Ok(answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or(answer))
 }
 
-/// What a Kafka broker says of itself and its topics: bytes in which names stand as they are.
+/// The metadata response of a Kafka broker: bytes that contain host and topic names in plain text.
 pub(crate) fn kafka_metadata(port: u16) -> io::Result<String> {
     const METADATA: i16 = 3;
     const ALL_TOPICS: i32 = -1;
     kafka(port, METADATA, 1, &ALL_TOPICS.to_be_bytes())
 }
 
-/// Has a Kafka broker make a topic of one partition.
+/// Creates a topic of one partition.
 pub(crate) fn kafka_make_topic(port: u16, name: &str) -> io::Result<()> {
     const CREATE_TOPICS: i16 = 19;
     let name_len = i16::try_from(name.len()).map_err(io::Error::other)?;
@@ -69,14 +69,14 @@ pub(crate) fn kafka_make_topic(port: u16, name: &str) -> io::Result<()> {
     request.extend(name.as_bytes());
     request.extend(1i32.to_be_bytes());
     request.extend(1i16.to_be_bytes());
-    // Neither assignments nor settings; ten seconds for it.
+    // No assignments, no settings, a timeout of ten seconds.
     request.extend([0i32, 0, 10_000].map(i32::to_be_bytes).concat());
-    // For real, not to try it out.
+    // `validate_only` is false.
     request.push(0);
     kafka(port, CREATE_TOPICS, 2, &request).map(drop)
 }
 
-/// A Kafka broker's answer to a request.
+/// A Kafka broker's response to a request.
 fn kafka(port: u16, api: i16, version: i16, body: &[u8]) -> io::Result<String> {
     const CORRELATION: i32 = 7;
     const NO_CLIENT_ID: i16 = -1;

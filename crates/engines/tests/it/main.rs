@@ -1,4 +1,4 @@
-//! The servers as tests have them and as people do, asked in their own protocols.
+//! The servers as tests start them and as `scripts/engines` starts them, queried in their own protocols.
 #![cfg(test)]
 
 mod ask;

@@ -1,4 +1,4 @@
-//! What only another process shows: this one runs one of its own tests again.
+//! Properties that need a second process: each test runs itself again in one.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use tidings_engines::{Kafka, Redis};
 
 use crate::ask;
 
-/// Says to a test that it runs in another process, on behalf of itself.
+/// Tells a test that it runs in the inner process.
 const INNER: &str = "TIDINGS_ENGINES_INNER";
 
 #[tokio::test]
@@ -16,11 +16,11 @@ async fn a_test_that_is_killed_leaves_no_server_behind() {
     if env::var_os(INNER).is_some() {
         let redis = Redis::start().await;
         println!("\nport={}", redis.port());
-        // Until it is killed; or until the other test is, which holds the other end.
+        // Wait to be killed; if the outer test is killed, standard input closes.
         io::stdin().read_to_end(&mut vec![]).unwrap();
         return;
     }
-    // The server's directory does stay behind, and goes away with this one.
+    // The server's directory does stay behind, and is removed with this one.
     let directory = tempfile::tempdir().unwrap();
     let mut inner = run_again("process::a_test_that_is_killed_leaves_no_server_behind")
         .env("TMPDIR", directory.path())

@@ -8,7 +8,7 @@ use crate::ask;
 #[test]
 fn the_script_starts_engines_that_answer_and_keep_their_ports_and_data() {
     let directory = tempfile::tempdir().unwrap();
-    let engines = Engines(directory.path());
+    let engines = ScriptedEngines(directory.path());
     let started = engines.script("start");
     let settings: BTreeMap<_, _> = started.settings.lines().filter_map(|line| line.split_once('=')).collect();
     let port = |key, before| settings[key].strip_prefix(before).unwrap().parse::<u16>().unwrap();
@@ -25,11 +25,11 @@ fn the_script_starts_engines_that_answer_and_keep_their_ports_and_data() {
     assert_eq!(engines.script("start"), started);
 
     let stopped = engines.script("stop");
-    assert_eq!(stopped, Said::only("redis is stopped\nkafka is stopped\ndynamodb is stopped\n"));
+    assert_eq!(stopped, ScriptOutput::only("redis is stopped\nkafka is stopped\ndynamodb is stopped\n"));
     for port in [redis, kafka, dynamodb] {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
     }
-    let down = Said::only("redis is not up\nkafka is not up\ndynamodb is not up\n");
+    let down = ScriptOutput::only("redis is not up\nkafka is not up\ndynamodb is not up\n");
     assert_eq!(engines.script("status"), down);
     assert_eq!(engines.script("stop"), down);
 
@@ -41,33 +41,36 @@ fn the_script_starts_engines_that_answer_and_keep_their_ports_and_data() {
 #[test]
 fn the_script_starts_only_the_engines_that_are_named() {
     let directory = tempfile::tempdir().unwrap();
-    let engines = Engines(directory.path());
+    let engines = ScriptedEngines(directory.path());
     let started = engines.script("start redis");
     assert!(started.settings.starts_with("TIDINGS_REDIS__URL=") && started.settings.lines().count() == 1);
     let status = engines.script("status");
-    assert_eq!(status, Said { settings: started.settings, words: "kafka is not up\ndynamodb is not up\n".to_owned() });
+    assert_eq!(
+        status,
+        ScriptOutput { settings: started.settings, words: "kafka is not up\ndynamodb is not up\n".to_owned() }
+    );
 }
 
 #[test]
 fn the_script_names_an_engine_that_it_does_not_know() {
     let directory = tempfile::tempdir().unwrap();
-    let said = Engines(directory.path()).script("start cassandra");
-    assert_eq!(said, Said::only("there is no engine cassandra; there are redis, kafka and dynamodb\n"));
+    let said = ScriptedEngines(directory.path()).script("start cassandra");
+    assert_eq!(said, ScriptOutput::only("there is no engine cassandra; there are redis, kafka and dynamodb\n"));
 }
 
 /// The engines of one directory. They are stopped when this is dropped.
-struct Engines<'a>(&'a Path);
+struct ScriptedEngines<'a>(&'a Path);
 
-/// What a script has to say: to be sourced, and to be read.
+/// The output of the script: standard output to be sourced, standard error to be read.
 #[derive(Debug, PartialEq)]
-struct Said {
+struct ScriptOutput {
     settings: String,
     words: String,
 }
 
-impl Engines<'_> {
-    /// Runs a command on the engines, or on those that are named behind it.
-    fn script(&self, words: &str) -> Said {
+impl ScriptedEngines<'_> {
+    /// Runs a command on the engines, or on those named after it.
+    fn script(&self, words: &str) -> ScriptOutput {
         let mut words = words.split(' ');
         let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/engines"))
             .args(words.next())
@@ -75,17 +78,20 @@ impl Engines<'_> {
             .args(words)
             .output()
             .unwrap();
-        Said { settings: String::from_utf8(output.stdout).unwrap(), words: String::from_utf8(output.stderr).unwrap() }
+        ScriptOutput {
+            settings: String::from_utf8(output.stdout).unwrap(),
+            words: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 
-impl Drop for Engines<'_> {
+impl Drop for ScriptedEngines<'_> {
     fn drop(&mut self) {
         self.script("stop");
     }
 }
 
-impl Said {
+impl ScriptOutput {
     fn only(words: &str) -> Self {
         Self { settings: String::new(), words: words.to_owned() }
     }

@@ -11,7 +11,7 @@ fn an_hour_ago() -> Timestamp {
 }
 
 #[tokio::test]
-async fn g11_a_message_that_expired_on_its_way_is_pushed_to_nobody() {
+async fn g11_a_message_that_expired_before_its_push_is_not_pushed() {
     let mut world = World::new();
     let (sender, other) = (world.user(), world.user());
     world.connect(other, "a").await;
@@ -26,7 +26,7 @@ async fn g11_a_message_that_expired_on_its_way_is_pushed_to_nobody() {
 }
 
 #[tokio::test]
-async fn g11_members_are_told_which_messages_are_gone() {
+async fn g11_members_are_notified_of_expired_messages() {
     let mut world = World::new();
     let (sender, other) = (world.user(), world.user());
     world.connect(other, "a").await;
@@ -43,7 +43,7 @@ async fn g11_members_are_told_which_messages_are_gone() {
 }
 
 #[tokio::test]
-async fn members_are_told_that_messages_live_shorter_from_now_on() {
+async fn members_are_notified_of_a_changed_message_ttl() {
     let mut world = World::new();
     let owner = world.user();
     world.connect(owner, "a").await;

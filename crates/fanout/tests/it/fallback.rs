@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatCommand, ChatId, SessionId, UserId};
-use memory::{MemoryMemberCache, MemoryPeers, MemoryRoutes};
+use domain::{ChatCommand, ChatId, UserId};
+use memory::{MemoryMemberCache, MemoryPeers, MemoryRecipients, MemoryRoutes};
 use ports::{
-    Delivery, GatewayId, Ids, MemberCache, Peer, Peers, ProcessRole, Push, RandomIds, Route, Routes, StoreError,
-    SystemClock,
+    Delivery, GatewayId, Ids, MemberCache, PeerProcess, PeerRegistry, ProcessRole, Push, RandomIds, Revocation, Route,
+    Routes, StoreError, SystemClock,
 };
 use protocol::frame::{Resync, ServerFrame};
 use tidings_fanout::{Fallback, Shared};
 use tokio::sync::mpsc;
 use tokio::time::{self, Instant};
 
-use crate::world::{EXPIRY, Recorder, World};
+use crate::world::{DeliveryRecorder, EXPIRY, World};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const REBUILD: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ const REFRESH: Duration = Duration::from_secs(5);
 
 #[tokio::test(start_paused = true)]
 async fn c8_while_redis_is_away_pushes_go_directly_to_every_gateway_last_known() {
-    let mut outage = Outage::new(&["a", "b"]).await;
+    let mut outage = RedisOutage::new(&["a", "b"]).await;
     let (sender, other) = (outage.world.user(), outage.world.user());
     let origin = outage.world.connect(sender, "a").await;
     outage.world.connect(other, "a").await;
@@ -50,7 +50,7 @@ async fn c8_while_redis_is_away_pushes_go_directly_to_every_gateway_last_known()
 
 #[tokio::test(start_paused = true)]
 async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone() {
-    let mut outage = Outage::new(&["a", "b"]).await;
+    let mut outage = RedisOutage::new(&["a", "b"]).await;
     let push = Push { recipients: vec![outage.world.user()], except: None, frame: "frame".into(), trace: None };
     outage.redis.begin();
     let gateway = GatewayId("b".into());
@@ -61,11 +61,11 @@ async fn c8_a_push_that_redis_does_not_take_goes_directly_to_its_gateway_alone()
 
 #[tokio::test(start_paused = true)]
 async fn c8_the_gateways_last_known_are_live_while_redis_is_away_and_routes_are_not_made_up() {
-    let outage = Outage::new(&["a", "b"]).await;
+    let outage = RedisOutage::new(&["a", "b"]).await;
     outage.world.connect(outage.world.user(), "a").await;
     let routes = &outage.world.fanout.routes;
     let [a, b] = ["a", "b"].map(|gateway| GatewayId(gateway.into()));
-    assert_eq!(routes.live_gateways().await.unwrap(), std::slice::from_ref(&a), "`b` has never beaten");
+    assert_eq!(routes.live_gateways().await.unwrap(), std::slice::from_ref(&a), "`b` has never sent a heartbeat");
     assert_eq!(routes.on_gateway(&a, 10).await.unwrap().len(), 1);
     outage.redis.begin();
     assert!(routes.on_gateway(&a, 10).await.is_err());
@@ -74,7 +74,7 @@ async fn c8_the_gateways_last_known_are_live_while_redis_is_away_and_routes_are_
 
 #[tokio::test(start_paused = true)]
 async fn c8_an_outage_costs_one_timeout_and_not_one_for_each_message() {
-    let mut outage = Outage::new(&["a"]).await;
+    let mut outage = RedisOutage::new(&["a"]).await;
     let (sender, other) = (outage.world.user(), outage.world.user());
     outage.world.connect(other, "a").await;
     let chat = outage.world.group(sender, &[other]).await;
@@ -97,10 +97,10 @@ async fn c8_an_outage_costs_one_timeout_and_not_one_for_each_message() {
     assert_eq!(outage.redis.failed(), failed, "nor does a long one");
 }
 
-/// Redis comes back empty. Until everybody is registered again, no route does not mean that nobody is there.
+/// Redis comes back empty. Until all gateways have registered again, a missing route does not mean that a user is offline.
 #[tokio::test(start_paused = true)]
-async fn c8_redis_is_believed_again_when_routes_have_had_time_to_come_back() {
-    let mut outage = Outage::new(&["a", "b"]).await;
+async fn c8_redis_is_trusted_again_after_routes_had_time_to_be_registered() {
+    let mut outage = RedisOutage::new(&["a", "b"]).await;
     let (sender, other) = (outage.world.user(), outage.world.user());
     let chat = outage.world.group(sender, &[other]).await;
     outage.world.start();
@@ -125,17 +125,17 @@ async fn c8_redis_is_believed_again_when_routes_have_had_time_to_come_back() {
     assert!(outage.direct.is_empty());
 }
 
-/// Clients of a gateway that dies go to the one that takes its place, and may be there before Redis is believed again.
+/// Clients of a dead gateway reconnect to its replacement, possibly before Redis is trusted again.
 #[tokio::test(start_paused = true)]
 async fn c8_a_new_gateway_is_called_as_soon_as_redis_answers_again() {
-    let mut outage = Outage::new(&["a"]).await;
+    let mut outage = RedisOutage::new(&["a"]).await;
     let (sender, other) = (outage.world.user(), outage.world.user());
     let chat = outage.world.group(sender, &[other]).await;
     outage.redis.begin();
     outage.world.start();
     outage.called().await;
     outage.redis.end();
-    // The next look at the gateways finds that it answers.
+    // The next refresh of the gateways finds that Redis answers.
     time::sleep(2 * REFRESH).await;
     outage.peers.announce(&peer("b"), &[ProcessRole::Gateway]).await.unwrap();
     while outage.direct.try_recv().is_ok() {}
@@ -144,11 +144,11 @@ async fn c8_a_new_gateway_is_called_as_soon_as_redis_answers_again() {
     assert_eq!(called.map(|gateway| gateway.0.to_string()), ["a", "b"]);
 }
 
-/// Redis is back, fanout has not found out yet, and a gateway takes the place of another meanwhile: its clients have
-/// routes, so it sees nothing amiss, and yet nobody pushes to it.
+/// Redis is back, but fanout has not noticed yet, and a gateway replaces another. The new gateway has registered routes and
+/// notices no failure, but fanout does not push to it.
 #[tokio::test(start_paused = true)]
-async fn c8_clients_of_a_gateway_that_pushes_have_passed_by_are_told_to_sync() {
-    let mut outage = Outage::new(&["a"]).await;
+async fn c8_clients_of_a_gateway_with_missed_pushes_resync() {
+    let mut outage = RedisOutage::new(&["a"]).await;
     let (sender, other) = (outage.world.user(), outage.world.user());
     let chat = outage.world.group(sender, &[other]).await;
     outage.redis.begin();
@@ -159,7 +159,7 @@ async fn c8_clients_of_a_gateway_that_pushes_have_passed_by_are_told_to_sync() {
     outage.world.connect(other, "b").await;
     while outage.direct.try_recv().is_ok() {}
     outage.world.send(chat, sender, None).await;
-    assert_eq!(&*outage.called().await.0.0, "a", "nobody has looked for others yet");
+    assert_eq!(&*outage.called().await.0.0, "a", "no refresh has found the other gateway yet");
 
     outage.to_refuse_directly.store(1, Ordering::SeqCst);
     let began = Instant::now();
@@ -173,7 +173,7 @@ async fn c8_clients_of_a_gateway_that_pushes_have_passed_by_are_told_to_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_has_left_before_an_outage_is_not_called() {
-    let mut outage = Outage::new(&["a", "b"]).await;
+    let mut outage = RedisOutage::new(&["a", "b"]).await;
     outage.peers.leave(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
     time::sleep(REFRESH).await;
     outage.redis.begin();
@@ -184,7 +184,7 @@ async fn a_gateway_that_has_left_before_an_outage_is_not_called() {
 
 #[tokio::test(start_paused = true)]
 async fn gateways_are_known_though_redis_was_wiped_before_it_went() {
-    let mut outage = Outage::new(&["a"]).await;
+    let mut outage = RedisOutage::new(&["a"]).await;
     outage.peers.leave(&peer("a"), &[ProcessRole::Gateway]).await.unwrap();
     time::sleep(REFRESH).await;
     outage.redis.begin();
@@ -193,10 +193,10 @@ async fn gateways_are_known_though_redis_was_wiped_before_it_went() {
     assert_eq!(&*outage.called().await.0.0, "a");
 }
 
-/// The cache outlives the outage, as it does when only the way to it is cut.
+/// The cache survives the outage, as in a network partition.
 #[tokio::test(start_paused = true)]
-async fn who_is_removed_in_an_outage_gets_nothing_more_behind_it() {
-    let mut outage = Outage::new(&["a"]).await;
+async fn a_member_removed_in_an_outage_receives_nothing_after_it() {
+    let mut outage = RedisOutage::new(&["a"]).await;
     let (owner, member) = (outage.world.user(), outage.world.user());
     for user_id in [owner, member] {
         outage.world.connect(user_id, "a").await;
@@ -219,7 +219,7 @@ async fn who_is_removed_in_an_outage_gets_nothing_more_behind_it() {
 
 #[tokio::test(start_paused = true)]
 async fn invalidations_that_wait_for_redis_are_bounded() {
-    let outage = Outage::new(&[]).await;
+    let outage = RedisOutage::new(&[]).await;
     outage.redis.begin();
     let cache = &outage.world.fanout.cache;
     let first: ChatId = RandomIds.ulid().into();
@@ -230,94 +230,98 @@ async fn invalidations_that_wait_for_redis_are_bounded() {
     cache.invalidate(first).await.unwrap();
     let refused = cache.invalidate(RandomIds.ulid().into()).await.unwrap_err();
     let StoreError::Unavailable(reason) = refused else { panic!("{refused}") };
-    assert_eq!(reason.to_string(), "100000 chats wait to be forgotten already");
+    assert_eq!(reason.to_string(), "100000 chats already have a pending cache invalidation");
 }
 
 #[tokio::test(start_paused = true)]
 async fn c8_a_revocation_goes_directly_too() {
-    let outage = Outage::new(&["a"]).await;
+    let outage = RedisOutage::new(&["a"]).await;
     let delivery = &outage.world.fanout.delivery;
-    let session_id: SessionId = RandomIds.ulid().into();
-    delivery.revoke(session_id).await.unwrap();
+    let revocation = Revocation::Session(RandomIds.ulid().into());
+    delivery.revoke(revocation).await.unwrap();
     assert_eq!(outage.revoked_directly.load(Ordering::SeqCst), 0);
     outage.redis.begin();
     for count in 1..=2 {
-        delivery.revoke(session_id).await.unwrap();
+        delivery.revoke(revocation).await.unwrap();
         assert_eq!(outage.revoked_directly.load(Ordering::SeqCst), count);
     }
 }
 
-/// A fleet whose Redis can go away: its pushes by Redis are the deliveries of the world, the others are `direct`.
-struct Outage {
+/// A fleet with a Redis that can fail. Pushes through Redis are the world's deliveries, the others arrive in `direct`.
+struct RedisOutage {
     world: World,
-    redis: Arc<Switch>,
+    redis: Arc<RedisSwitch>,
     peers: Arc<MemoryPeers>,
     cache: Arc<MemoryMemberCache>,
     direct: mpsc::Receiver<(GatewayId, Vec<Push>)>,
     revoked_directly: Arc<AtomicUsize>,
-    /// How many direct calls are refused from now on.
+    /// Number of direct calls to reject from now on.
     to_refuse_directly: Arc<AtomicUsize>,
 }
 
-impl Outage {
-    /// Redis is there, and so are these gateways.
+impl RedisOutage {
+    /// Redis and these gateways are available.
     async fn new(gateways: &[&str]) -> Self {
         let clock = Arc::new(SystemClock);
-        let redis = Arc::new(Switch::default());
+        let redis = Arc::new(RedisSwitch::default());
         let (peers, cache) =
             (Arc::new(MemoryPeers::new(clock.clone())), Arc::new(MemoryMemberCache::new(clock.clone())));
         for gateway in gateways {
             peers.announce(&peer(gateway), &[ProcessRole::Gateway]).await.unwrap();
         }
         let routes = Arc::new(MemoryRoutes::new(clock, EXPIRY));
-        let (published, deliveries) = Recorder::new();
+        let (published, deliveries) = DeliveryRecorder::new();
+        let (wrapped_routes, wrapped_cache) = (redis.wrap(routes.clone()), redis.wrap(cache.clone()));
         let shared = Shared {
-            routes: redis.wrap(routes.clone()),
-            cache: redis.wrap(cache.clone()),
+            recipients: Arc::new(MemoryRecipients::new(wrapped_routes.clone(), wrapped_cache.clone())),
+            routes: wrapped_routes,
+            cache: wrapped_cache,
             delivery: redis.wrap(published.into()),
             peers: redis.wrap(peers.clone()),
         };
-        let (recorder, direct) = Recorder::new();
+        let (recorder, direct) = DeliveryRecorder::new();
         let revoked_directly = Arc::new(AtomicUsize::new(0));
         let to_refuse_directly = Arc::new(AtomicUsize::new(0));
-        let called = Called { recorder, revoked: revoked_directly.clone(), to_refuse: to_refuse_directly.clone() };
+        let called =
+            DirectDelivery { recorder, revoked: revoked_directly.clone(), to_refuse: to_refuse_directly.clone() };
         let fallback = Arc::new(Fallback::new(shared, Arc::new(called)));
-        let world = World::over(fallback.clone(), routes, fallback.clone(), fallback.clone(), deliveries);
+        let world =
+            World::over(fallback.clone(), fallback.clone(), routes, fallback.clone(), fallback.clone(), deliveries);
         tokio::spawn(async move { fallback.run().await });
-        // The first look at the gateways takes no time.
+        // The first refresh of the gateways takes no time.
         time::sleep(Duration::from_millis(1)).await;
         Self { world, redis, peers, cache, direct, revoked_directly, to_refuse_directly }
     }
 
-    /// The next push by Redis.
+    /// The next push through Redis.
     async fn published(&mut self) -> (String, Push, ServerFrame) {
         soon(self.world.pushes(1)).await.remove(0)
     }
 
-    /// The next call of a gateway.
+    /// The next direct call to a gateway.
     async fn called(&mut self) -> (GatewayId, Vec<Push>) {
         soon(self.direct.recv()).await.expect("the fallback is there")
     }
 }
 
-/// What happens soon, or the test fails.
+/// The result of `event`; fails the test after a timeout.
 async fn soon<T>(event: impl Future<Output = T>) -> T {
     time::timeout(Duration::from_secs(600), event).await.expect("it happens soon")
 }
 
-fn peer(gateway: &str) -> Peer {
-    Peer { id: gateway.into(), address: "127.0.0.1:7000".into() }
+fn peer(gateway: &str) -> PeerProcess {
+    PeerProcess { id: gateway.into(), address: "127.0.0.1:7000".into() }
 }
 
-/// Direct calls, which a test reads and counts.
-struct Called {
-    recorder: Recorder,
+/// Direct deliveries, recorded and counted.
+struct DirectDelivery {
+    recorder: DeliveryRecorder,
     revoked: Arc<AtomicUsize>,
     to_refuse: Arc<AtomicUsize>,
 }
 
 #[async_trait]
-impl Delivery for Called {
+impl Delivery for DirectDelivery {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         let less_one = |count: usize| count.checked_sub(1);
         if self.to_refuse.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less_one).is_ok() {
@@ -326,20 +330,20 @@ impl Delivery for Called {
         self.recorder.deliver(gateway, pushes).await
     }
 
-    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, _: Revocation) -> Result<(), StoreError> {
         self.revoked.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 }
 
-/// Whether Redis is away. It hangs when it is: whoever asks waits for the timeout.
+/// Whether Redis is unavailable. It then hangs, and every call ends in a timeout.
 #[derive(Default)]
-struct Switch {
+struct RedisSwitch {
     away: AtomicBool,
     failed: AtomicUsize,
 }
 
-impl Switch {
+impl RedisSwitch {
     fn begin(&self) {
         self.away.store(true, Ordering::SeqCst);
     }
@@ -348,7 +352,7 @@ impl Switch {
         self.away.store(false, Ordering::SeqCst);
     }
 
-    /// How often somebody has waited in vain.
+    /// Number of calls that timed out.
     fn failed(&self) -> usize {
         self.failed.load(Ordering::SeqCst)
     }
@@ -362,19 +366,19 @@ impl Switch {
         Err(StoreError::unavailable("it hangs"))
     }
 
-    fn wrap<P>(self: &Arc<Self>, port: Arc<P>) -> Arc<Switched<P>> {
-        Arc::new(Switched { port, redis: self.clone() })
+    fn wrap<P>(self: &Arc<Self>, port: Arc<P>) -> Arc<BehindRedis<P>> {
+        Arc::new(BehindRedis { port, redis: self.clone() })
     }
 }
 
 /// A port that Redis serves.
-struct Switched<P> {
+struct BehindRedis<P> {
     port: Arc<P>,
-    redis: Arc<Switch>,
+    redis: Arc<RedisSwitch>,
 }
 
 #[async_trait]
-impl<P: Routes> Routes for Switched<P> {
+impl<P: Routes> Routes for BehindRedis<P> {
     async fn routes(&self, user_id: UserId) -> Result<Vec<Route>, StoreError> {
         self.redis.check().await?;
         self.port.routes(user_id).await
@@ -397,20 +401,20 @@ impl<P: Routes> Routes for Switched<P> {
 }
 
 #[async_trait]
-impl<P: Delivery> Delivery for Switched<P> {
+impl<P: Delivery> Delivery for BehindRedis<P> {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.redis.check().await?;
         self.port.deliver(gateway, pushes).await
     }
 
-    async fn revoke(&self, session_id: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         self.redis.check().await?;
-        self.port.revoke(session_id).await
+        self.port.revoke(revocation).await
     }
 }
 
 #[async_trait]
-impl<P: MemberCache> MemberCache for Switched<P> {
+impl<P: MemberCache> MemberCache for BehindRedis<P> {
     async fn members(&self, chat_id: ChatId) -> Result<Option<Arc<[UserId]>>, StoreError> {
         self.redis.check().await?;
         self.port.members(chat_id).await
@@ -428,18 +432,18 @@ impl<P: MemberCache> MemberCache for Switched<P> {
 }
 
 #[async_trait]
-impl<P: Peers> Peers for Switched<P> {
-    async fn announce(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+impl<P: PeerRegistry> PeerRegistry for BehindRedis<P> {
+    async fn announce(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         self.redis.check().await?;
         self.port.announce(peer, roles).await
     }
 
-    async fn leave(&self, peer: &Peer, roles: &[ProcessRole]) -> Result<(), StoreError> {
+    async fn leave(&self, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<(), StoreError> {
         self.redis.check().await?;
         self.port.leave(peer, roles).await
     }
 
-    async fn peers(&self, role: ProcessRole) -> Result<Vec<Peer>, StoreError> {
+    async fn peers(&self, role: ProcessRole) -> Result<Vec<PeerProcess>, StoreError> {
         self.redis.check().await?;
         self.port.peers(role).await
     }

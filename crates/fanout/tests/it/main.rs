@@ -3,8 +3,9 @@
 
 mod expiring;
 mod fallback;
-mod lying;
-mod owed;
+mod fault_injection;
+mod lookups;
+mod missed_pushes;
 mod pushing;
 mod receipts;
 mod world;

@@ -3,16 +3,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatCommand, Event, SessionId};
+use domain::{ChatCommand, Event, Sequence, Watermarks};
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore};
 use ports::{
-    Delivery, EventConsumer, EventLog, GatewayId, MessageWriter, NewMessage, Position, Push, Record, Signal, Signals,
-    Start, StoreError, SystemClock,
+    BlockStore, Delivery, EventConsumer, EventLog, GatewayId, MessageWriter, NewMessage, Position, Push, Record,
+    Revocation, Signal, SignalSender, Start, StoreError, SystemClock,
 };
 use protocol::frame::{ChatChangeKind, ServerFrame};
 use tidings_fanout::Fanout;
 
-use crate::world::{EXPIRY, Recorder, World};
+use crate::world::{DeliveryRecorder, EXPIRY, World};
 
 #[tokio::test]
 async fn g8_every_device_of_every_member_gets_a_push_but_the_connection_that_sent() {
@@ -35,10 +35,10 @@ async fn g8_every_device_of_every_member_gets_a_push_but_the_connection_that_sen
     let (gateway, others, frame) = &pushes[1];
     assert_eq!((gateway.as_str(), others.recipients.as_slice(), others.except), ("b", [other].as_slice(), None));
     let ServerFrame::Message(message) = frame else { panic!("{frame:?}") };
-    assert_eq!(message.client_message_id, None, "nobody else does");
+    assert_eq!(message.client_message_id, None, "other users' devices do not receive it");
 }
 
-/// A delivery is one publish, or one call: the sender's other device costs none of its own.
+/// A delivery is one publish, or one call: the sender's other device does not need its own.
 #[tokio::test]
 async fn a_message_is_one_delivery_for_each_gateway() {
     let mut world = World::new();
@@ -110,7 +110,7 @@ async fn a_restart_skips_no_event_and_repeats_what_was_not_committed() {
     let mut sequences = Vec::new();
     while sequences.last() != Some(&5) {
         for (_, _, frame) in world.delivery().await {
-            // The run that was stopped may not have committed what it had pushed.
+            // The aborted run may not have committed the events it had pushed.
             if let ServerFrame::Message(message) = frame {
                 sequences.push(message.sequence.0);
             }
@@ -120,7 +120,7 @@ async fn a_restart_skips_no_event_and_repeats_what_was_not_committed() {
 }
 
 #[tokio::test]
-async fn a_removed_member_is_told_and_gets_nothing_more() {
+async fn a_removed_member_is_notified_and_receives_nothing_more() {
     let mut world = World::new();
     let (owner, member) = (world.user(), world.user());
     world.connect(member, "a").await;
@@ -140,14 +140,14 @@ async fn a_removed_member_is_told_and_gets_nothing_more() {
             other => format!("{other:?}"),
         })
         .collect();
-    // The store already shows the removal when the first message is processed late: who is no member any more gets
-    // no message, and always hears of the removal.
+    // When the first message is processed late, the store already shows the removal. A former member then receives no
+    // message, but always receives the removal.
     assert_eq!(to_member.last().map(String::as_str), Some("MemberRemoved"), "{to_member:?}");
     assert!(!to_member.contains(&"message 2".to_owned()), "{to_member:?}");
 }
 
 #[tokio::test]
-async fn only_the_consumer_of_the_log_remembers_members() {
+async fn only_the_log_consumer_fills_the_member_cache() {
     let mut world = World::new();
     let (member, other) = (world.user(), world.user());
     world.connect(other, "a").await;
@@ -155,7 +155,7 @@ async fn only_the_consumer_of_the_log_remembers_members() {
     let typing = Signal::Typing { chat_id: chat, user_id: member, is_typing: true };
     assert!(world.fanout.signal(typing).await.unwrap());
     let remembered = world.fanout.cache.members(chat).await.unwrap();
-    assert_eq!(remembered, None, "a list read beside the log could outlive the change that voids it");
+    assert_eq!(remembered, None, "a list read outside the log consumer could outlive its invalidation");
     world.pushes(1).await;
     world.start();
     world.pushes(1).await;
@@ -202,15 +202,15 @@ async fn small_chats_are_served_before_large_ones_of_the_same_page_and_each_in_i
     assert_eq!(told.collect::<Vec<_>>(), expected);
 }
 
-/// Writes into a small chat when it has handed over the first pushes of a large one.
-struct Interrupted {
-    recorder: Recorder,
+/// Writes to a small chat after it has delivered the first pushes of a large one.
+struct InterleavingDelivery {
+    recorder: DeliveryRecorder,
     store: OnceLock<(Arc<MemoryStore>, NewMessage)>,
     written: AtomicBool,
 }
 
 #[async_trait]
-impl Delivery for Interrupted {
+impl Delivery for InterleavingDelivery {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         if !self.written.swap(true, Ordering::SeqCst) {
             let (store, message) = self.store.get().unwrap();
@@ -219,18 +219,18 @@ impl Delivery for Interrupted {
         self.recorder.deliver(gateway, pushes).await
     }
 
-    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, _: Revocation) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
 #[tokio::test]
-async fn a_message_of_a_small_chat_does_not_wait_for_all_that_large_ones_have_before_it() {
-    let (recorder, deliveries) = Recorder::new();
-    let delivery = Arc::new(Interrupted { recorder, store: OnceLock::new(), written: AtomicBool::new(false) });
+async fn a_message_to_a_small_chat_does_not_wait_for_the_backlog_of_large_chats() {
+    let (recorder, deliveries) = DeliveryRecorder::new();
+    let delivery = Arc::new(InterleavingDelivery { recorder, store: OnceLock::new(), written: AtomicBool::new(false) });
     let routes = Arc::new(MemoryRoutes::new(Arc::new(SystemClock), EXPIRY));
     let cache = Arc::new(MemoryMemberCache::new(Arc::new(SystemClock)));
-    let mut world = World::over(routes.clone(), routes, cache, delivery.clone(), deliveries);
+    let mut world = World::over_memory(routes.clone(), routes, cache, delivery.clone(), deliveries);
     let (sender, other) = (world.user(), world.user());
     world.connect(other, "a").await;
     let many: Vec<_> = (0..100).map(|_| world.user()).collect();
@@ -254,16 +254,16 @@ async fn a_message_of_a_small_chat_does_not_wait_for_all_that_large_ones_have_be
         }));
     }
     let at = told.iter().position(|told| *told == (small, 1)).unwrap();
-    assert!(at < 300, "it came behind {at} others");
+    assert!(at < 300, "it came after {at} others");
     told.retain(|(chat_id, _)| *chat_id == large);
     assert_eq!(told, (0..=400).map(|n| (large, n)).collect::<Vec<_>>(), "the large chat in its order");
-    // The place is kept when all of it is pushed.
+    // The offset is committed after all pushes.
     while world.store.lag(Fanout::GROUP).await.unwrap() > 0 {
         tokio::task::yield_now().await;
     }
 }
 
-/// A log that can be read once.
+/// A log with a single successful read.
 struct ReadOnce(Arc<MemoryStore>);
 
 struct ReadOnceConsumer {
@@ -305,7 +305,7 @@ impl EventConsumer for ReadOnceConsumer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_read_of_large_chats_is_pushed_though_the_log_cannot_be_read_any_more() {
+async fn queued_events_of_large_chats_are_pushed_although_the_log_is_unavailable() {
     let mut world = World::new();
     let sender = world.user();
     let many: Vec<_> = (0..100).map(|_| world.user()).collect();
@@ -320,4 +320,46 @@ async fn what_was_read_of_large_chats_is_pushed_though_the_log_cannot_be_read_an
     tokio::spawn(async move { fanout.run(log).await });
     let pushes = tokio::time::timeout(Duration::from_secs(60), world.pushes(61)).await.unwrap();
     assert_eq!(pushes.len(), 61);
+}
+
+#[tokio::test]
+async fn typing_and_receipts_of_a_direct_chat_are_not_shown_to_the_other_during_a_block() {
+    let mut world = World::new();
+    let [blocker, blocked] = [world.user(), world.user()];
+    world.connect(blocker, "a").await;
+    world.connect(blocked, "a").await;
+    let (direct, group) = (world.direct(blocker, blocked).await, world.group(blocker, &[blocked]).await);
+    let fanout = world.fanout.clone();
+    tokio::spawn(async move { fanout.tell_receipts().await });
+    let act = async |world: &World, chat_id, user_id| {
+        let watermarks = Watermarks { delivered: Sequence(1), read: Sequence(1) };
+        for signal in
+            [Signal::Typing { chat_id, user_id, is_typing: true }, Signal::Receipt { chat_id, user_id, watermarks }]
+        {
+            assert!(world.fanout.signal(signal).await.unwrap());
+        }
+    };
+    for is_blocked in [false, true, false] {
+        if is_blocked {
+            assert!(world.store.block(blocker, blocked).await.unwrap());
+        } else {
+            world.store.unblock(blocker, blocked).await.unwrap();
+        }
+        for user_id in [blocker, blocked] {
+            let other = if user_id == blocker { blocked } else { blocker };
+            act(&world, direct, user_id).await;
+            if !is_blocked {
+                let [typing] = &world.pushes(1).await[..] else { panic!("one indicator") };
+                assert_eq!(typing.1.recipients, [other]);
+            }
+            // A receipt is pushed to the user's own devices in any case.
+            let [receipt] = &world.pushes(1).await[..] else { panic!("one receipt") };
+            assert!(matches!(receipt.2, ServerFrame::Receipt(_)), "{:?}", receipt.2);
+            assert_eq!(receipt.1.recipients.contains(&other), !is_blocked);
+            assert!(receipt.1.recipients.contains(&user_id));
+            act(&world, group, user_id).await;
+            let [typing, receipt] = &world.pushes(2).await[..] else { panic!("groups are not affected") };
+            assert_eq!((typing.1.recipients.len(), receipt.1.recipients.len()), (1, 2));
+        }
+    }
 }

@@ -1,5 +1,5 @@
 use domain::{ChatId, Sequence, UserId, Watermarks};
-use ports::{Signal, Signals};
+use ports::{Signal, SignalSender};
 use protocol::frame::{ReceiptBody, ServerFrame};
 
 use crate::world::World;
@@ -20,7 +20,7 @@ fn receipt(frame: &ServerFrame) -> &ReceiptBody {
 }
 
 #[tokio::test(start_paused = true)]
-async fn g10_moves_in_a_short_time_are_told_once_to_all_members_and_the_readers_own_devices() {
+async fn g10_moves_within_the_debounce_are_pushed_once_to_all_members_and_the_readers_own_devices() {
     let mut world = World::new();
     let (reader, other) = (world.user(), world.user());
     world.connect(reader, "a").await;
@@ -43,7 +43,7 @@ async fn g10_moves_in_a_short_time_are_told_once_to_all_members_and_the_readers_
 }
 
 #[tokio::test(start_paused = true)]
-async fn g10_a_hundred_members_are_told_of_each_other_and_a_hundred_and_one_are_not() {
+async fn g10_receipts_are_pushed_in_chats_of_up_to_a_hundred_members() {
     let mut world = World::new();
     let members: Vec<_> = (0..101).map(|_| world.user()).collect();
     world.connect(members[0], "a").await;
@@ -57,7 +57,7 @@ async fn g10_a_hundred_members_are_told_of_each_other_and_a_hundred_and_one_are_
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_how_far_somebody_came_who_has_left() {
+async fn receipts_of_former_members_are_not_pushed() {
     let mut world = World::new();
     let (owner, stranger) = (world.user(), world.user());
     world.connect(owner, "a").await;

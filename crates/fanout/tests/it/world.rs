@@ -2,18 +2,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatCommand, ChatId, ConnectionId, ContentType, SessionId, UserId};
-use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
+use domain::{Body, ChatCommand, ChatId, ConnectionId, ContentType, DirectPair, UserId};
+use memory::{MemoryMemberCache, MemoryRecipients, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewGroup, NewMessage, Push, Route,
-    RouteWriter, Routes, StoreError, SystemClock,
+    ChatWriter, Clock, Delivery, GatewayId, Ids, MemberCache, MessageWriter, NewDirectChat, NewGroup, NewMessage, Push,
+    RecipientLookup, Revocation, Route, RouteWriter, Routes, StoreError, SystemClock,
 };
 use protocol::frame::{Outbound, ServerFrame};
 use tidings_fanout::{Fanout, Receipts};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-/// How long routes outlive the last beat of their gateway.
+/// How long routes outlive the last heartbeat of their gateway.
 pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
 
 pub(crate) struct World {
@@ -25,9 +25,9 @@ pub(crate) struct World {
 }
 
 /// Hands every delivery to the test.
-pub(crate) struct Recorder(mpsc::Sender<(GatewayId, Vec<Push>)>);
+pub(crate) struct DeliveryRecorder(mpsc::Sender<(GatewayId, Vec<Push>)>);
 
-impl Recorder {
+impl DeliveryRecorder {
     pub(crate) fn new() -> (Self, mpsc::Receiver<(GatewayId, Vec<Push>)>) {
         let (recorder, deliveries) = mpsc::channel(1000);
         (Self(recorder), deliveries)
@@ -35,12 +35,12 @@ impl Recorder {
 }
 
 #[async_trait]
-impl Delivery for Recorder {
+impl Delivery for DeliveryRecorder {
     async fn deliver(&self, gateway: &GatewayId, pushes: &[Push]) -> Result<(), StoreError> {
         self.0.send((gateway.clone(), pushes.to_vec())).await.map_err(StoreError::unavailable)
     }
 
-    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, _: Revocation) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -48,14 +48,27 @@ impl Delivery for Recorder {
 impl World {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(SystemClock);
-        let (recorder, deliveries) = Recorder::new();
+        let (recorder, deliveries) = DeliveryRecorder::new();
         let cache = Arc::new(MemoryMemberCache::new(clock.clone()));
         let routes = Arc::new(MemoryRoutes::new(clock, EXPIRY));
-        Self::over(routes.clone(), routes, cache, Arc::new(recorder), deliveries)
+        Self::over_memory(routes.clone(), routes, cache, Arc::new(recorder), deliveries)
     }
 
-    /// A world with routes, a cache and a delivery of the test's own.
+    /// A world with the given routes, cache and delivery.
+    pub(crate) fn over_memory(
+        routes: Arc<dyn Routes>,
+        route_writer: Arc<dyn RouteWriter>,
+        cache: Arc<dyn MemberCache>,
+        delivery: Arc<dyn Delivery>,
+        deliveries: mpsc::Receiver<(GatewayId, Vec<Push>)>,
+    ) -> Self {
+        let recipients = Arc::new(MemoryRecipients::new(routes.clone(), cache.clone()));
+        Self::over(recipients, routes, route_writer, cache, delivery, deliveries)
+    }
+
+    /// A world with the given lookups and delivery.
     pub(crate) fn over(
+        recipients: Arc<dyn RecipientLookup>,
         routes: Arc<dyn Routes>,
         route_writer: Arc<dyn RouteWriter>,
         cache: Arc<dyn MemberCache>,
@@ -67,11 +80,12 @@ impl World {
         let (clock, receipts) = (Arc::new(SystemClock), Receipts::default());
         let small_members_max = Fanout::SMALL_MEMBERS_MAX;
         let chats = store.clone();
-        let fanout = Arc::new(Fanout { chats, cache, routes, delivery, clock, small_members_max, receipts });
+        let fanout =
+            Arc::new(Fanout { chats, cache, recipients, routes, delivery, clock, small_members_max, receipts });
         Self { store, fanout, deliveries, route_writer, ids }
     }
 
-    /// Begins to consume the log; what comes of it goes to `deliveries`.
+    /// Starts consuming the log; the pushes go to `deliveries`.
     pub(crate) fn start(&self) -> AbortHandle {
         let (fanout, store) = (self.fanout.clone(), self.store.clone());
         tokio::spawn(async move { fanout.run(store).await }).abort_handle()
@@ -106,6 +120,13 @@ impl World {
         self.store.create_group(group).await.unwrap().chat().chat_id
     }
 
+    pub(crate) async fn direct(&self, created_by: UserId, other: UserId) -> ChatId {
+        let pair = DirectPair::new(created_by, other).unwrap();
+        let chat_id = self.ids.ulid().into();
+        let direct = NewDirectChat { chat_id, pair, created_by, created_at: SystemClock.now() };
+        self.store.create_direct(direct).await.unwrap().unwrap().chat().chat_id
+    }
+
     pub(crate) async fn apply(&self, chat_id: ChatId, actor: UserId, command: ChatCommand) {
         self.store.apply(chat_id, actor, command, SystemClock.now()).await.unwrap().unwrap();
     }
@@ -118,15 +139,14 @@ impl World {
         self.store.append(vec![message]).await.unwrap();
     }
 
-    /// A message that was not sent yet.
+    /// A message to send.
     pub(crate) fn message(&self, chat_id: ChatId, sender_id: UserId) -> NewMessage {
         NewMessage {
             chat_id,
             sender_id,
             client_message_id: uuid::Uuid::new_v4().into(),
             message_id: self.ids.ulid().into(),
-            content: "hi".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,

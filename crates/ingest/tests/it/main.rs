@@ -1,7 +1,7 @@
-//! The durability plane over the memory store, with a writer that can be held up and broken.
+//! The durability plane over the memory store, with a writer that can block and fail.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-mod lying;
+mod fault_injection;
 mod reading;
 mod relaying;
 mod sending;

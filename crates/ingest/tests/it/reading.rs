@@ -1,5 +1,5 @@
-use domain::{ChatId, Sequence, UserId, WatermarkKind, Watermarks};
-use ports::{Ingest, IngestError, Page, Signal, SyncRequest};
+use domain::{ChatId, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
+use ports::{Ingest, Page, Signal, SyncRequest};
 use tidings_ingest::Config;
 
 use crate::world::{OPEN, World, request};

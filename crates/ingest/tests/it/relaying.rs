@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UserId};
-use ports::contract::Violations;
+use contract::Violations;
+use domain::{Body, ChatId, ContentType, Event, EventBody, EventId, Message, MessageId, Sequence, Timestamp, UserId};
 use ports::{Clock, Committed, EventProducer, Outbox, StoreError, Waiting};
 use tidings_ingest::Relay;
 use tokio::sync::{Notify, oneshot};
@@ -16,31 +16,31 @@ fn chat(n: u8) -> ChatId {
     ChatId::from_bytes([n; 16])
 }
 
-/// The time of the test's runtime, as a clock on the wall would show it.
-struct VirtualClock(Instant);
+/// The time of the test's runtime, as wall clock time.
+struct RelayTestClock(Instant);
 
-impl Clock for VirtualClock {
+impl Clock for RelayTestClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_000_000) + self.0.elapsed()
     }
 }
 
-/// Committed events, a log, and what can go wrong between them.
+/// An outbox with committed events and a log that can fail.
 struct World {
-    clock: VirtualClock,
-    state: Mutex<State>,
+    clock: RelayTestClock,
+    state: Mutex<RelayTestState>,
     told: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct RelayTestState {
     commits: VecDeque<Committed>,
     /// All messages of a chat, from the first.
     messages: BTreeMap<ChatId, Vec<Arc<Event>>>,
     changes: BTreeMap<ChatId, Vec<Waiting>>,
     published: BTreeMap<ChatId, Sequence>,
     dirty_since: BTreeMap<ChatId, Timestamp>,
-    /// How often messages were read from the store.
+    /// Number of reads of messages from the store.
     reads: usize,
     marks: usize,
     log: Vec<Arc<Event>>,
@@ -49,14 +49,14 @@ struct State {
 
 impl World {
     fn new() -> Arc<Self> {
-        Arc::new(Self { clock: VirtualClock(Instant::now()), state: Mutex::default(), told: Notify::new() })
+        Arc::new(Self { clock: RelayTestClock(Instant::now()), state: Mutex::default(), told: Notify::new() })
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, RelayTestState> {
         self.state.lock().unwrap()
     }
 
-    /// Commits messages; `told` says whether this process hears of it.
+    /// Commits messages; `told` says whether this process is notified.
     fn commit(&self, chat_id: ChatId, count: u64, told: bool) {
         let mut state = self.state();
         let messages = state.messages.entry(chat_id).or_default();
@@ -104,8 +104,7 @@ fn message(chat_id: ChatId, sequence: u64) -> Arc<Event> {
         sequence: Sequence(sequence),
         sender_id: UserId::from_bytes([9; 16]),
         client_message_id: uuid::Uuid::from_u128(sequence.into()).into(),
-        content: "hello".to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         created_at: Timestamp::default(),
         expires_at: None,
     };
@@ -183,9 +182,9 @@ impl EventProducer for World {
     }
 }
 
-/// A relay that runs until the sender is used or dropped.
+/// Starts a relay that runs until the sender is used or dropped.
 fn start(world: &Arc<World>) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
-    let clock = Arc::new(VirtualClock(world.clock.0));
+    let clock = Arc::new(RelayTestClock(world.clock.0));
     let relay = Relay { outbox: world.clone(), producer: world.clone(), clock };
     let (stop, stopped) = oneshot::channel();
     (stop, tokio::spawn(async move { relay.run(async { drop(stopped.await) }).await }))
@@ -196,7 +195,7 @@ async fn moments(count: u32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_is_published_once_and_marked_soon_without_being_read() {
+async fn notified_commits_are_published_once_and_marked_without_a_read() {
     let world = World::new();
     let _relay = start(&world);
     for _ in 0..40 {
@@ -211,13 +210,13 @@ async fn what_is_told_is_published_once_and_marked_soon_without_being_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn published_eventually_what_nobody_was_told_of() {
+async fn published_eventually_without_a_commit_notification() {
     let world = World::new();
     world.commit(chat(1), 10, false);
     world.change(chat(2), 1, false);
     let _relay = start(&world);
     moments(1).await;
-    assert_eq!(world.logged(chat(1)), []);
+    assert!(world.logged(chat(1)).is_empty());
     moments(3).await;
     assert_eq!(world.logged(chat(1)), (1..=10).collect::<Vec<_>>());
     assert_eq!(world.logged_changes(), [EventId::from_bytes([1; 16])]);
@@ -230,7 +229,7 @@ async fn ordering_preserved_where_another_process_has_committed_in_between() {
     let _relay = start(&world);
     world.commit(chat(1), 1, true);
     tokio::task::yield_now().await;
-    // The other process dies with these.
+    // Commits of another process that crashes before it publishes them.
     world.commit(chat(1), 2, false);
     world.commit(chat(1), 1, true);
     world.commit(chat(1), 1, true);

@@ -1,9 +1,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{ChatCommand, Sequence};
-use ports::{ChatWriter, Clock, Ingest, IngestError, MessageReader, SystemClock};
-use tidings_ingest::Config;
+use domain::{Body, ChatCommand, ChatId, ContentType, IngestError, Sequence, UserId};
+use ports::{ChatWriter, Clock, Ingest, MessageReader, SystemClock};
+use tidings_ingest::{Config, Grouping};
 use tokio::time::Instant;
 
 use crate::world::{OPEN, World, request};
@@ -35,7 +35,8 @@ async fn g2_a_retry_gets_the_first_answer_and_other_content_is_refused() {
     let again = world.ingest.send(first.clone()).await.unwrap();
     assert_eq!(again.receipt, sent.receipt);
     assert!(again.deduplicated);
-    let other = ports::SendRequest { content: "other".to_owned().try_into().unwrap(), ..first };
+    let other =
+        ports::SendRequest { body: Body::new("other".to_owned().try_into().unwrap(), ContentType::Text), ..first };
     assert!(matches!(world.ingest.send(other).await, Err(IngestError::IdempotencyKeyReused)));
     assert_eq!(world.store.head(chat).await.unwrap().unwrap().sequence, Sequence(1));
 }
@@ -87,22 +88,24 @@ async fn g4_only_members_send_and_a_removed_member_is_refused_at_once() {
 #[tokio::test]
 async fn a_chat_that_does_not_exist_is_not_found() {
     let world = World::new(OPEN, Config::default());
-    let nowhere = domain::ChatId::from_bytes([7; 16]);
+    let nowhere = ChatId::from_bytes([7; 16]);
     let refused = world.ingest.send(request(nowhere, world.user(), "hi")).await;
     assert!(matches!(refused, Err(IngestError::ChatNotFound)));
 }
 
 #[tokio::test]
 async fn g5_a_full_queue_is_answered_busy_at_once() {
-    let world = World::new(0, Config { queue_len_max: 2, ..Config::default() });
+    let world = World::new(0, Config { queue_len_max: 3, ..Config::default() });
     let user = world.user();
     let chat = world.group(user, &[]).await;
     let first = tokio::spawn(world.ingest.send(request(chat, user, "under way")));
     while world.writer.batch_len.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
-    let queued: Vec<_> = (0..2).map(|_| world.ingest.send(request(chat, user, "queued"))).collect();
-    assert!(matches!(world.ingest.send(request(chat, user, "too many")).await, Err(IngestError::Busy)));
+    let other = world.group(user, &[]).await;
+    let queued: Vec<_> =
+        [chat, chat, other].into_iter().map(|chat| world.ingest.send(request(chat, user, "queued"))).collect();
+    assert!(matches!(world.ingest.send(request(other, user, "too many")).await, Err(IngestError::Busy)));
     world.writer.gate.add_permits(OPEN);
     first.await.unwrap().unwrap();
     for send in queued {
@@ -136,12 +139,17 @@ async fn g5_a_store_that_hangs_is_answered_within_five_seconds_for_those_who_wai
     assert!(matches!(first.await.unwrap(), Err(IngestError::Unavailable { .. })));
     assert_eq!(begin.elapsed(), Duration::from_secs(5));
     assert!(matches!(second.await.unwrap(), Err(IngestError::Unavailable { .. })));
-    assert_eq!(begin.elapsed(), Duration::from_secs(6));
+    assert_eq!(begin.elapsed(), Duration::from_secs(5), "committed later, it would overtake the retry of the first");
+}
+
+/// A commit for each chat, `commits_max` at a time.
+fn by_chat(commits_max: usize) -> Config {
+    Config { grouping: Grouping::ByChat { commits_max }, ..Config::default() }
 }
 
 #[tokio::test]
-async fn several_lanes_keep_the_order_of_each_chat() {
-    let world = World::new(OPEN, Config { lanes: 4, ..Config::default() });
+async fn concurrent_commits_keep_the_order_of_each_chat() {
+    let world = World::new(OPEN, by_chat(4));
     let user = world.user();
     let mut sends = Vec::new();
     for _ in 0..8 {
@@ -150,5 +158,81 @@ async fn several_lanes_keep_the_order_of_each_chat() {
     }
     for (n, send) in sends {
         assert_eq!(send.await.unwrap().receipt.sequence, Sequence(n));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chat_whose_commit_hangs_delays_no_other_chat() {
+    let world = World::new(OPEN, by_chat(2));
+    let user = world.user();
+    let (stuck, other) = (world.group(user, &[]).await, world.group(user, &[]).await);
+    *world.writer.stuck.lock().unwrap() = Some(stuck);
+    let begin = Instant::now();
+    let hanging = world.ingest.send(request(stuck, user, "hanging"));
+    let behind = world.ingest.send(request(stuck, user, "behind"));
+    for n in 1..=10 {
+        let sent = world.ingest.send(request(other, user, "hi")).await.unwrap();
+        assert_eq!(sent.receipt.sequence, Sequence(n));
+    }
+    assert_eq!(begin.elapsed(), Duration::ZERO);
+    assert!(matches!(hanging.await, Err(IngestError::Unavailable { .. })));
+    assert!(matches!(behind.await, Err(IngestError::Unavailable { .. })));
+    assert_eq!(begin.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn sends_behind_a_failed_one_fail_too_so_that_retries_keep_the_order() {
+    let world = World::new(0, Config::default());
+    let user = world.user();
+    let (failing, other) = (world.group(user, &[]).await, world.group(user, &[]).await);
+    let [first, second] = ["first", "second"].map(|text| request(failing, user, text));
+    let committing = tokio::spawn(world.ingest.send(first.clone()));
+    while world.writer.batch_len.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let behind = world.ingest.send(second.clone());
+    let elsewhere = world.ingest.send(request(other, user, "elsewhere"));
+    world.writer.broken.store(true, Ordering::SeqCst);
+    world.writer.gate.add_permits(1);
+    assert!(matches!(committing.await.unwrap(), Err(IngestError::Unavailable { .. })));
+    world.writer.broken.store(false, Ordering::SeqCst);
+    let retries = [first, second].map(|send| world.ingest.send(send));
+    world.writer.gate.add_permits(OPEN);
+    assert!(matches!(behind.await, Err(IngestError::Unavailable { .. })));
+    assert_eq!(elsewhere.await.unwrap().receipt.sequence, Sequence(1), "another chat has nothing to retry");
+    for (n, retry) in (1..).zip(retries) {
+        assert_eq!(retry.await.unwrap().receipt.sequence, Sequence(n));
+    }
+}
+
+#[tokio::test]
+async fn a_chat_fills_at_most_half_of_the_queue() {
+    let world = World::new(0, Config { queue_len_max: 4, ..by_chat(1) });
+    let user = world.user();
+    let (busy, other) = (world.group(user, &[]).await, world.group(user, &[]).await);
+    let first = tokio::spawn(world.ingest.send(request(busy, user, "under way")));
+    while world.writer.batch_len.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let queued: Vec<_> = (0..2).map(|_| world.ingest.send(request(busy, user, "queued"))).collect();
+    assert!(matches!(world.ingest.send(request(busy, user, "too many")).await, Err(IngestError::Busy)));
+    let elsewhere = world.ingest.send(request(other, user, "elsewhere"));
+    world.writer.gate.add_permits(OPEN);
+    first.await.unwrap().unwrap();
+    for send in queued.into_iter().chain([elsewhere]) {
+        send.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn queued_sends_are_committed_after_the_ingester_is_dropped() {
+    let World { ingest, writer, mut commits, .. } = World::new(0, Config::default());
+    let user = UserId::from_bytes([1; 16]);
+    let sends: Vec<_> = (0..3).map(|_| ingest.send(request(ChatId::from_bytes([2; 16]), user, "late"))).collect();
+    drop(ingest);
+    writer.gate.add_permits(OPEN);
+    commits.join_next().await.unwrap().unwrap();
+    for send in sends {
+        assert!(matches!(send.await, Err(IngestError::ChatNotFound)), "decided by the store");
     }
 }

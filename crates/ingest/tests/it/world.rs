@@ -2,11 +2,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use domain::{ChatId, ContentType, UserId};
+use domain::{Body, ChatId, ContentType, UserId};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    Appended, ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, SendRequest, Signal, Signals, StoreError,
-    SystemClock,
+    AppendOutcome, ChatWriter, Clock, Ids, MessageWriter, NewGroup, NewMessage, SendRequest, Signal, SignalSender,
+    StoreError, SystemClock,
 };
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::sync::Semaphore;
@@ -14,39 +14,44 @@ use tokio::task::JoinSet;
 
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
-    pub(crate) writer: Arc<Writer>,
+    pub(crate) writer: Arc<GatedWriter>,
     pub(crate) ingest: Ingester,
-    pub(crate) signals: Arc<Heard>,
+    pub(crate) signals: Arc<SignalRecorder>,
     ids: Arc<SequentialIds>,
-    _lanes: JoinSet<()>,
+    pub(crate) commits: JoinSet<()>,
 }
 
-/// Remembers the signals that were given.
+/// Records signals.
 #[derive(Default)]
-pub(crate) struct Heard(pub(crate) Mutex<Vec<Signal>>);
+pub(crate) struct SignalRecorder(pub(crate) Mutex<Vec<Signal>>);
 
 #[async_trait]
-impl Signals for Heard {
+impl SignalSender for SignalRecorder {
     async fn signal(&self, signal: Signal) -> Result<bool, StoreError> {
         self.0.lock().unwrap().push(signal);
         Ok(true)
     }
 }
 
-/// The store's writer behind a gate that a test opens, and a switch that breaks it.
-pub(crate) struct Writer {
+/// A writer with a gate that blocks commits, chats whose commits never end, and a switch that makes commits fail.
+pub(crate) struct GatedWriter {
     store: Arc<MemoryStore>,
-    /// Commits that may pass.
+    /// Number of commits that may proceed.
     pub(crate) gate: Semaphore,
+    pub(crate) stuck: Mutex<Option<ChatId>>,
     pub(crate) broken: AtomicBool,
-    /// Sends in the largest batch seen.
+    /// Size of the largest batch so far.
     pub(crate) batch_len: AtomicUsize,
 }
 
 #[async_trait]
-impl MessageWriter for Writer {
-    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<Appended>, StoreError> {
+impl MessageWriter for GatedWriter {
+    async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
         self.batch_len.fetch_max(batch.len(), Ordering::SeqCst);
+        let stuck = *self.stuck.lock().unwrap();
+        if batch.iter().any(|send| Some(send.chat_id) == stuck) {
+            std::future::pending::<()>().await;
+        }
         self.gate.acquire().await.unwrap().forget();
         if self.broken.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("the disk is full"));
@@ -59,18 +64,19 @@ impl MessageWriter for Writer {
 pub(crate) const OPEN: usize = 10_000;
 
 impl World {
-    /// A world in which `commits` commits may pass before the gate closes.
+    /// A world in which `commits` commits may proceed before the gate closes.
     pub(crate) fn new(commits: usize, config: Config) -> Self {
         let ids = Arc::new(SequentialIds::default());
         let store = Arc::new(MemoryStore::new(ids.clone()));
-        let writer = Arc::new(Writer {
+        let writer = Arc::new(GatedWriter {
             store: store.clone(),
             gate: Semaphore::new(commits),
+            stuck: Mutex::default(),
             broken: AtomicBool::new(false),
             batch_len: AtomicUsize::new(0),
         });
-        let mut lanes = JoinSet::new();
-        let signals = Arc::new(Heard::default());
+        let mut tasks = JoinSet::new();
+        let signals = Arc::new(SignalRecorder::default());
         let ports = Ports {
             writer: writer.clone(),
             messages: store.clone(),
@@ -80,8 +86,8 @@ impl World {
             clock: Arc::new(SystemClock),
             ids: ids.clone(),
         };
-        let ingest = Ingester::start(config, ports, &mut lanes);
-        Self { store, writer, ingest, signals, ids, _lanes: lanes }
+        let ingest = Ingester::start(config, ports, &mut tasks);
+        Self { store, writer, ingest, signals, ids, commits: tasks }
     }
 
     pub(crate) fn user(&self) -> UserId {
@@ -100,14 +106,13 @@ impl World {
     }
 }
 
-/// A send that nobody has tried before.
+/// A new send.
 pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendRequest {
     SendRequest {
         chat_id,
         sender_id,
         client_message_id: uuid::Uuid::new_v4().into(),
-        content: text.to_owned().try_into().unwrap(),
-        content_type: ContentType::Text,
+        body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         origin_connection_id: None,
     }

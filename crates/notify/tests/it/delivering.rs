@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{ChatCommand, ChatUpdate, ContentType, EventId, EventKind, Ttl};
-use ports::{DeadLetterStore, EventLog, NewMessage, Position, Undelivered};
+use ports::{DeadLetterStore, EventLog, NewMessage, Position, UndeliveredItem};
 use protocol::event::EventEnvelope;
 use tidings_notify::{EventWebhook, EventWebhookConfig, Redelivery};
 use ulid::Ulid;
 
-use crate::receiver::Answer;
+use crate::receiver::CannedResponse;
 use crate::webhook_world::{SECRET, WebhookWorld, config, message, run, taken};
 use crate::world::{seconds, start};
 
@@ -40,7 +40,8 @@ async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
         let mut world = WebhookWorld::new().await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let chat_id = world.group(ada, &[]).await;
-        let opaque = NewMessage { content_type: ContentType::Encrypted, ..world.message(chat_id, ada, "ciphertext") };
+        let mut opaque = world.message(chat_id, ada, "ciphertext");
+        opaque.body.content_type = ContentType::Encrypted;
         world.append(opaque).await;
         world.apply(chat_id, ada, ChatCommand::AddMember { user_id: bob, role: Default::default() }).await;
         let name = "new name".to_owned().try_into().unwrap();
@@ -48,7 +49,7 @@ async fn the_application_gets_the_families_it_wants_and_nothing_expired() {
         let ttl = ChatUpdate::message_ttl(Ttl::from_secs(3600));
         world.apply(chat_id, ada, ChatCommand::Update(ttl)).await;
         world.send(chat_id, ada, "hello").await;
-        // It was sent long ago and is not purged yet; then it is.
+        // The message has expired, but is only purged later.
         let expired = NewMessage {
             ttl: Ttl::from_secs(1),
             created_at: start().minus(seconds(60)),
@@ -80,13 +81,13 @@ async fn a_chat_keeps_its_order_while_one_event_fails_and_other_chats_go_on() {
     for chat_id in others {
         world.send_numbered(chat_id, ada, 5).await;
     }
-    // The second message of one chat is not taken before everything of the others is.
+    // The receiver rejects the second message of one chat until all messages of the others are delivered.
     let mut waiting = 10;
     world.receiver.answer(move |request| match message(request).unwrap() {
-        (chat_id, 2) if chat_id == slow && waiting > 0 => Answer::Status(503),
+        (chat_id, 2) if chat_id == slow && waiting > 0 => CannedResponse::Status(503),
         (chat_id, _) => {
             waiting -= usize::from(chat_id != slow);
-            Answer::Status(200)
+            CannedResponse::Status(200)
         }
     });
     run(&Arc::new(world.webhook()));
@@ -101,7 +102,7 @@ async fn a_chat_keeps_its_order_while_one_event_fails_and_other_chats_go_on() {
         .collect();
     let expected: Vec<String> = (1..=attempts.len()).map(|n| n.to_string()).collect();
     assert!(attempts.len() > 1);
-    assert_eq!(attempts, expected, "each try says which it is");
+    assert_eq!(attempts, expected, "each attempt carries its number");
 }
 
 #[tokio::test]
@@ -109,8 +110,10 @@ async fn a_receiver_that_fails_hangs_and_recovers_gets_everything_in_order() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 3).await;
-    let mut answers = [Answer::Status(503), Answer::Hangs, Answer::Status(500), Answer::Status(429)].into_iter();
-    world.receiver.answer(move |_| answers.next().unwrap_or(Answer::Status(202)));
+    let mut answers =
+        [CannedResponse::Status(503), CannedResponse::Hangs, CannedResponse::Status(500), CannedResponse::Status(429)]
+            .into_iter();
+    world.receiver.answer(move |_| answers.next().unwrap_or(CannedResponse::Status(202)));
     let webhook = Arc::new(world.webhook());
     run(&webhook);
     for _ in 0..4 {
@@ -118,7 +121,7 @@ async fn a_receiver_that_fails_hangs_and_recovers_gets_everything_in_order() {
     }
     let failing = webhook.status().await.unwrap();
     assert!(failing.failing_since.is_some_and(|since| since >= start()), "{failing:?}");
-    // The fourth is answered and perhaps not yet read.
+    // The fourth response may still be in flight.
     assert!((3..=4).contains(&failing.failed), "{failing:?}");
     assert_eq!((failing.lag, failing.delivered), (4, 0), "the chat's creation and three messages");
 
@@ -152,8 +155,8 @@ async fn a_receiver_that_asks_for_a_pause_gets_it() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send(chat_id, ada, "hello").await;
-    let mut answers = [Answer::RetryAfter(429, 1)].into_iter();
-    world.receiver.answer(move |_| answers.next().unwrap_or(Answer::Status(200)));
+    let mut answers = [CannedResponse::RetryAfter(429, 1)].into_iter();
+    world.receiver.answer(move |_| answers.next().unwrap_or(CannedResponse::Status(200)));
     run(&Arc::new(world.webhook()));
     let (first, second) = (world.receiver.next().await, world.receiver.next().await);
     let pause = second.at - first.at;
@@ -161,13 +164,13 @@ async fn a_receiver_that_asks_for_a_pause_gets_it() {
 }
 
 #[tokio::test]
-async fn what_is_refused_becomes_one_dead_letter_and_its_chat_goes_on() {
+async fn a_rejected_event_becomes_one_dead_letter_and_its_chat_continues() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 3).await;
     world.receiver.answer(move |request| match message(request) {
-        Some((_, 2)) => Answer::Status(400),
-        _ => Answer::Status(200),
+        Some((_, 2)) => CannedResponse::Status(400),
+        _ => CannedResponse::Status(200),
     });
     let webhook = Arc::new(world.webhook());
     let running = run(&webhook);
@@ -178,11 +181,11 @@ async fn what_is_refused_becomes_one_dead_letter_and_its_chat_goes_on() {
     let position = Position(second[0].json()["position"].as_u64().unwrap());
     let letters = world.store.dead_letters(None, 10).await.unwrap();
     let [letter] = &letters[..] else { panic!("{letters:?}") };
-    assert_eq!(letter.what, Undelivered::Event { position, event_id, chat_id });
+    assert_eq!(letter.what, UndeliveredItem::Event { position, event_id, chat_id });
     assert_eq!((letter.attempts, letter.reason.as_str()), (5, "the answer was 400 Bad Request"));
     assert_eq!(letter.id, Ulid::from_bytes(event_id.to_bytes()));
 
-    // A crash before the place is kept repeats all of it, and buries nothing twice.
+    // A crash before the offset commit repeats the batch, but stores no second dead letter.
     running.abort();
     world.store.seek(EventWebhook::GROUP, ports::Start::Oldest).await.unwrap();
     let webhook = Arc::new(world.webhook());
@@ -193,7 +196,7 @@ async fn what_is_refused_becomes_one_dead_letter_and_its_chat_goes_on() {
     let dead_letters = world.dead_letters(&webhook);
     let refused = Redelivery::Failed("the answer was 400 Bad Request".to_owned());
     assert_eq!(dead_letters.redeliver(letter.id).await.unwrap(), refused);
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     assert_eq!(dead_letters.redeliver(letter.id).await.unwrap(), Redelivery::Done);
     let redelivered = world.until_taken(chat_id, 2).await;
     assert_eq!(redelivered.last().unwrap().header("tidings-attempt"), "6");
@@ -205,14 +208,14 @@ async fn a_dead_letter_of_an_expired_message_has_nothing_to_deliver() {
     let world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_for(chat_id, ada, "hello", Ttl::from_secs(3600).unwrap()).await;
-    world.receiver.answer(|_| Answer::Status(410));
+    world.receiver.answer(|_| CannedResponse::Status(410));
     let webhook = Arc::new(world.webhook());
     run(&webhook);
     world.caught_up().await;
     let letters = world.store.dead_letters(None, 10).await.unwrap();
     assert_eq!(letters.len(), 1, "to the application, gone is no more than refused");
     world.store.purge_expired(start() + seconds(7200));
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     let redelivery = world.dead_letters(&webhook).redeliver(letters[0].id).await.unwrap();
     assert_eq!(redelivery, Redelivery::NoLongerKept);
 }
@@ -222,7 +225,7 @@ async fn patience_ends_when_the_operator_says_so() {
     let world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send(chat_id, ada, "hello").await;
-    world.receiver.answer(|_| Answer::Status(503));
+    world.receiver.answer(|_| CannedResponse::Status(503));
     run(&Arc::new(world.webhook_with(EventWebhookConfig { patience: Duration::from_millis(50), ..config() })));
     world.caught_up().await;
     let letters = world.store.dead_letters(None, 10).await.unwrap();
@@ -232,14 +235,14 @@ async fn patience_ends_when_the_operator_says_so() {
 }
 
 #[tokio::test]
-async fn a_message_that_expires_while_the_receiver_sleeps_is_not_told() {
+async fn a_message_that_expires_while_the_receiver_is_down_is_not_delivered() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_for(chat_id, ada, "gone in a second", Ttl::from_secs(1).unwrap()).await;
     world.send(chat_id, ada, "stays").await;
     world.receiver.answer(|request| match message(request) {
-        Some((_, 1)) => Answer::Status(503),
-        _ => Answer::Status(200),
+        Some((_, 1)) => CannedResponse::Status(503),
+        _ => CannedResponse::Status(200),
     });
     run(&Arc::new(world.webhook()));
     let requests = world.until_taken(chat_id, 2).await;
@@ -253,15 +256,15 @@ async fn a_crash_before_the_place_is_kept_repeats_and_skips_nothing() {
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 5).await;
     world.receiver.answer(|request| match message(request) {
-        Some((_, 3)) => Answer::Hangs,
-        _ => Answer::Status(200),
+        Some((_, 3)) => CannedResponse::Hangs,
+        _ => CannedResponse::Status(200),
     });
     let crashed = run(&Arc::new(world.webhook()));
     let before = world.receiver.until(|request| message(request) == Some((chat_id, 3))).await;
     assert_eq!(taken(&before, chat_id), [1, 2]);
     crashed.abort();
     world.receiver.rest();
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     run(&Arc::new(world.webhook()));
     let after = world.until_taken(chat_id, 5).await;
     assert_eq!(taken(&after, chat_id), [1, 2, 3, 4, 5]);

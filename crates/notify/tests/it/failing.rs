@@ -6,17 +6,17 @@ use async_trait::async_trait;
 use domain::{ChatId, DeviceId, PushDevice, PushTarget, Sequence, UserId};
 use memory::MemoryStore;
 use ports::{
-    DeadLetterStore, Notification, Notifier, NotifyError, PushDeviceStore, StoreError, Undelivered, UnusableTarget,
+    DeadLetterStore, Notification, Notifier, NotifyError, PushDeviceStore, StoreError, UndeliveredItem, UnusableTarget,
 };
 use tidings_notify::{DeadLetters, NotificationPorts, Notifications, Redelivery};
 use tokio::time::sleep;
 
-use crate::recorder::{Failure, Recorder, at, config, notify, ports, run};
+use crate::recorder::{InjectedFailure, NotificationRecorder, at, config, notify, ports, run};
 use crate::world::{World, seconds};
 
-const UNAVAILABLE: Failure = Failure::Unavailable { retry_after: None };
+const UNAVAILABLE: InjectedFailure = InjectedFailure::Unavailable { retry_after: None };
 
-/// Somebody who is away with one device, and a message to them.
+/// An offline user with one device and a new message.
 async fn written_to(world: &World) -> (ChatId, PushDevice) {
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let device = world.device(bob, "phone").await;
@@ -25,22 +25,22 @@ async fn written_to(world: &World) -> (ChatId, PushDevice) {
     (chat_id, device)
 }
 
-/// The pauses between tries, in seconds.
+/// The pauses between attempts, in seconds.
 fn pauses(times: &[Duration]) -> Vec<f64> {
     times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_cannot_be_told_now_is_told_later() {
+async fn a_failed_notification_is_retried() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     recorder.fail([UNAVAILABLE; 4]);
     notify(&world, &recorder);
     sleep(seconds(120)).await;
     let pauses = pauses(&recorder.take_times());
     assert_eq!(pauses.len(), 4, "{pauses:?}");
-    // A quarter of jitter, and up to a second until somebody looks for what is due.
+    // A quarter of jitter, plus up to a second until the next lookup of due notices.
     for (pause, expected) in pauses.iter().zip([1.0, 2.0, 4.0, 8.0]) {
         assert!((0.75 * expected..1.25 * expected + 1.0).contains(pause), "{pauses:?}");
     }
@@ -51,8 +51,8 @@ async fn a_device_that_cannot_be_told_now_is_told_later() {
 async fn a_service_that_asks_for_a_pause_gets_it() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
-    recorder.fail([Failure::Unavailable { retry_after: Some(seconds(90)) }]);
+    let recorder = NotificationRecorder::new(&world);
+    recorder.fail([InjectedFailure::Unavailable { retry_after: Some(seconds(90)) }]);
     notify(&world, &recorder);
     sleep(seconds(120)).await;
     let pauses = pauses(&recorder.take_times());
@@ -63,7 +63,7 @@ async fn a_service_that_asks_for_a_pause_gets_it() {
 async fn after_ten_tries_a_notification_is_a_dead_letter_that_can_be_delivered_again() {
     let world = World::new();
     let (chat_id, device) = written_to(&world).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     recorder.fail([UNAVAILABLE; 10]);
     let notifications = notify(&world, &recorder);
     sleep(seconds(3600)).await;
@@ -71,7 +71,7 @@ async fn after_ten_tries_a_notification_is_a_dead_letter_that_can_be_delivered_a
     let letters = world.store.dead_letters(None, 10).await.unwrap();
     let [letter] = &letters[..] else { panic!("{letters:?}") };
     let PushDevice { user_id, device_id, .. } = device;
-    assert_eq!(letter.what, Undelivered::Notification { user_id, device_id, chat_id, from: Sequence(1) });
+    assert_eq!(letter.what, UndeliveredItem::Notification { user_id, device_id, chat_id, from: Sequence(1) });
     assert_eq!((letter.attempts, letter.reason.as_str()), (10, "the answer was 503 Service Unavailable"));
     assert!(letter.dead_at > at(seconds(256)) && letter.dead_at < at(seconds(3600)), "{letter:?}");
 
@@ -89,8 +89,8 @@ async fn after_ten_tries_a_notification_is_a_dead_letter_that_can_be_delivered_a
 async fn a_refusal_is_a_dead_letter_at_once() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
-    recorder.fail([Failure::Refused]);
+    let recorder = NotificationRecorder::new(&world);
+    recorder.fail([InjectedFailure::Refused]);
     notify(&world, &recorder);
     sleep(seconds(600)).await;
     assert_eq!(recorder.take_times().len(), 1);
@@ -106,9 +106,9 @@ async fn a_device_that_is_gone_is_forgotten() {
     let world = World::new();
     let (_, device) = written_to(&world).await;
     let other = world.device(device.user_id, "tablet").await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
-    recorder.fail([Failure::Gone]);
+    recorder.fail([InjectedFailure::Gone]);
     sleep(seconds(600)).await;
     let told: Vec<DeviceId> = recorder.take().iter().map(|told| told.device_id).collect();
     assert_eq!(told.len(), 2, "each device was tried once");
@@ -119,14 +119,14 @@ async fn a_device_that_is_gone_is_forgotten() {
     assert_eq!(world.store.dead_letters(None, 10).await.unwrap(), []);
 }
 
-/// A device whose registration is renewed while the old one turns out to be gone.
-struct Renewed {
+/// A device that is registered again while the old registration turns out to be gone.
+struct RenewedDevice {
     store: Arc<MemoryStore>,
     told: Mutex<Vec<PushTarget>>,
 }
 
 #[async_trait]
-impl Notifier for Renewed {
+impl Notifier for RenewedDevice {
     fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
         unreachable!("nothing is registered through it")
     }
@@ -147,11 +147,11 @@ fn token(text: &str) -> PushTarget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_device_that_was_registered_anew_meanwhile_is_told_and_stays() {
+async fn a_device_registered_again_meanwhile_is_notified_and_stays() {
     let world = World::new();
     let (_, device) = written_to(&world).await;
-    let notifier = Arc::new(Renewed { store: world.store.clone(), told: Mutex::default() });
-    let ports = NotificationPorts { notifier: notifier.clone(), ..ports(&world, &Recorder::new(&world)) };
+    let notifier = Arc::new(RenewedDevice { store: world.store.clone(), told: Mutex::default() });
+    let ports = NotificationPorts { notifier: notifier.clone(), ..ports(&world, &NotificationRecorder::new(&world)) };
     run(&world, &Arc::new(Notifications::new(ports, config())));
     sleep(seconds(10)).await;
     assert_eq!(*notifier.told.lock().unwrap(), [token("phone"), token("renewed")]);
@@ -163,8 +163,8 @@ async fn a_device_that_was_registered_anew_meanwhile_is_told_and_stays() {
 async fn a_crash_before_a_notice_is_settled_tells_again() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
-    recorder.fail([Failure::Hangs]);
+    let recorder = NotificationRecorder::new(&world);
+    recorder.fail([InjectedFailure::Hangs]);
     let crashed = run(&world, &Arc::new(Notifications::new(ports(&world, &recorder), config())));
     sleep(seconds(10)).await;
     assert_eq!(recorder.take().len(), 1);
@@ -188,21 +188,21 @@ async fn one_device_that_hangs_does_not_stop_the_others() {
     }
     let chat_id = world.group(ada, &others).await;
     world.send(chat_id, ada, "hello").await;
-    let recorder = Recorder::new(&world);
-    recorder.fail([Failure::Hangs; 31]);
+    let recorder = NotificationRecorder::new(&world);
+    recorder.fail([InjectedFailure::Hangs; 31]);
     notify(&world, &recorder);
     sleep(seconds(10)).await;
     assert_eq!(recorder.take_times().len(), 40);
 }
 
-/// Devices of a store that fails the first times it is asked.
-struct Failing {
+/// A device store with initial failures.
+struct FailingDeviceStore {
     store: Arc<MemoryStore>,
     failures: AtomicUsize,
 }
 
 #[async_trait]
-impl PushDeviceStore for Failing {
+impl PushDeviceStore for FailingDeviceStore {
     async fn put(&self, device: PushDevice) -> Result<bool, StoreError> {
         self.store.put(device).await
     }
@@ -224,8 +224,8 @@ impl PushDeviceStore for Failing {
 async fn a_store_that_fails_is_waited_out() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
-    let devices = Arc::new(Failing { store: world.store.clone(), failures: AtomicUsize::new(10) });
+    let recorder = NotificationRecorder::new(&world);
+    let devices = Arc::new(FailingDeviceStore { store: world.store.clone(), failures: AtomicUsize::new(10) });
     let ports = NotificationPorts { devices, ..ports(&world, &recorder) };
     run(&world, &Arc::new(Notifications::new(ports, config())));
     sleep(seconds(9)).await;
@@ -234,11 +234,11 @@ async fn a_store_that_fails_is_waited_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_before_a_notice_is_owed_skips_nothing() {
+async fn a_crash_before_a_notice_is_queued_skips_nothing() {
     let world = World::new();
     written_to(&world).await;
-    let recorder = Recorder::new(&world);
-    let devices = Arc::new(Failing { store: world.store.clone(), failures: AtomicUsize::new(usize::MAX) });
+    let recorder = NotificationRecorder::new(&world);
+    let devices = Arc::new(FailingDeviceStore { store: world.store.clone(), failures: AtomicUsize::new(usize::MAX) });
     let ports = NotificationPorts { devices, ..ports(&world, &recorder) };
     let crashed = run(&world, &Arc::new(Notifications::new(ports, config())));
     sleep(seconds(10)).await;

@@ -1,4 +1,4 @@
-//! Notifications and the application's webhook over the memory store, with receivers that a test reads and directs.
+//! Notifications and the application's webhook over the memory store, with receivers that tests control.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod delivering;

@@ -15,7 +15,7 @@ use ports::{
 use tidings_notify::{NotificationPorts, Notifications, NotificationsConfig};
 use tokio::time::sleep;
 
-use crate::recorder::{Recorder, config, notify, ports, run};
+use crate::recorder::{NotificationRecorder, config, notify, ports, run};
 use crate::world::{World, seconds, start};
 
 /// Longer than the delay and the worker's pause, shorter than the silence.
@@ -27,7 +27,7 @@ async fn a_burst_is_one_notification_for_each_device_that_says_what_is_newest() 
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let (phone, tablet) = (world.device(bob, "phone").await, world.device(bob, "tablet").await);
     let chat_id = world.group(ada, &[bob]).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
 
     let mut last = world.send(chat_id, ada, "one").await;
@@ -52,7 +52,7 @@ async fn a_burst_is_one_notification_for_each_device_that_says_what_is_newest() 
         sender_name: "ada".to_owned(),
         preview: Some("four".to_owned().try_into().unwrap()),
         created_at: last.created_at,
-        unread_count: 4,
+        unread: ports::UnreadCount { count: 4, is_exact: true },
     };
     assert_eq!(told[0].notification, expected);
 
@@ -63,12 +63,12 @@ async fn a_burst_is_one_notification_for_each_device_that_says_what_is_newest() 
     world.send(chat_id, ada, "six").await;
     sleep(SOON).await;
     let told = recorder.take();
-    let unread: Vec<u64> = told.iter().map(|told| told.notification.unread_count).collect();
+    let unread: Vec<u64> = told.iter().map(|told| told.notification.unread.count).collect();
     assert_eq!(unread, [6, 6], "a new burst counts what was said meanwhile");
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_who_is_online_has_muted_or_wrote_it_or_has_no_device() {
+async fn online_muted_sending_and_deviceless_users_are_not_notified() {
     let world = World::new();
     let names = ["sender", "online", "muted", "muted before", "no device", "away"];
     let mut users = vec![];
@@ -83,7 +83,7 @@ async fn nobody_is_told_who_is_online_has_muted_or_wrote_it_or_has_no_device() {
     world.connect(online).await;
     world.apply(chat_id, muted, ChatCommand::Mute { until: Some(Timestamp::MAX) }).await;
     world.apply(chat_id, muted_before, ChatCommand::Mute { until: Some(start() + seconds(10)) }).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     let notifications = notify(&world, &recorder);
     world.send(chat_id, sender, "hello").await;
     sleep(SOON).await;
@@ -108,12 +108,12 @@ async fn nobody_is_told_who_is_online_has_muted_or_wrote_it_or_has_no_device() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_within_the_delay_is_not_told() {
+async fn a_user_back_online_within_the_delay_is_not_notified() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     world.device(bob, "phone").await;
     let chat_id = world.direct(ada, bob).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
     world.send(chat_id, ada, "hello").await;
     sleep(seconds(4)).await;
@@ -123,7 +123,7 @@ async fn who_comes_back_within_the_delay_is_not_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_there_when_it_was_said_is_owed_nothing_and_nobody_is_for_what_is_gone() {
+async fn users_online_at_the_time_and_expired_messages_cause_no_notice() {
     let world = World::new();
     let (ada, bob, cyd) = (world.user("ada").await, world.user("bob").await, world.user("cyd").await);
     for user_id in [bob, cyd] {
@@ -135,7 +135,7 @@ async fn who_was_there_when_it_was_said_is_owed_nothing_and_nobody_is_for_what_i
     let created_at = start().minus(seconds(60));
     let expired = NewMessage { ttl: Ttl::from_secs(1), created_at, ..world.message(gone, ada, "expired") };
     world.append(expired).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
     sleep(seconds(1)).await;
     world.routes.unregister(&[route], Duration::ZERO).await.unwrap();
@@ -144,11 +144,11 @@ async fn who_was_there_when_it_was_said_is_owed_nothing_and_nobody_is_for_what_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_during_the_delay_counts() {
+async fn changes_during_the_delay_count() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let device = world.device(bob, "phone").await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
     let mut chats = vec![];
     for _ in 0..6 {
@@ -170,9 +170,9 @@ async fn what_changed_during_the_delay_counts() {
     let told = recorder.take();
     let [told] = &told[..] else { panic!("{told:?}") };
     assert_eq!((told.device_id, told.notification.chat_id), (device.device_id, remains));
-    assert_eq!((told.notification.sequence, told.notification.unread_count), (Sequence(1), 1));
+    assert_eq!((told.notification.sequence, told.notification.unread.count), (Sequence(1), 1));
 
-    // A device that is not registered any more is not told, and what it was owed is forgotten.
+    // An unregistered device is not notified, and its notice is dropped.
     sleep(seconds(60)).await;
     world.send(remains, ada, "hello again").await;
     world.store.remove(bob, device.device_id).await.unwrap();
@@ -183,12 +183,12 @@ async fn what_changed_during_the_delay_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_monologue_does_not_hide_what_somebody_else_said_before() {
+async fn many_own_messages_do_not_hide_an_earlier_message_of_another_sender() {
     let world = World::new();
     let (ada, bot) = (world.user("ada").await, world.user("bot").await);
     world.device(bot, "phone").await;
     let chat_id = world.direct(ada, bot).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
     world.send(chat_id, ada, "hello").await;
     for _ in 0..35 {
@@ -206,13 +206,14 @@ async fn opaque_content_is_never_previewed_and_previews_can_be_off() {
     world.device(bob, "phone").await;
     let (chat_id, opaque) = (world.direct(ada, bob).await, world.group(ada, &[bob]).await);
     for previews in [true, false] {
-        let recorder = Recorder::new(&world);
+        let recorder = NotificationRecorder::new(&world);
         let config = NotificationsConfig { previews, silence: Duration::ZERO, ..config() };
         let notifications = Arc::new(Notifications::new(ports(&world, &recorder), config));
         let running = run(&world, &notifications);
         world.send(chat_id, ada, "for everybody's eyes").await;
-        let message = world.message(opaque, ada, "ciphertext");
-        world.append(NewMessage { content_type: ContentType::Encrypted, ..message }).await;
+        let mut message = world.message(opaque, ada, "ciphertext");
+        message.body.content_type = ContentType::Encrypted;
+        world.append(message).await;
         sleep(SOON).await;
         let told = recorder.take();
         let preview =
@@ -224,7 +225,7 @@ async fn opaque_content_is_never_previewed_and_previews_can_be_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fanout_remembers_of_members_serves_until_they_change() {
+async fn fanouts_member_cache_is_used_until_members_change() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     let (cyd, dan) = (world.user("cyd").await, world.user("dan").await);
@@ -233,19 +234,19 @@ async fn what_fanout_remembers_of_members_serves_until_they_change() {
     for user_id in [bob, cyd, dan] {
         devices.push(world.device(user_id, "phone").await);
     }
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     let config = NotificationsConfig { silence: Duration::ZERO, ..config() };
     run(&world, &Arc::new(Notifications::new(ports(&world, &recorder), config)));
     let told = || -> BTreeSet<DeviceId> { recorder.take().iter().map(|told| told.device_id).collect() };
     let phones = |of: &[usize]| -> BTreeSet<DeviceId> { of.iter().map(|n| devices[*n].device_id).collect() };
 
-    // A list that leaves somebody out shows that it is the one in use.
+    // The cached list omits a member, which shows that the cache is used.
     world.members.fill(chat_id, [ada, bob].into()).await.unwrap();
     world.send(chat_id, ada, "hello").await;
     sleep(SOON).await;
     assert_eq!(told(), phones(&[0]));
 
-    // The list is as old as before, because nobody tells fanout of the change in this world.
+    // The cached list stays outdated, because no fanout invalidates it in this world.
     world.apply(chat_id, ada, ChatCommand::AddMember { user_id: dan, role: Role::Member }).await;
     world.send(chat_id, ada, "welcome").await;
     sleep(SOON).await;
@@ -253,13 +254,13 @@ async fn what_fanout_remembers_of_members_serves_until_they_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_unmutes_a_chat_hears_of_the_next_message() {
+async fn after_unmuting_a_chat_the_next_message_is_notified() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     world.device(bob, "phone").await;
     let chat_id = world.direct(ada, bob).await;
     world.apply(chat_id, bob, ChatCommand::Mute { until: Some(Timestamp::MAX) }).await;
-    let recorder = Recorder::new(&world);
+    let recorder = NotificationRecorder::new(&world);
     notify(&world, &recorder);
     world.send(chat_id, ada, "unheard").await;
     sleep(seconds(1)).await;
@@ -270,14 +271,14 @@ async fn who_unmutes_a_chat_hears_of_the_next_message() {
     assert_eq!(sequences, [Sequence(2)]);
 }
 
-/// Devices that count how often they are looked up.
-struct Counted {
+/// A device store that counts lookups.
+struct CountingDeviceStore {
     store: Arc<MemoryStore>,
     look_ups: AtomicUsize,
 }
 
 #[async_trait]
-impl PushDeviceStore for Counted {
+impl PushDeviceStore for CountingDeviceStore {
     async fn put(&self, device: PushDevice) -> Result<bool, StoreError> {
         self.store.put(device).await
     }
@@ -305,23 +306,23 @@ async fn a_busy_group_is_not_looked_up_for_each_message() {
         away.push(user_id);
     }
     let chat_id = world.group(ada, &away).await;
-    let recorder = Recorder::new(&world);
-    let counted = Arc::new(Counted { store: world.store.clone(), look_ups: AtomicUsize::new(0) });
+    let recorder = NotificationRecorder::new(&world);
+    let counted = Arc::new(CountingDeviceStore { store: world.store.clone(), look_ups: AtomicUsize::new(0) });
     let ports = NotificationPorts { devices: counted.clone(), ..ports(&world, &recorder) };
     run(&world, &Arc::new(Notifications::new(ports, config())));
-    // Twenty messages in four seconds, each a batch of its own.
+    // Twenty messages in four seconds, each in its own batch.
     for _ in 0..20 {
         world.send(chat_id, ada, "hello").await;
         sleep(Duration::from_millis(200)).await;
     }
-    // Those with a device once, those without once a second.
+    // Members with a device are looked up once, members without one once a second.
     assert_eq!(counted.look_ups.load(Ordering::Relaxed), 5 + 5 * 4);
     sleep(SOON).await;
     assert_eq!(recorder.take().len(), 5);
 }
 
-/// Notices of somebody who, whenever one is dropped, loses the connection and is written to just before.
-struct Interrupted {
+/// A notice store with a race: before it drops a notice, the user goes offline and receives a message.
+struct RacingNoticeStore {
     store: Arc<MemoryStore>,
     world: World,
     sender: UserId,
@@ -329,7 +330,7 @@ struct Interrupted {
 }
 
 #[async_trait]
-impl NoticeStore for Interrupted {
+impl NoticeStore for RacingNoticeStore {
     async fn owe(&self, notices: Vec<Notice>) -> Result<(), StoreError> {
         self.store.owe(notices).await
     }
@@ -343,7 +344,7 @@ impl NoticeStore for Interrupted {
             let routes = self.world.routes.routes(notice.user_id).await?;
             self.world.routes.unregister(&routes, Duration::ZERO).await?;
             self.world.send(notice.chat_id, self.sender, "meanwhile").await;
-            // The consumer of the log finds the notice still owed.
+            // The log consumer finds the notice still queued.
             while self.store.lag(Notifications::GROUP).await? > 0 {
                 sleep(Duration::from_millis(1)).await;
             }
@@ -353,13 +354,13 @@ impl NoticeStore for Interrupted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_comes_while_a_notice_is_dropped_is_told() {
+async fn a_message_that_arrives_while_a_notice_is_dropped_is_notified() {
     let world = World::new();
     let (ada, bob) = (world.user("ada").await, world.user("bob").await);
     world.device(bob, "phone").await;
     let chat_id = world.direct(ada, bob).await;
-    let recorder = Recorder::new(&world);
-    let notices = Arc::new(Interrupted {
+    let recorder = NotificationRecorder::new(&world);
+    let notices = Arc::new(RacingNoticeStore {
         store: world.store.clone(),
         world: world.clone(),
         sender: ada,

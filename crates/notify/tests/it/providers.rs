@@ -4,12 +4,12 @@ use serde_json::json;
 use tidings_notify::{Providers, WebhookNotifier};
 use webhook::Webhook;
 
-use crate::receiver::{Answer, Receiver, TIMEOUT};
+use crate::receiver::{CannedResponse, TIMEOUT, TestReceiver};
 use crate::world::{World, start};
 
 const SECRET: &str = "shared with the push gateway";
 
-/// A notification that says everything it can.
+/// A notification with all fields set.
 pub(crate) fn notification() -> Notification {
     Notification {
         chat_id: ChatId::from_bytes([2; 16]),
@@ -21,7 +21,7 @@ pub(crate) fn notification() -> Notification {
         sender_name: "Ada".to_owned(),
         preview: Some("Hello, world!".to_owned().try_into().unwrap()),
         created_at: start(),
-        unread_count: 3,
+        unread: ports::UnreadCount { count: 3, is_exact: true },
     }
 }
 
@@ -34,7 +34,7 @@ fn token() -> PushTarget {
     PushTarget::Webhook("fcm:abc".to_owned().try_into().unwrap())
 }
 
-fn webhook(receiver: &Receiver) -> Providers {
+fn webhook(receiver: &TestReceiver) -> Providers {
     let url = receiver.url("/push").parse().unwrap();
     let clock = World::new().clock;
     let webhook = Webhook::new(url, SECRET.as_bytes(), TIMEOUT, clock).unwrap();
@@ -42,8 +42,8 @@ fn webhook(receiver: &Receiver) -> Providers {
 }
 
 #[tokio::test]
-async fn the_operators_service_is_told_whom_to_wake_and_why() {
-    let mut receiver = Receiver::start().await;
+async fn the_operators_service_receives_the_device_and_the_notification() {
+    let mut receiver = TestReceiver::start().await;
     webhook(&receiver).notify(&device(token()), &notification()).await.unwrap();
     let request = receiver.next().await;
     request.verify(SECRET);
@@ -74,18 +74,18 @@ async fn the_operators_service_is_told_whom_to_wake_and_why() {
 }
 
 #[tokio::test]
-async fn what_the_operators_service_answers_and_what_it_means() {
-    let mut receiver = Receiver::start().await;
+async fn responses_of_the_operators_service_map_to_notify_errors() {
+    let mut receiver = TestReceiver::start().await;
     let providers = webhook(&receiver);
     for (answer, expected) in [
-        (Answer::Status(200), "told"),
-        (Answer::Status(410), "gone"),
-        (Answer::Status(404), "refused: the answer was 404 Not Found"),
-        (Answer::Status(500), "refused: the answer was 500 Internal Server Error"),
-        (Answer::Status(302), "refused: the answer was 302 Found"),
-        (Answer::Status(503), "unavailable: the answer was 503 Service Unavailable, None"),
-        (Answer::RetryAfter(429, 7), "unavailable: the answer was 429 Too Many Requests, Some(7s)"),
-        (Answer::Hangs, "unavailable: there was no answer in time, None"),
+        (CannedResponse::Status(200), "told"),
+        (CannedResponse::Status(410), "gone"),
+        (CannedResponse::Status(404), "refused: the answer was 404 Not Found"),
+        (CannedResponse::Status(500), "refused: the answer was 500 Internal Server Error"),
+        (CannedResponse::Status(302), "refused: the answer was 302 Found"),
+        (CannedResponse::Status(503), "unavailable: the answer was 503 Service Unavailable, None"),
+        (CannedResponse::RetryAfter(429, 7), "unavailable: the answer was 429 Too Many Requests, Some(7s)"),
+        (CannedResponse::Hangs, "unavailable: there was no answer in time, None"),
     ] {
         receiver.answer(move |_| answer);
         let told = match providers.notify(&device(token()), &notification()).await {
@@ -101,7 +101,7 @@ async fn what_the_operators_service_answers_and_what_it_means() {
 
 #[tokio::test]
 async fn a_service_that_is_not_there_is_unavailable() {
-    let mut receiver = Receiver::start().await;
+    let mut receiver = TestReceiver::start().await;
     let providers = webhook(&receiver);
     receiver.stop().await;
     let error = providers.notify(&device(token()), &notification()).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_service_that_is_not_there_is_unavailable() {
 
 #[tokio::test]
 async fn a_provider_that_is_off_refuses() {
-    let receiver = Receiver::start().await;
+    let receiver = TestReceiver::start().await;
     assert_eq!(webhook(&receiver).check(&token()), Ok(()));
     let none = Providers { webhook: None, webpush: None };
     assert_eq!(none.check(&token()), Err(UnusableTarget::ProviderOff("webhook")));

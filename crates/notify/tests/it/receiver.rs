@@ -13,54 +13,54 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-/// How long a test waits for a request that must come. It passes only when something is broken.
+/// How long a test waits for an expected request. It elapses only if something is broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a caller waits for an answer: long enough for a busy machine, short enough to be waited out.
+/// Timeout of a call: long enough for a busy machine, short enough to wait for.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server of somebody else's that shows a test what it is sent and answers as the test says.
-pub(crate) struct Receiver {
+/// A third-party server that records requests and responds as the test decides.
+pub(crate) struct TestReceiver {
     pub(crate) origin: String,
-    requests: mpsc::UnboundedReceiver<Request>,
-    answer: Arc<Mutex<AnswerFn>>,
+    requests: mpsc::UnboundedReceiver<ReceivedRequest>,
+    answer: Arc<Mutex<ResponseFn>>,
     server: JoinSet<()>,
 }
 
-type AnswerFn = Box<dyn FnMut(&Request) -> Answer + Send>;
+type ResponseFn = Box<dyn FnMut(&ReceivedRequest) -> CannedResponse + Send>;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct ReceivedRequest {
     pub(crate) at: Instant,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// What it was answered.
-    pub(crate) answer: Option<Answer>,
+    /// The response to the request.
+    pub(crate) answer: Option<CannedResponse>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum CannedResponse {
     Status(u16),
     RetryAfter(u16, u64),
-    /// Never comes.
+    /// No response.
     Hangs,
 }
 
-impl Receiver {
-    /// A server that takes everything.
+impl TestReceiver {
+    /// Starts a server that accepts every request.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (seen, requests) = mpsc::unbounded_channel();
-        let answer: Arc<Mutex<AnswerFn>> = Arc::new(Mutex::new(Box::new(|_| Answer::Status(204))));
+        let answer: Arc<Mutex<ResponseFn>> = Arc::new(Mutex::new(Box::new(|_| CannedResponse::Status(204))));
         let router = Router::new().fallback(receive).with_state((answer.clone(), seen));
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { origin, requests, answer, server }
     }
 
-    /// Leaves nobody who listens.
+    /// Stops the server.
     pub(crate) async fn stop(&mut self) {
         self.server.shutdown().await;
     }
@@ -69,17 +69,17 @@ impl Receiver {
         format!("{}{path}", self.origin)
     }
 
-    /// Decides how requests are answered from now on.
-    pub(crate) fn answer(&self, answer: impl FnMut(&Request) -> Answer + Send + 'static) {
+    /// Sets the responses from now on.
+    pub(crate) fn answer(&self, answer: impl FnMut(&ReceivedRequest) -> CannedResponse + Send + 'static) {
         *self.answer.lock().unwrap() = Box::new(answer);
     }
 
-    pub(crate) async fn next(&mut self) -> Request {
+    pub(crate) async fn next(&mut self) -> ReceivedRequest {
         timeout(PATIENCE, self.requests.recv()).await.expect("a request comes").unwrap()
     }
 
-    /// The requests up to the one that is the last by this test.
-    pub(crate) async fn until(&mut self, is_last: impl Fn(&Request) -> bool) -> Vec<Request> {
+    /// The requests up to the one that `is_last` accepts.
+    pub(crate) async fn until(&mut self, is_last: impl Fn(&ReceivedRequest) -> bool) -> Vec<ReceivedRequest> {
         let mut requests = vec![];
         while !requests.last().is_some_and(&is_last) {
             requests.push(self.next().await);
@@ -87,33 +87,33 @@ impl Receiver {
         requests
     }
 
-    /// The requests that have come and were not looked at.
-    pub(crate) fn rest(&mut self) -> Vec<Request> {
+    /// The requests that were received but not read yet.
+    pub(crate) fn rest(&mut self) -> Vec<ReceivedRequest> {
         std::iter::from_fn(|| self.requests.try_recv().ok()).collect()
     }
 }
 
 async fn receive(
-    State((answer, seen)): State<(Arc<Mutex<AnswerFn>>, mpsc::UnboundedSender<Request>)>,
+    State((answer, seen)): State<(Arc<Mutex<ResponseFn>>, mpsc::UnboundedSender<ReceivedRequest>)>,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let mut request = Request { at: Instant::now(), path: uri.path().to_owned(), headers, body, answer: None };
+    let mut request = ReceivedRequest { at: Instant::now(), path: uri.path().to_owned(), headers, body, answer: None };
     let answer = answer.lock().unwrap()(&request);
     request.answer = Some(answer);
     seen.send(request).unwrap();
     let text = "what a receiver says is not repeated";
     match answer {
-        Answer::Status(status) => (StatusCode::from_u16(status).unwrap(), text).into_response(),
-        Answer::RetryAfter(status, seconds) => {
+        CannedResponse::Status(status) => (StatusCode::from_u16(status).unwrap(), text).into_response(),
+        CannedResponse::RetryAfter(status, seconds) => {
             (StatusCode::from_u16(status).unwrap(), [("Retry-After", seconds.to_string())], text).into_response()
         }
-        Answer::Hangs => std::future::pending().await,
+        CannedResponse::Hangs => std::future::pending().await,
     }
 }
 
-impl Request {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).expect(name).to_str().unwrap()
     }
@@ -123,10 +123,10 @@ impl Request {
     }
 
     pub(crate) fn was_taken(&self) -> bool {
-        matches!(self.answer, Some(Answer::Status(200..=299)))
+        matches!(self.answer, Some(CannedResponse::Status(200..=299)))
     }
 
-    /// Checks the signature as the documentation tells a receiver to, and returns when it was made.
+    /// Verifies the signature as documented for receivers and returns its time.
     pub(crate) fn verify(&self, secret: &str) -> u64 {
         let (at, signature) = self.header("tidings-signature").split_once(',').unwrap();
         let at = at.strip_prefix("t=").unwrap();

@@ -8,78 +8,78 @@ use ports::{Clock, Notification, Notifier, NotifyError, UnusableTarget};
 use tidings_notify::{NotificationPorts, Notifications, NotificationsConfig};
 use tokio::task::AbortHandle;
 
-use crate::world::{RuntimeClock, World, seconds, start};
+use crate::world::{NotifyTestClock, World, seconds, start};
 
-/// Devices that remember what they were told, and fail as a test says.
-pub(crate) struct Recorder {
-    clock: Arc<RuntimeClock>,
-    told: Mutex<Vec<Told>>,
-    failures: Mutex<VecDeque<Failure>>,
+/// A notifier that records notifications and fails on request.
+pub(crate) struct NotificationRecorder {
+    clock: Arc<NotifyTestClock>,
+    told: Mutex<Vec<RecordedNotification>>,
+    failures: Mutex<VecDeque<InjectedFailure>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct RecordedNotification {
     pub(crate) at: Duration,
     pub(crate) device_id: DeviceId,
     pub(crate) notification: Notification,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) enum Failure {
+pub(crate) enum InjectedFailure {
     Gone,
     Refused,
     Unavailable {
         retry_after: Option<Duration>,
     },
-    /// Never answers.
+    /// No response.
     Hangs,
 }
 
 #[async_trait]
-impl Notifier for Recorder {
+impl Notifier for NotificationRecorder {
     fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
         unreachable!("nothing is registered through it")
     }
 
     async fn notify(&self, device: &PushDevice, notification: &Notification) -> Result<(), NotifyError> {
         let at = self.clock.now().since(start());
-        let told = Told { at, device_id: device.device_id, notification: notification.clone() };
+        let told = RecordedNotification { at, device_id: device.device_id, notification: notification.clone() };
         self.told.lock().unwrap().push(told);
         let failure = self.failures.lock().unwrap().pop_front();
         match failure {
             None => Ok(()),
-            Some(Failure::Gone) => Err(NotifyError::Gone),
-            Some(Failure::Refused) => Err(NotifyError::Refused("the answer was 400 Bad Request".into())),
-            Some(Failure::Unavailable { retry_after }) => {
+            Some(InjectedFailure::Gone) => Err(NotifyError::Gone),
+            Some(InjectedFailure::Refused) => Err(NotifyError::Refused("the answer was 400 Bad Request".into())),
+            Some(InjectedFailure::Unavailable { retry_after }) => {
                 Err(NotifyError::Unavailable { source: "the answer was 503 Service Unavailable".into(), retry_after })
             }
-            Some(Failure::Hangs) => std::future::pending().await,
+            Some(InjectedFailure::Hangs) => std::future::pending().await,
         }
     }
 }
 
-impl Recorder {
+impl NotificationRecorder {
     pub(crate) fn new(world: &World) -> Arc<Self> {
         Arc::new(Self { clock: world.clock.clone(), told: Mutex::default(), failures: Mutex::default() })
     }
 
-    /// Has the next tries fail.
-    pub(crate) fn fail(&self, failures: impl IntoIterator<Item = Failure>) {
+    /// Makes the next attempts fail.
+    pub(crate) fn fail(&self, failures: impl IntoIterator<Item = InjectedFailure>) {
         self.failures.lock().unwrap().extend(failures);
     }
 
-    /// The tries since the last time somebody asked.
-    pub(crate) fn take(&self) -> Vec<Told> {
+    /// The attempts since the last call.
+    pub(crate) fn take(&self) -> Vec<RecordedNotification> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
 
-    /// When each of them was, counted from the start of the world.
+    /// The times of the attempts since the last call, relative to the start of the world.
     pub(crate) fn take_times(&self) -> Vec<Duration> {
         self.take().into_iter().map(|told| told.at).collect()
     }
 }
 
-pub(crate) fn ports(world: &World, recorder: &Arc<Recorder>) -> NotificationPorts {
+pub(crate) fn ports(world: &World, recorder: &Arc<NotificationRecorder>) -> NotificationPorts {
     NotificationPorts {
         chats: world.store.clone(),
         members: world.members.clone(),
@@ -96,13 +96,13 @@ pub(crate) fn ports(world: &World, recorder: &Arc<Recorder>) -> NotificationPort
     }
 }
 
-/// What the operator gets unless told otherwise, with more time for things to happen in between.
+/// The default configuration, with longer delays so that tests can act in between.
 pub(crate) fn config() -> NotificationsConfig {
     NotificationsConfig { delay: seconds(5), silence: seconds(60), ..NotificationsConfig::default() }
 }
 
-/// Begins to notify.
-pub(crate) fn notify(world: &World, recorder: &Arc<Recorder>) -> Arc<Notifications> {
+/// Starts notifications.
+pub(crate) fn notify(world: &World, recorder: &Arc<NotificationRecorder>) -> Arc<Notifications> {
     let notifications = Arc::new(Notifications::new(ports(world, recorder), config()));
     run(world, &notifications);
     notifications
@@ -113,7 +113,7 @@ pub(crate) fn run(world: &World, notifications: &Arc<Notifications>) -> AbortHan
     tokio::spawn(async move { notifications.run(log).await }).abort_handle()
 }
 
-/// The moment that is so long after the start of the world.
+/// The time `after` the start of the world.
 pub(crate) fn at(after: Duration) -> Timestamp {
     start() + after
 }

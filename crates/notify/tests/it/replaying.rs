@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
-use domain::{EventKind, Sequence, Ttl};
+use domain::{Backoff, EventKind, Sequence, Ttl};
 use ports::{NewMessage, Position, Start};
-use tidings_notify::{Backoff, EventWebhookConfig, Replay, ReplayError};
+use tidings_notify::{EventWebhookConfig, Replay, ReplayError};
 
-use crate::receiver::{Answer, Request};
+use crate::receiver::{CannedResponse, ReceivedRequest};
 use crate::webhook_world::{WebhookWorld, config, message, run, taken};
 use crate::world::{seconds, start};
 
-fn event_ids(requests: &[Request]) -> Vec<&str> {
+fn event_ids(requests: &[ReceivedRequest]) -> Vec<&str> {
     requests.iter().map(|request| request.header("tidings-event-id")).collect()
 }
 
@@ -55,13 +55,13 @@ async fn a_chat_is_delivered_again_from_a_sequence_as_the_same_events() {
     webhook.replay(Replay::Chat { chat_id, from: Sequence(11) }).await.unwrap();
     let again = world.until_taken(chat_id, 250).await;
     assert_eq!(taken(&again, chat_id), (11..=250).collect::<Vec<_>>());
-    let of_chat = |requests: &[Request]| -> Vec<Request> {
+    let of_chat = |requests: &[ReceivedRequest]| -> Vec<ReceivedRequest> {
         requests.iter().filter(|request| message(request).is_some_and(|(chat, _)| chat == chat_id)).cloned().collect()
     };
     assert_eq!(event_ids(&again), event_ids(&of_chat(&first))[10..], "the same events, and of this chat only");
     assert!(again.iter().all(|request| request.json().get("position").is_none()), "they do not come from the log");
 
-    // From the very start, and from beyond the end.
+    // From the start of the chat, and from beyond its end.
     webhook.replay(Replay::Chat { chat_id: other, from: Sequence(0) }).await.unwrap();
     assert_eq!(message(&world.receiver.next().await), Some((other, 1)));
     webhook.replay(Replay::Chat { chat_id: other, from: Sequence(u64::MAX) }).await.unwrap();
@@ -75,14 +75,14 @@ async fn a_replay_of_a_chat_waits_for_its_batch_and_the_next_batch_for_it() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 4).await;
-    world.receiver.answer(|_| Answer::Status(503));
+    world.receiver.answer(|_| CannedResponse::Status(503));
     let webhook = Arc::new(world.webhook());
     run(&webhook);
     world.receiver.next().await;
-    // The batch is under way: four messages. The replay comes behind it, and behind that what is sent now.
+    // A batch of four messages is in progress. The replay follows it, and the new message follows the replay.
     webhook.replay(Replay::Chat { chat_id, from: Sequence(2) }).await.unwrap();
     world.send(chat_id, ada, "five").await;
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     let mut sequences = vec![];
     while sequences.len() < 9 {
         sequences.extend(taken(&[world.receiver.next().await], chat_id));
@@ -91,13 +91,13 @@ async fn a_replay_of_a_chat_waits_for_its_batch_and_the_next_batch_for_it() {
 }
 
 #[tokio::test]
-async fn beginning_elsewhere_does_not_wait_for_a_receiver_that_sleeps() {
+async fn a_seek_does_not_wait_for_an_unavailable_receiver() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send_numbered(chat_id, ada, 3).await;
     world.receiver.answer(|request| match message(request) {
-        Some((_, 2)) => Answer::Status(503),
-        _ => Answer::Status(200),
+        Some((_, 2)) => CannedResponse::Status(503),
+        _ => CannedResponse::Status(200),
     });
     let backoff = Backoff { first: seconds(3600), longest: seconds(3600) };
     let webhook = Arc::new(world.webhook_with(EventWebhookConfig { backoff, ..config() }));
@@ -107,7 +107,7 @@ async fn beginning_elsewhere_does_not_wait_for_a_receiver_that_sleeps() {
     while webhook.status().await.unwrap().failed == 0 {
         tokio::task::yield_now().await;
     }
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     webhook.replay(Replay::From(Start::Oldest)).await.unwrap();
     assert_eq!(taken(&world.until_taken(chat_id, 3).await, chat_id), [1, 2, 3]);
 }
@@ -121,11 +121,11 @@ async fn a_replay_of_a_chat_survives_a_beginning_elsewhere() {
     run(&webhook);
     world.until_taken(chat_id, 3).await;
     world.caught_up().await;
-    world.receiver.answer(|_| Answer::Status(503));
+    world.receiver.answer(|_| CannedResponse::Status(503));
     webhook.replay(Replay::Chat { chat_id, from: Sequence(2) }).await.unwrap();
     world.receiver.next().await;
     webhook.replay(Replay::From(Start::Oldest)).await.unwrap();
-    world.receiver.answer(|_| Answer::Status(200));
+    world.receiver.answer(|_| CannedResponse::Status(200));
     let mut sequences = vec![];
     while sequences.len() < 5 {
         sequences.extend(taken(&[world.receiver.next().await], chat_id));
@@ -134,7 +134,7 @@ async fn a_replay_of_a_chat_survives_a_beginning_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_not_delivered_again() {
+async fn expired_messages_are_not_redelivered() {
     let mut world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     let created_at = start().minus(seconds(60));
@@ -153,7 +153,7 @@ async fn a_replay_that_cannot_be_is_refused() {
     let world = WebhookWorld::new().await;
     let (chat_id, ada) = world.chat().await;
     world.send(chat_id, ada, "hello").await;
-    world.receiver.answer(|_| Answer::Status(503));
+    world.receiver.answer(|_| CannedResponse::Status(503));
     let chat = Replay::Chat { chat_id, from: Sequence(1) };
     let webhook = Arc::new(world.webhook());
     assert!(matches!(webhook.replay(chat).await, Err(ReplayError::NotRunning)));
@@ -167,7 +167,7 @@ async fn a_replay_that_cannot_be_is_refused() {
         webhook.replay(chat).await.unwrap();
     }
     let error = webhook.replay(chat).await.unwrap_err();
-    assert_eq!(error.to_string(), "16 replays of chats are waiting; try again when one is done");
+    assert_eq!(error.to_string(), "16 chat replays are already queued; try again when one is done");
     running.abort();
     while !matches!(webhook.replay(chat).await, Err(ReplayError::NotRunning)) {
         tokio::task::yield_now().await;

@@ -7,21 +7,21 @@ use tidings_notify::{NotificationPorts, Notifications, NotificationsConfig, Prov
 use tracing_subscriber::util::SubscriberInitExt;
 use webhook::Webhook;
 
-use crate::receiver::{Answer, TIMEOUT};
-use crate::recorder::{self, Recorder};
+use crate::receiver::{CannedResponse, TIMEOUT};
+use crate::recorder::{self, NotificationRecorder};
 use crate::webhook_world::{SECRET, WebhookWorld, run};
 
-/// Everything that is logged while a test runs.
+/// All log output of a test.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
+impl CapturedLog {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl Write for Log {
+impl Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -33,7 +33,7 @@ impl Write for Log {
 
 #[tokio::test]
 async fn nothing_of_a_message_a_secret_or_an_address_reaches_a_log_or_a_dead_letter() {
-    let log = Log::default();
+    let log = CapturedLog::default();
     let writer = log.clone();
     let subscriber =
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
@@ -43,13 +43,16 @@ async fn nothing_of_a_message_a_secret_or_an_address_reaches_a_log_or_a_dead_let
     let (chat_id, ada) = world.chat().await;
     let bob = world.user("bob").await;
     world.device(bob, "token-of-bob").await;
-    let mut answers = [Answer::Hangs, Answer::Status(503)].into_iter();
-    world.receiver.answer(move |_| answers.next().unwrap_or(Answer::Status(400)));
+    let mut answers = [CannedResponse::Hangs, CannedResponse::Status(503)].into_iter();
+    world.receiver.answer(move |_| answers.next().unwrap_or(CannedResponse::Status(400)));
     run(&Arc::new(world.webhook()));
     let url = world.receiver.url("/push?key=kept-to-ourselves").parse().unwrap();
     let push = Webhook::new(url, SECRET.as_bytes(), TIMEOUT, world.clock.clone()).unwrap();
     let providers = Providers { webhook: Some(WebhookNotifier(push)), webpush: None };
-    let ports = NotificationPorts { notifier: Arc::new(providers), ..recorder::ports(&world, &Recorder::new(&world)) };
+    let ports = NotificationPorts {
+        notifier: Arc::new(providers),
+        ..recorder::ports(&world, &NotificationRecorder::new(&world))
+    };
     let config = NotificationsConfig { delay: Duration::ZERO, ..NotificationsConfig::default() };
     recorder::run(&world, &Arc::new(Notifications::new(ports, config)));
 
@@ -63,7 +66,10 @@ async fn nothing_of_a_message_a_secret_or_an_address_reaches_a_log_or_a_dead_let
         tokio::task::yield_now().await;
     };
     let text = log.text();
-    assert!(text.contains("an event was not taken") && text.contains("a device was not told"), "{text}");
+    assert!(
+        text.contains("webhook delivery of an event failed") && text.contains("notification of a device failed"),
+        "{text}"
+    );
     let shown = format!("{text}{letters:?}");
     for kept in ["words of ada", "token-of-bob", "kept-to-ourselves", SECRET, "what a receiver says"] {
         assert!(!shown.contains(kept), "{kept}: {shown}");

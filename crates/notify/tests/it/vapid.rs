@@ -28,7 +28,7 @@ fn damaged_keys_are_refused_with_a_remedy_and_left_alone() {
         fs::write(&path, bytes).unwrap();
         let error = VapidKeys::open(directory.path()).err().expect(bytes);
         assert!(matches!(error, KeyFileError::Damaged { .. }), "{bytes}: {error:?}");
-        assert!(error.to_string().ends_with("(browsers then have to subscribe to notifications anew)"), "{error}");
+        assert!(error.to_string().ends_with("(browsers then have to subscribe to notifications again)"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), bytes);
     }
 }

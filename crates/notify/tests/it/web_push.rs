@@ -15,18 +15,18 @@ use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint;
 use web_push_native::{Auth, decrypt};
 
 use crate::providers::{device, notification};
-use crate::receiver::{Answer, Receiver, Request, TIMEOUT};
+use crate::receiver::{CannedResponse, ReceivedRequest, TIMEOUT, TestReceiver};
 use crate::world::{World, start};
 
 const CONTACT: &str = "mailto:operator@example.com";
 
 /// A browser with a subscription.
-struct Browser {
+struct TestBrowser {
     secret: SecretKey,
     auth: [u8; 16],
 }
 
-impl Browser {
+impl TestBrowser {
     fn new(seed: u8) -> Self {
         Self { secret: SecretKey::from_slice(&[seed; 32]).unwrap(), auth: [seed; 16] }
     }
@@ -36,7 +36,7 @@ impl Browser {
         PushTarget::WebPush(WebPushSubscription::new(endpoint.to_owned(), point.as_bytes(), &self.auth).unwrap())
     }
 
-    fn read(&self, request: &Request) -> Value {
+    fn read(&self, request: &ReceivedRequest) -> Value {
         let body = decrypt(request.body.to_vec(), &self.secret, &Auth::from(self.auth)).unwrap();
         serde_json::from_slice(&body).unwrap()
     }
@@ -50,12 +50,12 @@ fn web_push(directory: &Path, private_endpoints: bool) -> (Providers, Arc<VapidK
 }
 
 #[tokio::test]
-async fn a_browser_alone_reads_what_its_push_service_is_given() {
+async fn only_the_browser_can_read_a_notification() {
     let directory = TempDir::new().unwrap();
     let (providers, _) = web_push(directory.path(), true);
-    let mut receiver = Receiver::start().await;
-    receiver.answer(|_| Answer::Status(201));
-    let browser = Browser::new(7);
+    let mut receiver = TestReceiver::start().await;
+    receiver.answer(|_| CannedResponse::Status(201));
+    let browser = TestBrowser::new(7);
     let target = browser.subscription(&receiver.url("/push/abc"));
     assert_eq!(providers.check(&target), Ok(()));
     providers.notify(&device(target), &notification()).await.unwrap();
@@ -76,8 +76,8 @@ async fn a_browser_alone_reads_what_its_push_service_is_given() {
 async fn the_push_service_knows_us_by_the_announced_key() {
     let directory = TempDir::new().unwrap();
     let (providers, keys) = web_push(directory.path(), true);
-    let mut receiver = Receiver::start().await;
-    let target = Browser::new(7).subscription(&receiver.url("/push/abc"));
+    let mut receiver = TestReceiver::start().await;
+    let target = TestBrowser::new(7).subscription(&receiver.url("/push/abc"));
     providers.notify(&device(target), &notification()).await.unwrap();
     let request = receiver.next().await;
     let (token, key) = request.header("authorization").strip_prefix("vapid t=").unwrap().split_once(", k=").unwrap();
@@ -99,10 +99,10 @@ async fn the_push_service_knows_us_by_the_announced_key() {
 async fn a_topic_is_one_for_each_chat_and_browser() {
     let directory = TempDir::new().unwrap();
     let (providers, _) = web_push(directory.path(), true);
-    let mut receiver = Receiver::start().await;
+    let mut receiver = TestReceiver::start().await;
     let mut topics = vec![];
     for (browser, chat) in [(7, 1), (7, 1), (7, 2), (8, 1)] {
-        let target = Browser::new(browser).subscription(&receiver.url("/push"));
+        let target = TestBrowser::new(browser).subscription(&receiver.url("/push"));
         let notification = Notification { chat_id: ChatId::from_bytes([chat; 16]), ..notification() };
         providers.notify(&device(target), &notification).await.unwrap();
         topics.push(receiver.next().await.header("topic").to_owned());
@@ -115,19 +115,19 @@ async fn a_topic_is_one_for_each_chat_and_browser() {
 }
 
 #[tokio::test]
-async fn what_a_push_service_answers_and_what_it_means() {
+async fn responses_of_a_push_service_map_to_notify_errors() {
     let directory = TempDir::new().unwrap();
     let (providers, _) = web_push(directory.path(), true);
-    let receiver = Receiver::start().await;
+    let receiver = TestReceiver::start().await;
     for (answer, expected) in [
-        (Answer::Status(404), "gone"),
-        (Answer::Status(410), "gone"),
-        (Answer::Status(413), "refused: the answer was 413 Payload Too Large"),
-        (Answer::RetryAfter(429, 30), "unavailable: Some(30s)"),
-        (Answer::Hangs, "unavailable: None"),
+        (CannedResponse::Status(404), "gone"),
+        (CannedResponse::Status(410), "gone"),
+        (CannedResponse::Status(413), "refused: the answer was 413 Payload Too Large"),
+        (CannedResponse::RetryAfter(429, 30), "unavailable: Some(30s)"),
+        (CannedResponse::Hangs, "unavailable: None"),
     ] {
         receiver.answer(move |_| answer);
-        let target = Browser::new(7).subscription(&receiver.url("/push"));
+        let target = TestBrowser::new(7).subscription(&receiver.url("/push"));
         let told = match providers.notify(&device(target), &notification()).await {
             Ok(()) => "told".to_owned(),
             Err(NotifyError::Gone) => "gone".to_owned(),
@@ -145,7 +145,7 @@ async fn an_address_that_a_stranger_chose_is_not_called_unless_it_is_public() {
     let (unguarded, _) = web_push(directory.path(), true);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let browser = Browser::new(7);
+    let browser = TestBrowser::new(7);
     for (host, scheme, reason) in [
         ("127.0.0.1", "http", "the endpoint is not https"),
         ("127.0.0.1", "https", "the endpoint is not a public address"),
@@ -157,14 +157,14 @@ async fn an_address_that_a_stranger_chose_is_not_called_unless_it_is_public() {
         let error = providers.notify(&device(target), &notification()).await.unwrap_err();
         assert!(matches!(&error, NotifyError::Refused(source) if source.to_string() == reason), "{host}: {error:?}");
     }
-    // A name is judged when it is resolved, and is refused rather than tried again.
+    // A host name is checked when it is resolved. The call is rejected and not retried.
     let target = browser.subscription(&format!("https://localhost:{port}/push"));
     assert_eq!(providers.check(&target), Ok(()));
     let error = providers.notify(&device(target.clone()), &notification()).await.unwrap_err();
     let reason = "the endpoint is not a public address";
     assert!(matches!(&error, NotifyError::Refused(source) if source.to_string() == reason), "{error:?}");
 
-    // Nobody has called so far; without the guard the same name leads here.
+    // No call has arrived so far; without the check, the same name leads to this listener.
     let called = tokio::spawn(async move { listener.accept().await.unwrap().1 });
     tokio::task::yield_now().await;
     assert!(!called.is_finished());
@@ -174,7 +174,7 @@ async fn an_address_that_a_stranger_chose_is_not_called_unless_it_is_public() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_point_is_refused_before_anybody_subscribes_with_it() {
+async fn an_invalid_key_is_rejected_before_a_browser_subscribes() {
     let directory = TempDir::new().unwrap();
     let (providers, _) = web_push(directory.path(), false);
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[0; 16]).unwrap();
@@ -189,14 +189,14 @@ async fn a_key_that_is_no_point_is_refused_before_anybody_subscribes_with_it() {
 async fn the_longest_notification_fits() {
     let directory = TempDir::new().unwrap();
     let (providers, _) = web_push(directory.path(), true);
-    let mut receiver = Receiver::start().await;
-    let browser = Browser::new(7);
+    let mut receiver = TestReceiver::start().await;
+    let browser = TestBrowser::new(7);
     let target = browser.subscription(&receiver.url("/push"));
     let longest = Notification {
         chat_name: Some("🦀".repeat(128).try_into().unwrap()),
         sender_name: "🦀".repeat(64),
         preview: Some("\u{1}".repeat(100).try_into().unwrap()),
-        unread_count: u64::MAX,
+        unread: ports::UnreadCount { count: u64::MAX, is_exact: false },
         ..notification()
     };
     providers.notify(&device(target.clone()), &longest).await.unwrap();

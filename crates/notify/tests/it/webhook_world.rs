@@ -2,21 +2,21 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{ChatId, EventKind, UserId};
+use domain::{Backoff, ChatId, EventKind, UserId};
 use ports::EventLog;
-use tidings_notify::{Backoff, DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts};
+use tidings_notify::{DeadLetters, EventWebhook, EventWebhookConfig, EventWebhookPorts};
 use tokio::task::AbortHandle;
 use webhook::Webhook;
 
-use crate::receiver::{Receiver, Request, TIMEOUT};
+use crate::receiver::{ReceivedRequest, TIMEOUT, TestReceiver};
 use crate::world::World;
 
 pub(crate) const SECRET: &str = "shared with the application";
 
-/// A world whose application has a webhook.
+/// A world with an application that has a webhook.
 pub(crate) struct WebhookWorld {
     pub(crate) world: World,
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: TestReceiver,
 }
 
 impl Deref for WebhookWorld {
@@ -29,10 +29,10 @@ impl Deref for WebhookWorld {
 
 impl WebhookWorld {
     pub(crate) async fn new() -> Self {
-        Self { world: World::new(), receiver: Receiver::start().await }
+        Self { world: World::new(), receiver: TestReceiver::start().await }
     }
 
-    /// A webhook that is impatient enough for tests; it does not run yet.
+    /// A webhook with short pauses, not running yet.
     pub(crate) fn webhook(&self) -> EventWebhook {
         self.webhook_with(config())
     }
@@ -53,7 +53,7 @@ impl WebhookWorld {
         DeadLetters { store: self.store.clone(), webhook: Some(webhook.clone()), notifications: None }
     }
 
-    /// Two people and a chat of theirs, whose own events nobody waits for.
+    /// A group of two users, with its creation event not delivered by `config`.
     pub(crate) async fn chat(&self) -> (ChatId, UserId) {
         let (ada, bob) = (self.user("ada").await, self.user("bob").await);
         (self.group(ada, &[bob]).await, ada)
@@ -65,13 +65,13 @@ impl WebhookWorld {
         }
     }
 
-    /// The events up to the taken one of this sequence in a chat.
-    pub(crate) async fn until_taken(&mut self, chat_id: ChatId, sequence: u64) -> Vec<Request> {
-        let is_last = |request: &Request| request.was_taken() && message(request) == Some((chat_id, sequence));
+    /// The requests up to the accepted one of this sequence in a chat.
+    pub(crate) async fn until_taken(&mut self, chat_id: ChatId, sequence: u64) -> Vec<ReceivedRequest> {
+        let is_last = |request: &ReceivedRequest| request.was_taken() && message(request) == Some((chat_id, sequence));
         self.receiver.until(is_last).await
     }
 
-    /// Waits until everything is delivered and committed.
+    /// Waits until all events are delivered and committed.
     pub(crate) async fn caught_up(&self) {
         while self.store.lag(EventWebhook::GROUP).await.unwrap() > 0 {
             tokio::task::yield_now().await;
@@ -90,14 +90,14 @@ pub(crate) fn run(webhook: &Arc<EventWebhook>) -> AbortHandle {
     tokio::spawn(async move { webhook.run().await }).abort_handle()
 }
 
-/// The chat and the sequence of the message that a request tells of.
-pub(crate) fn message(request: &Request) -> Option<(ChatId, u64)> {
+/// The chat and the sequence of the message in a request.
+pub(crate) fn message(request: &ReceivedRequest) -> Option<(ChatId, u64)> {
     let payload = &request.json()["payload"];
     Some((payload["chat_id"].as_str()?.parse().unwrap(), payload["sequence"].as_u64()?))
 }
 
-/// The sequences of a chat's messages that were taken, in their order.
-pub(crate) fn taken(requests: &[Request], chat_id: ChatId) -> Vec<u64> {
+/// The sequences of a chat's accepted messages, in order.
+pub(crate) fn taken(requests: &[ReceivedRequest], chat_id: ChatId) -> Vec<u64> {
     let taken = requests.iter().filter(|request| request.was_taken());
     taken.filter_map(message).filter(|(chat, _)| *chat == chat_id).map(|(_, sequence)| sequence).collect()
 }

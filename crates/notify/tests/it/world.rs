@@ -2,31 +2,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    ChatCommand, ChatId, ContentType, DeviceId, DirectPair, PushDevice, PushTarget, Sequence, Timestamp, Ttl, UserId,
-    WatermarkKind,
+    Body, ChatCommand, ChatId, ContentType, DeviceId, DirectPair, PushDevice, PushTarget, Sequence, Timestamp, Ttl,
+    UserId, WatermarkKind,
 };
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    Appended, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser,
+    AppendOutcome, ChatWriter, Clock, GatewayId, Ids, MessageWriter, NewDirectChat, NewGroup, NewMessage, NewUser,
     PushDeviceStore, Receipt, Route, RouteWriter, UserKey, UserWriter, WatermarkStore,
 };
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// People, their chats and their devices, over the memory store. Clones are the same world.
+/// Users, chats and devices over the memory store. Clones share the same world.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) routes: Arc<MemoryRoutes>,
     pub(crate) members: Arc<MemoryMemberCache>,
-    pub(crate) clock: Arc<RuntimeClock>,
+    pub(crate) clock: Arc<NotifyTestClock>,
     pub(crate) ids: Arc<SequentialIds>,
 }
 
-/// A clock that goes with the time of the runtime, and so stands still and leaps with it where a test pauses it.
-pub(crate) struct RuntimeClock(Instant);
+/// A clock that follows the runtime's time, so tests can pause and advance it.
+pub(crate) struct NotifyTestClock(Instant);
 
-impl Clock for RuntimeClock {
+impl Clock for NotifyTestClock {
     fn now(&self) -> Timestamp {
         start() + self.0.elapsed()
     }
@@ -40,7 +40,7 @@ pub(crate) fn start() -> Timestamp {
 impl World {
     pub(crate) fn new() -> Self {
         let ids = Arc::new(SequentialIds::default());
-        let clock = Arc::new(RuntimeClock(Instant::now()));
+        let clock = Arc::new(NotifyTestClock(Instant::now()));
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let (routes, members) = (MemoryRoutes::new(clock.clone(), seconds(15)), MemoryMemberCache::new(clock.clone()));
         Self { store, routes: Arc::new(routes), members: Arc::new(members), clock, ids }
@@ -49,11 +49,16 @@ impl World {
     pub(crate) async fn user(&self, name: &str) -> UserId {
         let key = UserKey::External { issuer: "test".to_owned(), subject: name.to_owned() };
         let display_name = name.to_owned().try_into().unwrap();
-        let new = NewUser { user_id: self.ids.ulid().into(), display_name, created_at: self.clock.now() };
+        let new = NewUser {
+            user_id: self.ids.ulid().into(),
+            display_name,
+            created_at: self.clock.now(),
+            proven_at: self.clock.now(),
+        };
         self.store.find_or_create(key, new).await.unwrap().0.user_id
     }
 
-    /// Registers a device that the operator's service knows by a token.
+    /// Registers a device with a token of the operator's service.
     pub(crate) async fn device(&self, user_id: UserId, token: &str) -> PushDevice {
         let target = PushTarget::Webhook(token.to_owned().try_into().unwrap());
         let device_id = DeviceId::from(Uuid::new_v4());
@@ -97,7 +102,7 @@ impl World {
 
     pub(crate) async fn append(&self, message: NewMessage) -> Receipt {
         match self.store.append(vec![message]).await.unwrap()[..] {
-            [Appended::New(receipt)] => receipt,
+            [AppendOutcome::New(receipt)] => receipt,
             ref other => panic!("{other:?}"),
         }
     }
@@ -108,15 +113,14 @@ impl World {
             sender_id,
             client_message_id: Uuid::new_v4().into(),
             message_id: self.ids.ulid().into(),
-            content: text.to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: self.clock.now(),
             origin_connection_id: None,
         }
     }
 
-    /// Gives a user a connection, for as long as its gateway lives after a beat.
+    /// Connects a user, until the gateway's lease expires.
     pub(crate) async fn connect(&self, user_id: UserId) -> Route {
         let route = Route {
             connection_id: self.ids.ulid().into(),

@@ -6,15 +6,15 @@ use domain::{PresenceView, PresenceVisibility, UserId};
 use ports::{Clock, ContactStore, RouteWriter};
 use tokio::time::{self, Instant};
 
-use crate::world::{BACK_WITHIN, Damaged, EXPIRY, Hiding, TIER_1, World, gateway, run, status};
+use crate::world::{BACK_WITHIN, CorruptUserStore, EXPIRY, HidingDuringPush, TIER_1, World, gateway, run, status};
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_and_comes_back_at_once_is_no_news_but_watchers_look_again() {
+async fn a_reconnect_within_the_grace_period_has_no_recipients_but_subscribers_are_rechecked() {
     let world = World::new();
     let (user, partner) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     world.chat(user, &[partner]).await;
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.start();
     world.connect(partner, "a").await;
     let before = world.connect(user, "a").await;
@@ -26,14 +26,14 @@ async fn whoever_goes_and_comes_back_at_once_is_no_news_but_watchers_look_again(
     world.connect(user, "a").await;
     time::sleep(TIER_1).await;
     let told: Vec<_> = world.told.take().into_iter().map(|(_, _, news)| (news.user_id, news.recipients)).collect();
-    assert_eq!(told, [(user, vec![])], "somebody may have looked while they were gone");
+    assert_eq!(told, [(user, vec![])], "a subscriber may have been shown offline in between");
 }
 
 #[tokio::test(start_paused = true)]
-async fn since_when_somebody_is_gone_is_seen_before_it_is_announced() {
+async fn last_seen_is_visible_before_the_offline_announcement() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Everyone).await;
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.start();
     let route = world.connect(user, "a").await;
     time::sleep(TIER_1).await;
@@ -43,11 +43,11 @@ async fn since_when_somebody_is_gone_is_seen_before_it_is_announced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_gateway_hears_of_a_change_because_somebody_there_may_watch() {
+async fn every_gateway_receives_a_change_because_it_may_have_subscribers() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Everyone).await;
     for name in ["a", "b", "c"] {
-        world.keep_beating(name).await;
+        world.keep_heartbeat(name).await;
     }
     world.start();
     world.connect(user, "b").await;
@@ -57,15 +57,15 @@ async fn every_gateway_hears_of_a_change_because_somebody_there_may_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_of_somebody_whom_nobody_may_see_and_it_is_written_down_all_the_same() {
+async fn a_hidden_user_is_not_announced_but_last_seen_is_stored() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Nobody).await;
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.start();
     let route = world.connect(user, "a").await;
     time::sleep(TIER_1).await;
     let came_at = world.last_seen(user).await;
-    assert!(came_at.is_some(), "a death of everything loses no more than the time since they came");
+    assert!(came_at.is_some(), "if all processes crash, only the time since the online transition is lost");
     world.disconnect(route).await;
     time::sleep(TIER_1).await;
     assert!(world.last_seen(user).await > came_at);
@@ -76,9 +76,9 @@ async fn nobody_is_told_of_somebody_whom_nobody_may_see_and_it_is_written_down_a
 async fn a_claimant_that_dies_delays_an_announcement_and_loses_none() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Everyone).await;
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.connect(user, "a").await;
-    let claimed = ports::Transitions::claim(&*world.routes, 10).await.unwrap();
+    let claimed = ports::PresenceTransitions::claim(&*world.routes, 10).await.unwrap();
     assert_eq!(claimed.len(), 1, "by a process that dies now");
     world.start();
     time::sleep(Duration::from_secs(9)).await;
@@ -87,8 +87,8 @@ async fn a_claimant_that_dies_delays_an_announcement_and_loses_none() {
     assert_eq!(world.told.take().len(), 1);
 }
 
-/// A gateway with 10,000 users dies, and two thirds of them come back elsewhere: those who do not are announced, each
-/// once though two processes are at it, and no faster than both together may.
+/// A gateway with 10,000 users dies, and two thirds of them reconnect elsewhere. The others are announced offline exactly
+/// once, although two processes announce, and at most at their combined rate.
 #[tokio::test(start_paused = true)]
 async fn the_death_of_a_full_gateway_is_smoothed_and_not_multiplied() {
     const USERS: usize = 10_000;
@@ -97,8 +97,8 @@ async fn the_death_of_a_full_gateway_is_smoothed_and_not_multiplied() {
     for _ in 0..USERS {
         users.push(world.user(PresenceVisibility::Everyone).await);
     }
-    world.keep_beating("b").await;
-    let dying = world.keep_beating("a").await;
+    world.keep_heartbeat("b").await;
+    let dying = world.keep_heartbeat("a").await;
     let workers = [world.start(), world.start()];
     for user in &users {
         world.connect(*user, "a").await;
@@ -126,13 +126,13 @@ async fn the_death_of_a_full_gateway_is_smoothed_and_not_multiplied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_lists_nobody_costs_nothing_to_announce_to_contacts() {
+async fn a_user_without_contacts_is_announced_to_none() {
     let world = World::new();
     let user = world.user(PresenceVisibility::ContactsOnly).await;
     let other = world.user(PresenceVisibility::ContactsOnly).await;
     world.chat(user, &[other]).await;
     ContactStore::add(&*world.store, other, user).await.unwrap();
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.start();
     world.connect(other, "a").await;
     world.connect(user, "a").await;
@@ -144,7 +144,7 @@ async fn whoever_lists_nobody_costs_nothing_to_announce_to_contacts() {
 async fn a_gateway_that_was_only_slow_has_its_users_back() {
     let world = World::new();
     let user = world.user(PresenceVisibility::Everyone).await;
-    world.keep_beating("b").await;
+    world.keep_heartbeat("b").await;
     world.routes.beat(&gateway("a")).await.unwrap();
     world.start();
     let route = world.connect(user, "a").await;
@@ -155,19 +155,19 @@ async fn a_gateway_that_was_only_slow_has_its_users_back() {
     };
     assert_eq!(statuses(&world), ["online", "offline"]);
 
-    assert!(!world.routes.beat(&gateway("a")).await.unwrap(), "it learns that it was given up");
+    assert!(!world.routes.beat(&gateway("a")).await.unwrap(), "the heartbeat reports that the lease had expired");
     world.routes.refresh(&[route]).await.unwrap();
     time::sleep(TIER_1).await;
     assert_eq!(statuses(&world), ["online"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_user_who_cannot_be_read_holds_up_nobody() {
+async fn an_unreadable_user_does_not_delay_others() {
     let world = World::new();
     let (damaged, user) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
-    world.keep_beating("a").await;
-    let users = Damaged { user_id: damaged, store: world.store.clone() };
+    world.keep_heartbeat("a").await;
+    let users = CorruptUserStore { user_id: damaged, store: world.store.clone() };
     run(world.presence_with(world.told.clone(), Arc::new(users)));
     world.connect(damaged, "a").await;
     world.connect(user, "a").await;
@@ -177,14 +177,14 @@ async fn one_user_who_cannot_be_read_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hides_while_they_are_announced_is_gone_again_for_those_who_were_told() {
+async fn a_user_hidden_during_the_announcement_is_retracted() {
     let world = World::new();
     let (user, partner) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     world.chat(user, &[partner]).await;
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.connect(partner, "a").await;
-    run(world.presence_with(Arc::new(Hiding { user_id: user, world: world.clone() }), world.store.clone()));
+    run(world.presence_with(Arc::new(HidingDuringPush { user_id: user, world: world.clone() }), world.store.clone()));
     time::sleep(TIER_1).await;
     world.told.take();
     world.connect(user, "a").await;

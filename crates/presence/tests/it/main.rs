@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "what surrounds a test may panic as the test itself may")]
 
 mod announcing;
-mod lying;
+mod fault_injection;
 mod privacy;
-mod reach;
+mod recipients;
 mod settings;
 mod vectors;
 mod world;

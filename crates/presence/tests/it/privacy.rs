@@ -1,26 +1,26 @@
 use std::sync::Arc;
 
 use domain::{PresenceView, PresenceVisibility, UserId};
-use ports::{BlockStore, ContactStore, Look, Presences};
+use ports::{BlockStore, ContactStore, Look, PresenceReader};
 use tokio::time;
 
-use crate::world::{Away, BACK_WITHIN, TIER_1, World};
+use crate::world::{BACK_WITHIN, TIER_1, UnavailableRoutes, World};
 
-/// What a viewer is to the user.
+/// Relation of a viewer to the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Viewer {
     Contact,
-    /// The viewer has listed the user, and not the other way round.
+    /// The viewer has listed the user, but the user has not listed the viewer.
     OneSided,
     Stranger,
     Oneself,
-    /// A contact whom the user has blocked.
+    /// A contact that the user has blocked.
     Blocked,
 }
 
 const VIEWERS: [Viewer; 5] = [Viewer::Contact, Viewer::OneSided, Viewer::Stranger, Viewer::Oneself, Viewer::Blocked];
 
-/// The matrix: under each setting, what each kind of viewer sees on asking, is pushed unasked, and learns of last seen.
+/// The matrix: for each setting and kind of viewer, the result of a lookup, the pushes, and the visible last-seen time.
 #[tokio::test(start_paused = true)]
 async fn privacy_enforced() {
     use PresenceVisibility::{ContactsOnly, Everyone, Nobody};
@@ -33,7 +33,7 @@ async fn privacy_enforced() {
     for (visibility, admitted) in admitted {
         for viewer in VIEWERS {
             let world = World::new();
-            world.keep_beating("a").await;
+            world.keep_heartbeat("a").await;
             world.start();
             let user = world.user(visibility).await;
             let viewer_id = meet(&world, user, viewer).await;
@@ -49,7 +49,7 @@ async fn privacy_enforced() {
             let seen = if is_admitted { PresenceView::Online } else { PresenceView::Unknown };
             assert_eq!(world.look(viewer_id, user).await, seen, "{case}, online");
             time::sleep(TIER_1).await;
-            // Nobody is told of themselves.
+            // A user receives no push of their own transitions.
             let is_pushed = is_admitted && viewer != Oneself;
             assert_eq!(world.told.pushes().len(), usize::from(is_pushed), "{case}, pushed online");
 
@@ -64,7 +64,7 @@ async fn privacy_enforced() {
     }
 }
 
-/// Somebody who shares an active chat with the user.
+/// A viewer that shares an active chat with the user.
 async fn meet(world: &World, user: UserId, viewer: Viewer) -> UserId {
     if viewer == Viewer::Oneself {
         return user;
@@ -90,7 +90,7 @@ async fn unknown_looks_the_same_whatever_the_reason() {
     let (hidden, private) =
         (world.user(PresenceVisibility::Nobody).await, world.user(PresenceVisibility::ContactsOnly).await);
     let nobody = UserId::from_bytes([9; 16]);
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.connect(hidden, "a").await;
     let looks = [hidden, private, nobody, hidden].map(|user_id| Look { viewer, user_id });
     assert_eq!(world.presence().look(&looks).await.unwrap(), [PresenceView::Unknown; 4]);
@@ -99,7 +99,7 @@ async fn unknown_looks_the_same_whatever_the_reason() {
 #[tokio::test(start_paused = true)]
 async fn looks_are_answered_in_their_order_whoever_looks_at_whom() {
     let world = World::new();
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     let (one, other) =
         (world.user(PresenceVisibility::ContactsOnly).await, world.user(PresenceVisibility::Everyone).await);
     world.connect(one, "a").await;
@@ -117,7 +117,7 @@ async fn while_routes_are_away_an_answer_is_unknown_and_nobody_who_watches_is_sh
     let (viewer, user_id) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     let mut presence = Arc::into_inner(world.presence()).unwrap();
-    presence.routes = Arc::new(Away);
+    presence.routes = Arc::new(UnavailableRoutes);
     let looks = [Look { viewer, user_id }];
     assert_eq!(presence.look_or_unknown(&looks).await.unwrap(), [PresenceView::Unknown]);
     presence.look(&looks).await.unwrap_err();

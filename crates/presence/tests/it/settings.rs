@@ -3,15 +3,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use domain::{PresenceVisibility, UserId};
-use ports::{BlockStore, ContactStore, GatewayId, PresenceNews, StoreError, Watchers};
+use ports::{BlockStore, ContactStore, GatewayId, PresenceNotifier, PresenceUpdate, StoreError};
 use tokio::time;
 
 use crate::world::{TIER_1, World, run, status};
 
-/// A world in which a user of this setting is online, with somebody online who shares a chat with them.
+/// A user with this setting and a viewer, both online and members of one chat.
 async fn watched(visibility: PresenceVisibility) -> (World, UserId, UserId) {
     let world = World::new();
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     world.start();
     let (user, viewer) = (world.user(visibility).await, world.user(PresenceVisibility::Everyone).await);
     world.chat(user, &[viewer]).await;
@@ -22,14 +22,14 @@ async fn watched(visibility: PresenceVisibility) -> (World, UserId, UserId) {
     (world, user, viewer)
 }
 
-/// What the one gateway was told: the news of whom, and who was pushed what.
+/// The changes that the gateway received: user, status and recipients.
 fn told(world: &World) -> Vec<(UserId, &'static str, Vec<UserId>)> {
     let news = world.told.take().into_iter();
-    news.map(|(_, _, PresenceNews { user_id, view, recipients })| (user_id, status(view), recipients)).collect()
+    news.map(|(_, _, PresenceUpdate { user_id, view, recipients })| (user_id, status(view), recipients)).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hides_is_gone_for_those_who_saw_them() {
+async fn a_user_who_becomes_hidden_is_pushed_as_offline() {
     let (world, user, viewer) = watched(PresenceVisibility::Everyone).await;
     world.set_visibility(user, PresenceVisibility::Nobody).await;
     world.presence().visibility_changed(user, PresenceVisibility::Everyone, PresenceVisibility::Nobody).await;
@@ -37,7 +37,7 @@ async fn who_hides_is_gone_for_those_who_saw_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shows_themselves_is_seen_at_once() {
+async fn a_user_who_becomes_visible_is_pushed_as_online() {
     let (world, user, viewer) = watched(PresenceVisibility::Nobody).await;
     world.set_visibility(user, PresenceVisibility::Everyone).await;
     world.presence().visibility_changed(user, PresenceVisibility::Nobody, PresenceVisibility::Everyone).await;
@@ -54,9 +54,9 @@ async fn a_contact_notices_nothing_when_strangers_are_shut_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_somebody_who_is_away_nobody_is_pushed_anything_when_they_hide() {
+async fn hiding_an_offline_user_pushes_nothing() {
     let world = World::new();
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     let (user, viewer) =
         (world.user(PresenceVisibility::Everyone).await, world.user(PresenceVisibility::Everyone).await);
     world.chat(user, &[viewer]).await;
@@ -79,9 +79,9 @@ async fn new_contacts_see_each_other_and_former_ones_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn contacts_who_share_no_chat_are_told_if_they_watch() {
+async fn contacts_without_a_shared_chat_are_rechecked_only_as_subscribers() {
     let world = World::new();
-    world.keep_beating("a").await;
+    world.keep_heartbeat("a").await;
     let (user, viewer) =
         (world.user(PresenceVisibility::ContactsOnly).await, world.user(PresenceVisibility::ContactsOnly).await);
     world.connect(user, "a").await;
@@ -92,12 +92,12 @@ async fn contacts_who_share_no_chat_are_told_if_they_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_blocked_sees_the_user_go_and_who_is_unblocked_sees_them_come() {
+async fn a_block_is_pushed_as_offline_and_an_unblock_as_online() {
     let (world, user, viewer) = watched(PresenceVisibility::Everyone).await;
     assert!(world.store.block(user, viewer).await.unwrap());
     world.presence().block_changed(user, viewer, true).await;
     assert_eq!(told(&world), [(user, "offline", vec![viewer])]);
-    // Of what else changes meanwhile, the blocked one learns nothing.
+    // The blocked viewer receives no other change meanwhile.
     world.befriend(user, viewer).await;
     world.set_visibility(user, PresenceVisibility::ContactsOnly).await;
     world.presence().contacts_changed(user, viewer, true).await;
@@ -109,7 +109,7 @@ async fn who_is_blocked_sees_the_user_go_and_who_is_unblocked_sees_them_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whom_the_setting_did_not_admit_learns_nothing_from_a_block() {
+async fn viewers_excluded_by_the_setting_receive_nothing_on_a_block() {
     let (world, user, viewer) = watched(PresenceVisibility::ContactsOnly).await;
     for is_blocked in [true, false] {
         world.presence().block_changed(user, viewer, is_blocked).await;
@@ -117,15 +117,15 @@ async fn whom_the_setting_did_not_admit_learns_nothing_from_a_block() {
     }
 }
 
-/// Gateways that cannot be told anything until they can.
-struct Unreachable {
+/// Gateways that are unreachable while `is_away` is set.
+struct UnreachableGateways {
     is_away: Arc<AtomicBool>,
     world: World,
 }
 
 #[async_trait]
-impl Watchers for Unreachable {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for UnreachableGateways {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         if self.is_away.load(Ordering::SeqCst) {
             return Err(StoreError::unavailable("away"));
         }
@@ -134,10 +134,10 @@ impl Watchers for Unreachable {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_are_told_of_a_change_as_soon_as_they_can_be() {
+async fn subscribers_are_rechecked_as_soon_as_gateways_are_reachable() {
     let (world, user, _) = watched(PresenceVisibility::Everyone).await;
     let is_away = Arc::new(AtomicBool::new(true));
-    let gateways = Unreachable { is_away: is_away.clone(), world: world.clone() };
+    let gateways = UnreachableGateways { is_away: is_away.clone(), world: world.clone() };
     let presence = world.presence_with(Arc::new(gateways), world.store.clone());
     run(presence.clone());
     world.set_visibility(user, PresenceVisibility::Nobody).await;
@@ -146,17 +146,17 @@ async fn watchers_are_told_of_a_change_as_soon_as_they_can_be() {
     assert_eq!(told(&world), []);
     is_away.store(false, Ordering::SeqCst);
     time::sleep(2 * TIER_1).await;
-    assert_eq!(told(&world), [(user, "offline", vec![])], "and then no more");
+    assert_eq!(told(&world), [(user, "offline", vec![])], "exactly once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn watchers_look_again_after_a_change_of_which_nobody_knows_whether_it_was_made() {
+async fn subscribers_are_rechecked_after_a_change_of_unknown_outcome() {
     let (world, user, _) = watched(PresenceVisibility::Everyone).await;
     let presence = world.presence();
     run(presence.clone());
     presence.doubting([user]).over();
     time::sleep(2 * TIER_1).await;
-    assert_eq!(told(&world), [], "it was made, and everybody was told");
+    assert_eq!(told(&world), [], "the change was completed and announced");
     drop(presence.doubting([user]));
     time::sleep(2 * TIER_1).await;
     assert_eq!(told(&world), [(user, "offline", vec![])]);

@@ -1,16 +1,16 @@
-//! The test vectors of ADR-010 Part 4 that are about presence, by their names.
+//! The presence test vectors of ADR-010 Part 4, by name.
 
 use domain::{PresenceView, PresenceVisibility, UserId};
 use ports::{RouteWriter, Routes};
 use tokio::time::{self, Duration};
 
-use crate::world::{BACK_WITHIN, EXPIRY, Pushed, TIER_1, World, gateway};
+use crate::world::{BACK_WITHIN, EXPIRY, PresencePush, TIER_1, World, gateway};
 
-fn pushed(to: UserId, of: UserId, status: &'static str) -> Pushed {
-    Pushed { gateway: "gw-002".to_owned(), to, of, status }
+fn pushed(to: UserId, of: UserId, status: &'static str) -> PresencePush {
+    PresencePush { gateway: "gw-002".to_owned(), to, of, status }
 }
 
-/// Two users whom everyone sees, in a chat in which somebody has just written.
+/// Two users who are visible to everyone, in a chat with a recent message.
 async fn meet() -> (World, UserId, UserId) {
     let world = World::new();
     let (user, observer) =
@@ -22,7 +22,7 @@ async fn meet() -> (World, UserId, UserId) {
 #[tokio::test(start_paused = true)]
 async fn first_connection_transitions_to_online() {
     let (world, user, observer) = meet().await;
-    world.keep_beating("gw-002").await;
+    world.keep_heartbeat("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
     time::sleep(TIER_1).await;
@@ -30,7 +30,7 @@ async fn first_connection_transitions_to_online() {
     world.told.take();
 
     world.connect(user, "gw-002").await;
-    assert_eq!(world.look(observer, user).await, PresenceView::Online, "nobody who asks waits for an announcement");
+    assert_eq!(world.look(observer, user).await, PresenceView::Online, "lookups do not wait for an announcement");
     time::sleep(TIER_1).await;
     assert_eq!(world.told.pushes(), [pushed(observer, user, "online")]);
 }
@@ -38,7 +38,7 @@ async fn first_connection_transitions_to_online() {
 #[tokio::test(start_paused = true)]
 async fn last_connection_transitions_to_offline() {
     let (world, user, observer) = meet().await;
-    world.keep_beating("gw-002").await;
+    world.keep_heartbeat("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
     let only = world.connect(user, "gw-002").await;
@@ -57,7 +57,7 @@ async fn last_connection_transitions_to_offline() {
 async fn multi_device_keeps_user_online() {
     let (world, user, observer) = meet().await;
     for name in ["gw-001", "gw-002"] {
-        world.keep_beating(name).await;
+        world.keep_heartbeat(name).await;
     }
     world.start();
     world.connect(observer, "gw-002").await;
@@ -76,7 +76,7 @@ async fn multi_device_keeps_user_online() {
 #[tokio::test(start_paused = true)]
 async fn presence_staleness_bounded_by_expiry_window() {
     let (world, user, observer) = meet().await;
-    world.keep_beating("gw-002").await;
+    world.keep_heartbeat("gw-002").await;
     world.start();
     world.connect(observer, "gw-002").await;
     let only = world.connect(user, "gw-002").await;
@@ -89,7 +89,7 @@ async fn presence_staleness_bounded_by_expiry_window() {
 #[tokio::test(start_paused = true)]
 async fn server_crash_causes_entries_to_expire_within_expiry_window() {
     let (world, user, observer) = meet().await;
-    world.keep_beating("gw-002").await;
+    world.keep_heartbeat("gw-002").await;
     world.routes.beat(&gateway("gw-001")).await.unwrap();
     world.start();
     world.connect(observer, "gw-002").await;
@@ -102,7 +102,7 @@ async fn server_crash_causes_entries_to_expire_within_expiry_window() {
 
     time::sleep(Duration::from_secs(2)).await;
     assert_eq!(world.routes.routes(user).await.unwrap(), []);
-    assert_eq!(world.routes.on_gateway(&gateway("gw-001"), 10).await.unwrap(), [], "nothing is left of it");
+    assert_eq!(world.routes.on_gateway(&gateway("gw-001"), 10).await.unwrap(), [], "all its routes are swept");
     time::sleep(TIER_1).await;
     assert_eq!(world.told.pushes(), [pushed(observer, user, "offline")]);
     assert_eq!(world.look(observer, user).await, PresenceView::Offline { last_seen: Some(crashed_at) });

@@ -3,64 +3,65 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ContentType, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId};
+use domain::{Body, ChatId, ContentType, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId};
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser, PresenceNews,
-    Presences, Route, RouteWriter, Routes, StoreError, UserKey, UserReader, UserWriter, Watchers,
+    ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser,
+    PresenceNotifier, PresenceReader, PresenceUpdate, Route, RouteWriter, Routes, StoreError, UserKey, UserReader,
+    UserWriter,
 };
-use tidings_presence::{Doubts, Presence};
+use tidings_presence::{PendingRechecks, Presence};
 use tokio::task::AbortHandle;
 use tokio::time::{self, Instant};
 
-/// How long a gateway lives after its last beat.
+/// How long a gateway's lease lasts after its last heartbeat.
 pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
-/// How long a user who is gone has to come back before others are told.
+/// Grace period before an offline transition is announced.
 pub(crate) const BACK_WITHIN: Duration = Duration::from_millis(250);
-/// Longer than an announcement takes: the tier of chats that are active (ADR-010 §2.4).
+/// Longest delay of an announcement to active chats (tier 1, ADR-010 §2.4).
 pub(crate) const TIER_1: Duration = Duration::from_secs(1);
 
-/// Follows tokio's clock, which a test can hold and push.
-pub(crate) struct VirtualClock(Instant);
+/// Follows tokio's clock, which a test can pause and advance.
+pub(crate) struct PresenceTestClock(Instant);
 
-impl Clock for VirtualClock {
+impl Clock for PresenceTestClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000) + self.0.elapsed()
     }
 }
 
-/// A service without gateways: the test says what they would.
+/// A service without gateways; the tests play their part.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) routes: Arc<MemoryRoutes>,
-    pub(crate) told: Arc<Told>,
-    pub(crate) clock: Arc<VirtualClock>,
+    pub(crate) told: Arc<ChangeRecorder>,
+    pub(crate) clock: Arc<PresenceTestClock>,
     ids: Arc<SequentialIds>,
 }
 
-/// One push, as its recipient sees it.
+/// One presence push to one recipient.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Pushed {
+pub(crate) struct PresencePush {
     pub(crate) gateway: String,
     pub(crate) to: UserId,
     pub(crate) of: UserId,
     pub(crate) status: &'static str,
 }
 
-/// Remembers what gateways are told.
+/// Records the presence changes sent to gateways.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<Vec<(Instant, GatewayId, PresenceNews)>>);
+pub(crate) struct ChangeRecorder(Mutex<Vec<(Instant, GatewayId, PresenceUpdate)>>);
 
-/// Hides a user while gateways are told of them, as if that had been asked for a moment before.
-pub(crate) struct Hiding {
+/// Hides a user while their transition is sent to gateways, like a concurrent change of the setting.
+pub(crate) struct HidingDuringPush {
     pub(crate) user_id: UserId,
     pub(crate) world: World,
 }
 
 #[async_trait]
-impl Watchers for Hiding {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for HidingDuringPush {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         if news.iter().any(|news| news.user_id == self.user_id) {
             self.world.set_visibility(self.user_id, PresenceVisibility::Nobody).await;
         }
@@ -68,11 +69,11 @@ impl Watchers for Hiding {
     }
 }
 
-/// Routes that are away.
-pub(crate) struct Away;
+/// A routing table that is unavailable.
+pub(crate) struct UnavailableRoutes;
 
 #[async_trait]
-impl Routes for Away {
+impl Routes for UnavailableRoutes {
     async fn routes(&self, _: UserId) -> Result<Vec<Route>, StoreError> {
         Err(StoreError::unavailable("away"))
     }
@@ -90,14 +91,14 @@ impl Routes for Away {
     }
 }
 
-/// Users, one of whom has a damaged row.
-pub(crate) struct Damaged {
+/// A user store with one corrupt row.
+pub(crate) struct CorruptUserStore {
     pub(crate) user_id: UserId,
     pub(crate) store: Arc<MemoryStore>,
 }
 
 #[async_trait]
-impl UserReader for Damaged {
+impl UserReader for CorruptUserStore {
     async fn users(&self, user_ids: &[UserId]) -> Result<Vec<Option<User>>, StoreError> {
         if user_ids.contains(&self.user_id) {
             return Err(StoreError::Corrupt { table: "users", source: "it is damaged".into() });
@@ -111,25 +112,25 @@ impl UserReader for Damaged {
 }
 
 #[async_trait]
-impl Watchers for Told {
-    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for ChangeRecorder {
+    async fn tell(&self, gateway: &GatewayId, news: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         let now = Instant::now();
         self.0.lock().unwrap().extend(news.into_iter().map(|news| (now, gateway.clone(), news)));
         Ok(())
     }
 }
 
-impl Told {
-    /// Every gateway's news since the last call, and when they came.
-    pub(crate) fn take(&self) -> Vec<(Instant, GatewayId, PresenceNews)> {
+impl ChangeRecorder {
+    /// All changes since the last call, with their times and gateways.
+    pub(crate) fn take(&self) -> Vec<(Instant, GatewayId, PresenceUpdate)> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// Who was pushed what since the last call, in a stable order.
-    pub(crate) fn pushes(&self) -> Vec<Pushed> {
+    /// The pushes since the last call, sorted.
+    pub(crate) fn pushes(&self) -> Vec<PresencePush> {
         let mut pushes = vec![];
-        for (_, gateway, PresenceNews { user_id, view, recipients }) in self.take() {
-            pushes.extend(recipients.into_iter().map(|to| Pushed {
+        for (_, gateway, PresenceUpdate { user_id, view, recipients }) in self.take() {
+            pushes.extend(recipients.into_iter().map(|to| PresencePush {
                 gateway: gateway.0.to_string(),
                 to,
                 of: user_id,
@@ -159,7 +160,7 @@ pub(crate) fn gateway(name: &str) -> GatewayId {
 
 impl World {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(VirtualClock(Instant::now()));
+        let clock = Arc::new(PresenceTestClock(Instant::now()));
         let ids = Arc::new(SequentialIds::default());
         let store = Arc::new(MemoryStore::new(ids.clone()));
         let routes = Arc::new(MemoryRoutes::new(clock.clone(), EXPIRY));
@@ -171,7 +172,11 @@ impl World {
         self.presence_with(self.told.clone(), self.store.clone())
     }
 
-    pub(crate) fn presence_with(&self, watchers: Arc<dyn Watchers>, users: Arc<dyn UserReader>) -> Arc<Presence> {
+    pub(crate) fn presence_with(
+        &self,
+        watchers: Arc<dyn PresenceNotifier>,
+        users: Arc<dyn UserReader>,
+    ) -> Arc<Presence> {
         Arc::new(Presence {
             routes: self.routes.clone(),
             transitions: self.routes.clone(),
@@ -183,7 +188,7 @@ impl World {
             chats: self.store.clone(),
             messages: self.store.clone(),
             clock: self.clock.clone(),
-            doubts: Doubts::default(),
+            doubts: PendingRechecks::default(),
         })
     }
 
@@ -193,7 +198,12 @@ impl World {
 
     pub(crate) async fn user(&self, visibility: PresenceVisibility) -> UserId {
         let user_id: UserId = self.ids.ulid().into();
-        let new = NewUser { user_id, display_name: "A".to_owned().try_into().unwrap(), created_at: self.clock.now() };
+        let new = NewUser {
+            user_id,
+            display_name: "A".to_owned().try_into().unwrap(),
+            created_at: self.clock.now(),
+            proven_at: self.clock.now(),
+        };
         let key = UserKey::External { issuer: "test".to_owned(), subject: user_id.to_string() };
         self.store.find_or_create(key, new).await.unwrap();
         self.store.update(user_id, None, Some(visibility), self.clock.now()).await.unwrap();
@@ -209,8 +219,8 @@ impl World {
         self.store.add(other, one).await.unwrap();
     }
 
-    /// Beats for a gateway from now on.
-    pub(crate) async fn keep_beating(&self, name: &str) -> AbortHandle {
+    /// Sends heartbeats for a gateway from now on.
+    pub(crate) async fn keep_heartbeat(&self, name: &str) -> AbortHandle {
         let (routes, gateway) = (self.routes.clone(), gateway(name));
         routes.beat(&gateway).await.unwrap();
         let beats = async move {
@@ -240,14 +250,14 @@ impl World {
         self.routes.unregister(&[route], BACK_WITHIN).await.unwrap();
     }
 
-    /// A group in which somebody has just written.
+    /// A group with a recent message.
     pub(crate) async fn chat(&self, owner: UserId, members: &[UserId]) -> ChatId {
         let chat_id = self.quiet_chat(owner, members).await;
         self.send(chat_id, owner).await;
         chat_id
     }
 
-    /// A group in which nobody has written.
+    /// A group without messages.
     pub(crate) async fn quiet_chat(&self, owner: UserId, members: &[UserId]) -> ChatId {
         let group = NewGroup {
             chat_id: self.ids.ulid().into(),
@@ -265,8 +275,7 @@ impl World {
             sender_id,
             client_message_id: uuid::Uuid::new_v4().into(),
             message_id: self.ids.ulid().into(),
-            content: "hi".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: self.clock.now(),
             origin_connection_id: None,

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use crate::{CloseReason, ErrorCode, Retry};
 
-/// The table of error codes: what each means, its status over REST, and what a client does about it.
+/// The table of error codes: description, HTTP status, and whether a client retries.
 pub(super) fn error_codes() -> Value {
     let row = |code: ErrorCode| {
         json!({
@@ -15,7 +15,7 @@ pub(super) fn error_codes() -> Value {
     ErrorCode::ALL.into_iter().map(row).collect()
 }
 
-/// The table of close codes, with what `connection_closing` says before each.
+/// The table of close codes, with the `connection_closing` payload that precedes each.
 pub(super) fn close_codes() -> Value {
     let row = |reason: CloseReason| {
         let closing = reason.closing_frame();
@@ -35,7 +35,7 @@ fn retry(retry: Retry) -> String {
         Retry::AfterRefresh => "with a fresh token".to_owned(),
         Retry::AfterDelay => "after `retry_after_seconds`".to_owned(),
         Retry::Reconnect => "on a new connection".to_owned(),
-        Retry::Backoff => "with growing pauses".to_owned(),
+        Retry::Backoff => "with exponential backoff".to_owned(),
         Retry::UpTo(times) => format!("up to {times} times"),
     }
 }

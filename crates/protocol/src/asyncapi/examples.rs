@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use domain::{ContentType, Sequence};
+use domain::{Body, ContentType, Sequence};
 use serde_json::Value;
 
 use crate::frame::{
@@ -10,14 +10,13 @@ use crate::frame::{
 };
 use crate::{CloseReason, ErrorBody, ErrorCode, PROTOCOL_VERSION, story};
 
-/// What a client says in the story, in its order.
+/// The client frames of the example story, in order.
 pub(super) fn from_client() -> Vec<Value> {
     let chat_id = story::direct_chat();
     let send = SendMessage {
         client_message_id: story::send(),
         chat_id,
-        content: story::CONTENT.to_owned().try_into().expect("it is within the bounds"),
-        content_type: ContentType::Text,
+        body: Body::new(story::CONTENT.to_owned().try_into().expect("it is within the bounds"), ContentType::Text),
         ttl: None,
     };
     let frames = [
@@ -35,7 +34,7 @@ pub(super) fn from_client() -> Vec<Value> {
     encoded.iter().map(|text| read(text.as_bytes())).collect()
 }
 
-/// What the server says in the story.
+/// The server frames of the example story.
 pub(super) fn from_server() -> Vec<Value> {
     let chat_id = story::direct_chat();
     let (ada, bob) = (story::ada(), story::bob());
@@ -46,6 +45,7 @@ pub(super) fn from_server() -> Vec<Value> {
         sender_id: ada,
         content: Cow::Borrowed(story::FIRST_CONTENT),
         content_type: ContentType::Text,
+        metadata: None,
         created_at: story::first_moment(),
         expires_at: None,
         client_message_id: Some(story::first_send()),

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-/// What opens a connection: the `ws` binding of the channel.
+/// The `ws` binding of the channel: headers and query parameters of the handshake.
 pub(super) fn binding() -> Value {
     let text = |description: &str| json!({ "type": "string", "description": description });
     let uuid = |description: &str| json!({ "type": "string", "format": "uuid", "description": description });
@@ -10,22 +10,22 @@ pub(super) fn binding() -> Value {
             "type": "object",
             "properties": {
                 "Authorization": text("`Bearer` and an access token."),
-                "X-Device-ID": uuid("The device that connects; the one its session is of."),
+                "X-Device-ID": uuid("The connecting device; the session must belong to it."),
             },
         },
         "query": {
             "type": "object",
             "properties": {
-                "ticket": text("A ticket of POST `/api/v1/auth/ws-ticket`, good once and for 30 s."),
-                "token": text("An access token, where neither a header nor a ticket can be had."),
-                "device_id": uuid("In the place of `X-Device-ID`."),
+                "ticket": text("A ticket from POST `/api/v1/auth/ws-ticket`, valid once and for 30 s."),
+                "token": text("An access token, for clients that can use neither a header nor a ticket."),
+                "device_id": uuid("Replaces `X-Device-ID`."),
             },
         },
         "bindingVersion": "0.1.0",
     } })
 }
 
-/// The ways in which a client shows who it is.
+/// The ways in which a client authenticates.
 pub(super) fn security_schemes() -> Value {
     let query = |name: &str, description: &str| json!({ "type": "httpApiKey", "name": name, "in": "query", "description": description });
     json!({
@@ -35,24 +35,25 @@ pub(super) fn security_schemes() -> Value {
             "bearerFormat": "JWT",
             "description": "For clients that can set headers.",
         },
-        "ticket": query("ticket", "For browsers: a ticket of POST `/api/v1/auth/ws-ticket`."),
-        "token": query("token", "An access token; it never reaches a log."),
+        "ticket": query("ticket", "For browsers: a ticket from POST `/api/v1/auth/ws-ticket`."),
+        "token": query("token", "An access token; it is never logged."),
     })
 }
 
-/// How a handshake is refused: plain HTTP, `{error, message, details?}`.
+/// The responses to a refused handshake: plain HTTP with the body `{error, message, details?}`.
 pub(super) fn refusals() -> Value {
     let refusals = [
-        (400, "invalid_request", "The device id is missing or no uuid, or this is no WebSocket handshake."),
-        (401, "invalid_token", "The token or ticket is missing, wrong, expired or of another device."),
-        (401, "token_revoked", "The session has ended."),
         (
-            403,
-            "forbidden_origin",
-            "The page that connects is neither ours nor of an origin that the operator has named.",
+            400,
+            "invalid_request",
+            "The device id is missing or not a UUID, or the request is not a WebSocket handshake.",
         ),
-        (429, "rate_limited", "Too many connections; `Retry-After` says when to come back."),
-        (503, "service_unavailable", "The server takes no connection now."),
+        (401, "invalid_token", "The token or ticket is missing, invalid, expired or issued to another device."),
+        (401, "token_revoked", "The session has ended, or the token was revoked."),
+        (403, "account_suspended", "The user is suspended."),
+        (403, "forbidden_origin", "The origin of the page is neither this server's nor on the operator's list."),
+        (429, "rate_limited", "Too many connections; `Retry-After` says when to retry."),
+        (503, "service_unavailable", "The server accepts no connections now."),
     ];
     let row = |(http_status, error, description): (u16, &str, &str)| json!({ "http_status": http_status, "error": error, "description": description });
     refusals.into_iter().map(row).collect()

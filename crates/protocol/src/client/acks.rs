@@ -1,54 +1,54 @@
 use domain::Sequence;
 
-/// How far one chat's messages have been handed out, stored and acknowledged. Stored comes first, then the ack: what the
-/// server believes delivered is never lost with this device.
+/// The sequences up to which one chat's messages are handed out, stored and acknowledged. A message is stored before it
+/// is acknowledged, so a message that the server considers delivered is never lost with this device.
 #[derive(Debug)]
 pub(super) struct Acks {
     handed_out: Sequence,
     stored: Sequence,
     acked: Sequence,
-    /// Whether an ack went out on the present connection and may be lost with it.
+    /// Whether an ack was sent on the current connection and may be lost with it.
     unconfirmed: bool,
 }
 
 impl Acks {
-    /// Messages after which an ack does not wait for its time.
+    /// Number of stored messages at which an ack is sent without waiting for its delay.
     const BATCH: u64 = 10;
 
-    /// Nothing is owed for what lies at or below the watermark.
+    /// Messages up to the watermark count as acknowledged.
     pub(super) fn new(watermark: Sequence) -> Self {
         Self { handed_out: watermark, stored: watermark, acked: watermark, unconfirmed: false }
     }
 
-    /// The application was given this message.
+    /// Records that the application was given this message.
     pub(super) fn hand_out(&mut self, sequence: Sequence) {
         self.handed_out = sequence;
     }
 
-    /// The application has stored everything up to here.
+    /// Records that the application has stored all messages up to this sequence.
     pub(super) fn store(&mut self, sequence: Sequence) {
         self.stored = self.stored.max(sequence.min(self.handed_out));
     }
 
-    /// What may be acknowledged with the feed at `watermark`, if it is more than before. Once every message is stored,
-    /// that includes the empty range behind the last one.
+    /// The sequence to acknowledge with the feed at `watermark`, if it is higher than the last ack. Once every message
+    /// is stored, it includes the empty range after the last one.
     pub(super) fn due(&self, watermark: Sequence) -> Option<Sequence> {
         let ackable = if self.stored >= self.handed_out { watermark } else { self.stored };
         (ackable > self.acked).then_some(ackable)
     }
 
-    /// Whether so many are due that the ack goes out now.
+    /// Whether enough messages are due to send the ack now.
     pub(super) fn is_batch(&self, watermark: Sequence) -> bool {
         self.due(watermark).is_some_and(|due| due.0 - self.acked.0 >= Self::BATCH)
     }
 
-    /// An ack up to here goes out.
+    /// Records that an ack up to `sequence` was sent.
     pub(super) fn ack(&mut self, sequence: Sequence) {
         self.acked = sequence;
         self.unconfirmed = true;
     }
 
-    /// The connection is gone, and perhaps the acks that were on their way: they are due again.
+    /// Marks the acks of a lost connection as due again, because they may be lost with it.
     pub(super) fn forget_unconfirmed(&mut self) {
         if std::mem::take(&mut self.unconfirmed) {
             self.acked = Sequence::ZERO;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_stored_is_due_and_the_empty_rest_with_the_last() {
+    fn only_stored_messages_are_due_and_the_empty_range_after_the_last() {
         let mut acks = Acks::new(Sequence(5));
         assert_eq!(acks.due(Sequence(5)), None);
         acks.hand_out(Sequence(6));

@@ -1,32 +1,34 @@
 use std::time::Duration;
 
+use domain::Backoff;
+
 use crate::ErrorBody;
 
-/// The longest pause that a server can ask for; a longer one is taken for a mistake.
+/// Longest delay that a server can request; a longer one is capped.
 pub(super) const SERVER_DELAY_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// The pause after a first failure.
-pub(super) const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// The backoff of the contract.
+pub(super) const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30) };
 
-/// How long to wait after so many failures in a row, the last one included: 1 s doubling to 30 s, give or take a quarter.
+/// The delay after this many failures in a row, including the last one: 1 s, doubling up to 30 s, with a jitter of ±25
+/// %.
 pub(super) fn pause(failures: u32, random: &mut Random) -> Duration {
-    pause_from(FIRST, failures, random)
+    pause_from(BACKOFF.first, failures, random)
 }
 
-/// The same with another beginning.
+/// The same with another initial delay.
 pub(super) fn pause_from(first: Duration, failures: u32, random: &mut Random) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    first.saturating_mul(1 << doublings).min(LONGEST).mul_f64(0.75 + 0.5 * random.unit())
+    Backoff { first, ..BACKOFF }.jittered_delay(failures, random.unit())
 }
 
-/// The pause that an error asks for itself.
+/// The delay that an error requests with `retry_after_seconds`.
 pub(super) fn retry_after(error: &ErrorBody) -> Option<Duration> {
     let seconds = error.details.as_ref()?.get("retry_after_seconds")?.as_u64()?;
     Some(Duration::from_secs(seconds).min(SERVER_DELAY_MAX))
 }
 
-/// A seeded stream of numbers (SplitMix64). It spreads reconnects and keeps no secret, so a run can be repeated.
+/// A seeded random number generator (SplitMix64). It only spreads reconnects, so it need not be secure, and a run can
+/// be repeated.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -60,12 +62,12 @@ mod tests {
             let pauses: Vec<f64> = (0..200).map(|_| pause(failures, &mut random).as_secs_f64() / seconds).collect();
             assert!(pauses.iter().all(|ratio| (0.75..1.25).contains(ratio)), "{failures}: {pauses:?}");
             let (low, high) = pauses.iter().fold((2.0, 0.0), |(low, high), &p| (f64::min(low, p), f64::max(high, p)));
-            assert!(low < 0.8 && high > 1.2, "{failures}: {low} to {high} is no jitter");
+            assert!(low < 0.8 && high > 1.2, "{failures}: {low} to {high} has too little jitter");
         }
     }
 
     #[test]
-    fn pauses_that_begin_shorter_double_to_the_same_end() {
+    fn pauses_with_a_shorter_start_double_to_the_same_maximum() {
         let mut random = Random::new(7);
         for (failures, millis) in [(1, 20.0), (2, 40.0), (11, 20_480.0), (12, 30_000.0), (u32::MAX, 30_000.0)] {
             let pause = pause_from(Duration::from_millis(20), failures, &mut random).as_secs_f64() * 1000.0;
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_may_ask_for_a_pause_but_not_for_ever() {
+    fn a_requested_delay_is_honoured_up_to_the_maximum() {
         let asks = |details| retry_after(&ErrorBody::new(ErrorCode::RateLimited, "later").with_details(details));
         assert_eq!(asks(serde_json::json!({ "retry_after_seconds": 7 })), Some(Duration::from_secs(7)));
         assert_eq!(asks(serde_json::json!({ "retry_after_seconds": u64::MAX })), Some(SERVER_DELAY_MAX));

@@ -5,79 +5,80 @@ use domain::{ChatId, ClientMessageId, ConnectionId, Sequence, UserId};
 use crate::ErrorBody;
 use crate::frame::{ChatUpdated, MessageBody, MessageExpired, Presence, ReceiptBody, SendMessageAck, TypingIndicator};
 
-/// What the driver is to do.
+/// An instruction to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Open a WebSocket, then call `handle_connected` or `handle_disconnected`.
     Connect,
     /// Write this text frame.
     Transmit(String),
-    /// Tell the application.
+    /// Deliver this event to the application.
     Event(ClientEvent),
     /// Get a new access token, then call `handle_token_refreshed` or `handle_refresh_failed`.
     RefreshToken,
-    /// Read the list of the user's chats and [`list`](super::ClientSession::list) each: some may be new since the last
+    /// List the user's chats and pass each to [`list`](super::ClientSession::list): some may be new since the last
     /// connection.
     ListChats,
-    /// Read how far this user has come in a chat, then `track` it or call `handle_look_up_failed`.
+    /// Read the user's delivered watermark of a chat, then call `track` or `handle_look_up_failed`.
     LookUp(ChatId),
-    /// Drop the socket, after what was to be written.
+    /// Close the socket after writing the pending frames.
     Disconnect,
 }
 
-/// What an application learns.
+/// An event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEvent {
-    /// The connection stands; what was missed follows.
+    /// The connection is established; missed messages follow.
     Connected {
         /// The connection.
         connection_id: ConnectionId,
-        /// Who is signed in.
+        /// The signed-in user.
         user_id: UserId,
     },
-    /// There is no connection; the next try comes by itself.
+    /// The connection is lost; the session reconnects automatically.
     Disconnected {
-        /// After this long.
+        /// Delay before the next attempt.
         retry_in: Duration,
     },
-    /// The next message of a chat: each exactly once, in order, one's own among them.
+    /// The next message of a chat: each exactly once and in order, including the user's own.
     Message(MessageBody<'static>),
     /// A send is durable.
     Sent(SendMessageAck),
-    /// A send was refused for good.
+    /// A send was refused permanently.
     SendFailed {
-        /// Which send.
+        /// The send.
         client_message_id: ClientMessageId,
-        /// Into which chat.
+        /// Its chat.
         chat_id: ChatId,
-        /// Why.
+        /// The reason.
         error: ErrorBody,
     },
     /// A member's watermarks have moved.
     Receipt(ReceiptBody),
-    /// Messages are gone.
+    /// Messages have expired.
     Expired(MessageExpired),
     /// A chat or its members have changed.
     ChatUpdated(ChatUpdated),
-    /// A member types, or no longer does.
+    /// A member is typing, or has stopped.
     Typing(TypingIndicator),
-    /// Users came or went.
+    /// The presence of users has changed.
     Presence(Vec<Presence>),
-    /// The server knows less of a chat than this client did (a restored backup); messages go on after `head_sequence`.
+    /// The head of a chat is below this client's watermark, for example after a restore from a backup. Messages
+    /// continue after `head_sequence`.
     WatermarkReset {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// The head, and the watermark now.
+        /// The head sequence, which is also the new watermark.
         head_sequence: Sequence,
     },
-    /// The chat is no longer the user's: nothing more comes from it.
+    /// The user is no longer a member of the chat; no more messages follow.
     ChatGone {
-        /// Which.
+        /// The chat.
         chat_id: ChatId,
     },
-    /// Something was refused that has no answer of its own: an ack, a read mark, a sync.
+    /// The server refused a request that has no reply of its own: an ack, a read mark, a sync.
     Refused(ErrorBody),
-    /// The session is over and does not come back by itself.
+    /// The session has ended and does not reconnect.
     Stopped(StopReason),
 }
 
@@ -88,14 +89,14 @@ pub enum StopReason {
     Closed,
     /// The user has to sign in again: the session was revoked, or its token cannot be refreshed.
     SignedOut,
-    /// The same device has connected from elsewhere, and the newer connection wins.
+    /// The same device opened a newer connection, which replaces this one.
     DuplicateConnection,
 }
 
-/// How a connection ended, or why it never began.
+/// How a connection ended, or why it could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It broke, or nobody answered.
+    /// The connection broke, or the server did not respond.
     Lost,
     /// The server closed it.
     Closed {
@@ -108,7 +109,7 @@ pub enum Ended {
     Refused {
         /// The status.
         status: u16,
-        /// The pause that the answer asks for.
+        /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
 }
@@ -116,17 +117,17 @@ pub enum Ended {
 /// Why there is no new access token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefreshFailure {
-    /// The refresh token is no good.
+    /// The server refused the refresh token.
     Refused,
-    /// The server could not be asked.
+    /// The server could not be reached.
     Unreachable,
 }
 
 /// Why a chat could not be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookUpFailure {
-    /// There is no such chat, or the user is not in it.
+    /// The chat does not exist, or the user is not a member.
     Gone,
-    /// The server could not be asked.
+    /// The server could not be reached.
     Unreachable,
 }

@@ -6,9 +6,9 @@ use crate::frame::MessageBody;
 
 /// Puts the messages of one chat in order: each sequence once, without a gap (G7).
 ///
-/// The watermark is the last sequence accounted for. It moves over the message that follows it, and over ranges that a
-/// sync has proven empty, and in no other way. A message from beyond a hole waits; one that has no room to wait is
-/// dropped, since the sync that fills the hole brings it too.
+/// The watermark is the sequence up to which nothing is missing. It advances only over the next message and over ranges
+/// that a sync has proven empty. A message above a gap is buffered. If the buffer is full the message is dropped,
+/// because the sync that fills the gap returns it too.
 #[derive(Debug)]
 pub(super) struct Feed {
     watermark: Sequence,
@@ -17,7 +17,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Messages that may wait beyond a hole.
+    /// Most buffered messages above a gap.
     const EARLY_MAX: usize = 256;
 
     pub(super) fn new(watermark: Sequence) -> Self {
@@ -28,7 +28,7 @@ impl Feed {
         self.watermark
     }
 
-    /// Takes a message and returns it if it is next. After one that is, [`next_early`](Self::next_early) may have more.
+    /// Takes a message and returns it if it is the next one. [`next_early`](Self::next_early) may then have more.
     pub(super) fn offer(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
         let sequence = message.sequence;
         self.highest_seen = self.highest_seen.max(sequence);
@@ -42,7 +42,7 @@ impl Feed {
         None
     }
 
-    /// The next message in order among those that waited.
+    /// The next buffered message, if it follows the watermark.
     pub(super) fn next_early(&mut self) -> Option<MessageBody<'static>> {
         let entry = self.early.first_entry()?;
         let sequence = *entry.key();
@@ -53,8 +53,8 @@ impl Feed {
         Some(entry.remove())
     }
 
-    /// Takes a message of a sync page, and returns it if it is new. A page is complete, so nothing lies between the
-    /// watermark and its next message.
+    /// Takes a message of a sync page, and returns it if it is new. A page is complete, so there is no message between
+    /// the watermark and the next message of the page.
     pub(super) fn offer_from_page(&mut self, message: MessageBody<'static>) -> Option<MessageBody<'static>> {
         if message.sequence <= self.watermark {
             return None;
@@ -63,7 +63,7 @@ impl Feed {
         self.offer(message)
     }
 
-    /// Moves the watermark over a range of which a sync has shown that it holds nothing more.
+    /// Advances the watermark over a range that a sync has shown to hold no more messages.
     pub(super) fn prove_empty(&mut self, up_to: Sequence) {
         if up_to > self.watermark {
             self.watermark = up_to;
@@ -71,7 +71,7 @@ impl Feed {
         }
     }
 
-    /// Whether something beyond the watermark is known to be missing.
+    /// Whether a message above the watermark is known to be missing.
     pub(super) fn has_hole(&self) -> bool {
         self.highest_seen > self.watermark
     }
@@ -97,6 +97,7 @@ mod tests {
             sender_id: UserId::from_bytes([3; 16]),
             content: Cow::Borrowed("hi"),
             content_type: ContentType::Text,
+            metadata: None,
             created_at: Timestamp::default(),
             expires_at: None,
             client_message_id: None,
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_to_wait_leaves_a_hole_to_sync() {
+    fn messages_beyond_the_buffer_leave_a_hole_to_sync() {
         let mut feed = Feed::new(Sequence(0));
         assert_eq!(push(&mut feed, 2..1000), [0; 0]);
         assert_eq!(push(&mut feed, [1]).len(), 1 + Feed::EARLY_MAX);

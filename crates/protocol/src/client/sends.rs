@@ -7,12 +7,12 @@ use super::backoff::{Random, pause, retry_after};
 use crate::frame::{ClientFrame, Inbound, RequestId, SendMessage};
 use crate::{ErrorBody, Retry};
 
-/// How many sends a session keeps and how many of them are under way at once.
+/// Bounds of the send queue and of the sends in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct SendBounds {
-    /// Sends that are queued or unanswered, at the most; one more is refused.
+    /// Most sends that are queued or unacknowledged; one more is refused.
     pub queue_len_max: usize,
-    /// Sends that wait for their answer at once, at the most.
+    /// Most sends in flight.
     pub in_flight_max: usize,
 }
 
@@ -22,53 +22,53 @@ impl Default for SendBounds {
     }
 }
 
-/// The queue of sends is full: wait for one to be acknowledged.
+/// The queue of sends is full; wait for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} sends are waiting, which is the limit")]
 pub struct QueueFull(pub usize);
 
-/// Messages on their way, from the call of `send` to the ack.
+/// The queue of outgoing messages, from the call of `send` to the ack.
 ///
-/// Those of one chat go out in the order of the calls, after a reconnect too. A refusal that passes holds back the whole
-/// chat, so that nothing overtakes what has to be repeated; only sends that were under way at that moment can.
+/// Messages of one chat are sent in the order of the calls, also after a reconnect. A temporary refusal holds the whole
+/// chat, so that later sends cannot overtake the retry; only sends that were already in flight can.
 #[derive(Debug)]
-pub(super) struct Sends {
+pub(super) struct OutgoingQueue {
     bounds: SendBounds,
-    queue: BTreeMap<u64, Pending>,
+    queue: BTreeMap<u64, PendingSend>,
     next_order: u64,
     in_flight: usize,
-    /// How many may be under way. It falls to one when the server limits the rate, and widens slowly: whoever goes on at
-    /// full width after a refusal is refused dozens of times a second, and cut.
+    /// Most sends in flight at present. A rate limit reduces it to one, and acks widen it slowly. A client that kept
+    /// the full width after a refusal would be refused dozens of times a second, and disconnected.
     window: usize,
     acks_at_this_width: usize,
     held: BTreeMap<ChatId, Instant>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingSend {
     frame: Inbound,
     chat_id: ChatId,
     refusals: u32,
-    /// Present while an answer is awaited.
+    /// Present while the send is in flight.
     sent_at: Option<Instant>,
 }
 
-/// What a refusal of a send leads to.
+/// The consequence of a refused send.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It is tried again, when its chat is no longer held back.
+pub(super) enum SendRefused {
+    /// The send is retried once its chat is no longer held.
     Held,
-    /// It is given up.
+    /// The send has failed permanently.
     Failed(SendMessage),
-    /// It is tried again with a new token.
+    /// The send is retried with a new token.
     NeedsRefresh,
-    /// It is tried again on a new connection.
+    /// The send is retried on a new connection.
     NeedsReconnect,
-    /// Nothing of that name is under way.
+    /// No send with this number is in flight.
     Unknown,
 }
 
-impl Sends {
+impl OutgoingQueue {
     pub(super) fn new(bounds: SendBounds) -> Self {
         Self {
             bounds,
@@ -90,13 +90,13 @@ impl Sends {
         let chat_id = send.chat_id;
         let request_id = RequestId::new(format!("s{order}"));
         let frame = Inbound { request_id, frame: ClientFrame::SendMessage(send) };
-        self.queue.insert(order, Pending { frame, chat_id, refusals: 0, sent_at: None });
+        self.queue.insert(order, PendingSend { frame, chat_id, refusals: 0, sent_at: None });
         Ok(())
     }
 
-    /// The text of the next send to go out, if one may.
+    /// The text of the next send, if one may be sent.
     pub(super) fn next(&mut self, now: Instant) -> Option<String> {
-        // First of all: a time that has passed and stays would wake the driver for ever.
+        // Expired holds are removed first: `poll_timeout` would return them and wake the driver in a loop.
         self.held.retain(|_, until| *until > now);
         if self.in_flight >= self.window || self.in_flight == self.queue.len() {
             return None;
@@ -108,7 +108,7 @@ impl Sends {
         Some(pending.frame.encode())
     }
 
-    /// Takes note of an ack, and returns what was sent.
+    /// Removes an acknowledged send and returns it.
     pub(super) fn acked(&mut self, order: u64) -> Option<SendMessage> {
         self.queue.get(&order)?.sent_at?;
         self.acks_at_this_width += 1;
@@ -120,20 +120,20 @@ impl Sends {
         self.remove(order)
     }
 
-    /// Takes note of an error answer.
-    pub(super) fn refused(&mut self, now: Instant, order: u64, error: &ErrorBody, random: &mut Random) -> Refused {
+    /// Takes an error reply.
+    pub(super) fn refused(&mut self, now: Instant, order: u64, error: &ErrorBody, random: &mut Random) -> SendRefused {
         let Some(pending) = self.queue.get_mut(&order).filter(|pending| pending.sent_at.is_some()) else {
-            return Refused::Unknown;
+            return SendRefused::Unknown;
         };
         pending.sent_at = None;
         pending.refusals = pending.refusals.saturating_add(1);
         self.in_flight -= 1;
         let hold = match error.code.retry() {
-            Retry::AfterRefresh => return Refused::NeedsRefresh,
-            Retry::Reconnect => return Refused::NeedsReconnect,
-            Retry::No => return self.remove(order).map_or(Refused::Unknown, Refused::Failed),
+            Retry::AfterRefresh => return SendRefused::NeedsRefresh,
+            Retry::Reconnect => return SendRefused::NeedsReconnect,
+            Retry::No => return self.remove(order).map_or(SendRefused::Unknown, SendRefused::Failed),
             Retry::UpTo(tries) if pending.refusals > tries => {
-                return self.remove(order).map_or(Refused::Unknown, Refused::Failed);
+                return self.remove(order).map_or(SendRefused::Unknown, SendRefused::Failed);
             }
             Retry::AfterDelay => {
                 self.window = 1;
@@ -146,10 +146,10 @@ impl Sends {
         };
         let until = self.held.entry(pending.chat_id).or_insert(now);
         *until = (now + hold).max(*until);
-        Refused::Held
+        SendRefused::Held
     }
 
-    /// The connection is gone: everything unanswered goes out again, in order.
+    /// Marks all sends in flight as unsent after the loss of the connection; they are sent again in order.
     pub(super) fn disconnected(&mut self) {
         self.in_flight = 0;
         for pending in self.queue.values_mut() {
@@ -157,12 +157,12 @@ impl Sends {
         }
     }
 
-    /// When the send that has waited longest for its answer went out.
+    /// When the oldest send in flight was sent.
     pub(super) fn oldest_in_flight(&self) -> Option<Instant> {
         self.queue.values().filter_map(|pending| pending.sent_at).min()
     }
 
-    /// When the first chat is no longer held back.
+    /// When the first hold of a chat ends.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.held.values().min().copied()
     }
@@ -179,20 +179,20 @@ impl Sends {
 mod tests {
     use std::time::Duration;
 
-    use domain::{ClientMessageId, ContentType};
+    use domain::{Body, ClientMessageId, ContentType};
 
     use super::*;
     use crate::ErrorCode;
 
-    struct Queue {
-        sends: Sends,
+    struct QueueHarness {
+        sends: OutgoingQueue,
         random: Random,
         start: Instant,
     }
 
-    impl Queue {
+    impl QueueHarness {
         fn new(queue_len_max: usize, in_flight_max: usize) -> Self {
-            let sends = Sends::new(SendBounds { queue_len_max, in_flight_max });
+            let sends = OutgoingQueue::new(SendBounds { queue_len_max, in_flight_max });
             Self { sends, random: Random::new(1), start: Instant::now() }
         }
 
@@ -200,25 +200,24 @@ mod tests {
             self.sends.push(SendMessage {
                 client_message_id: ClientMessageId::from_bytes([9; 16]),
                 chat_id: ChatId::from_bytes([chat; 16]),
-                content: text.to_owned().try_into().unwrap(),
-                content_type: ContentType::Text,
+                body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
                 ttl: None,
             })
         }
 
-        /// What goes out at `millis`: order number and content.
+        /// The sends that are sent at `millis`: order number and content.
         fn out(&mut self, millis: u64) -> Vec<String> {
             let now = self.start + Duration::from_millis(millis);
             std::iter::from_fn(|| self.sends.next(now))
                 .map(|text| {
                     let Inbound { request_id, frame } = Inbound::parse(&text).unwrap();
                     let ClientFrame::SendMessage(send) = frame else { panic!("{frame:?}") };
-                    format!("{} {}", request_id.unwrap().as_str(), send.content.as_str())
+                    format!("{} {}", request_id.unwrap().as_str(), send.body.content.as_str())
                 })
                 .collect()
         }
 
-        fn refuse(&mut self, millis: u64, order: u64, code: ErrorCode, seconds: u64) -> Refused {
+        fn refuse(&mut self, millis: u64, order: u64, code: ErrorCode, seconds: u64) -> SendRefused {
             let error = ErrorBody::new(code, "no").with_details(serde_json::json!({ "retry_after_seconds": seconds }));
             self.sends.refused(self.start + Duration::from_millis(millis), order, &error, &mut self.random)
         }
@@ -226,20 +225,20 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_one_more_until_an_ack_makes_room() {
-        let mut queue = Queue::new(2, 32);
+        let mut queue = QueueHarness::new(2, 32);
         queue.push(1, "a").unwrap();
         queue.push(1, "b").unwrap();
         assert_eq!(queue.push(1, "c"), Err(QueueFull(2)));
         queue.out(0);
-        assert_eq!(queue.sends.acked(0).unwrap().content.as_str(), "a");
+        assert_eq!(queue.sends.acked(0).unwrap().body.content.as_str(), "a");
         assert_eq!(queue.push(1, "c"), Ok(()));
         assert_eq!(queue.sends.acked(0), None, "an ack counts once");
         assert_eq!(queue.sends.acked(2), None, "what was not sent cannot be acked");
     }
 
     #[test]
-    fn no_more_than_the_window_is_under_way() {
-        let mut queue = Queue::new(1000, 2);
+    fn at_most_the_window_is_in_flight() {
+        let mut queue = QueueHarness::new(1000, 2);
         for text in ["a", "b", "c"] {
             queue.push(1, text).unwrap();
         }
@@ -248,10 +247,10 @@ mod tests {
         assert_eq!(queue.out(0), ["s2 c"]);
     }
 
-    /// The driver would call again at once, and again, until an answer comes.
+    /// Otherwise the driver would poll in a loop until a reply arrives.
     #[test]
-    fn a_hold_that_is_over_wakes_nobody_while_the_window_is_full() {
-        let mut queue = Queue::new(1000, 1);
+    fn an_expired_hold_sets_no_timeout_while_the_window_is_full() {
+        let mut queue = QueueHarness::new(1000, 1);
         queue.push(1, "a").unwrap();
         queue.push(2, "b").unwrap();
         assert_eq!(queue.out(0), ["s0 a"]);
@@ -265,8 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn after_a_reconnect_the_unanswered_go_out_first_and_in_order() {
-        let mut queue = Queue::new(1000, 3);
+    fn after_a_reconnect_unanswered_sends_go_first_and_in_order() {
+        let mut queue = QueueHarness::new(1000, 3);
         for text in ["a", "b", "c", "d"] {
             queue.push(1, text).unwrap();
         }
@@ -278,13 +277,13 @@ mod tests {
 
     #[test]
     fn a_rate_limit_holds_its_chat_for_the_time_asked_and_narrows_the_window() {
-        let mut queue = Queue::new(1000, 4);
+        let mut queue = QueueHarness::new(1000, 4);
         for (chat, text) in [(1, "a"), (1, "b"), (2, "c"), (1, "d")] {
             queue.push(chat, text).unwrap();
         }
         queue.out(0);
-        assert_eq!(queue.refuse(0, 1, ErrorCode::RateLimited, 3), Refused::Held);
-        assert_eq!(queue.refuse(0, 3, ErrorCode::RateLimited, 2), Refused::Held);
+        assert_eq!(queue.refuse(0, 1, ErrorCode::RateLimited, 3), SendRefused::Held);
+        assert_eq!(queue.refuse(0, 3, ErrorCode::RateLimited, 2), SendRefused::Held);
         queue.sends.acked(0);
         queue.sends.acked(2);
         queue.push(2, "e").unwrap();
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_refusal_leads_to() {
+    fn consequences_of_each_refusal() {
         let cases = [
             (ErrorCode::NotAMember, "Failed"),
             (ErrorCode::IdempotencyKeyReused, "Failed"),
@@ -310,28 +309,28 @@ mod tests {
             (ErrorCode::InternalError, "Held"),
         ];
         for (code, expected) in cases {
-            let mut queue = Queue::new(10, 10);
+            let mut queue = QueueHarness::new(10, 10);
             queue.push(1, "a").unwrap();
             queue.out(0);
             let refused = format!("{:?}", queue.refuse(0, 0, code, 0));
             assert!(refused.starts_with(expected), "{code}: {refused}");
-            assert_eq!(queue.refuse(0, 0, code, 0), Refused::Unknown, "{code}: one answer per try");
+            assert_eq!(queue.refuse(0, 0, code, 0), SendRefused::Unknown, "{code}: one answer per try");
         }
     }
 
     #[test]
-    fn an_internal_error_is_retried_three_times_and_a_busy_server_for_ever() {
+    fn an_internal_error_is_retried_three_times_and_a_busy_server_without_limit() {
         for (code, retries) in [(ErrorCode::InternalError, 3), (ErrorCode::ServerBusy, 50)] {
-            let mut queue = Queue::new(10, 10);
+            let mut queue = QueueHarness::new(10, 10);
             queue.push(1, "a").unwrap();
             for n in 0..retries {
                 assert_eq!(queue.out(n * 60_000), ["s0 a"], "{code}: try {n}");
-                assert_eq!(queue.refuse(n * 60_000, 0, code, 0), Refused::Held);
+                assert_eq!(queue.refuse(n * 60_000, 0, code, 0), SendRefused::Held);
                 assert_eq!(queue.out(n * 60_000 + 700), [""; 0], "not at once");
             }
             queue.out(retries * 60_000);
             let last = queue.refuse(retries * 60_000, 0, code, 0);
-            assert_eq!(matches!(last, Refused::Failed(_)), code == ErrorCode::InternalError, "{last:?}");
+            assert_eq!(matches!(last, SendRefused::Failed(_)), code == ErrorCode::InternalError, "{last:?}");
         }
     }
 }

@@ -1,4 +1,3 @@
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -6,11 +5,11 @@ use domain::limits::PRESENCE_USERS_MAX;
 use domain::{ChatId, Sequence, UserId};
 
 use super::acks::Acks;
-use super::backoff::{self, Random, SERVER_DELAY_MAX, pause_from};
+use super::backoff::{BACKOFF, Random, SERVER_DELAY_MAX, pause_from};
 use super::feed::Feed;
 use super::look_ups::LookUps;
-use super::sends::{self, QueueFull, SendBounds, Sends};
-use super::syncs::{self, Outcome, Question, Syncs};
+use super::sends::{OutgoingQueue, QueueFull, SendBounds, SendRefused};
+use super::syncs::{Question, SyncOutcome, SyncRefused, Syncs};
 use super::{ClientEvent, Ended, LookUpFailure, Output, RefreshFailure, StopReason};
 use crate::frame::{
     ChatChangeKind, ChatUpdated, ClientFrame, ConnectionClosing, ConnectionEstablished, Inbound, MessageBody, Outbound,
@@ -30,35 +29,37 @@ use crate::{CloseReason, ErrorBody, ErrorCode};
 ///                Stopped ◄── revoked, signed out, duplicate, `close` ─────┘
 /// ```
 ///
-/// A duplicate is another connection of this device, and the newer one wins. It may be our own ghost: a handshake that was
-/// given up, and that a server which stood still serves when it goes on. For a minute after one was given up, a duplicate
-/// is therefore answered with a new connection, and only then taken for another program.
+/// A duplicate is another connection of this device, and the newer one replaces the older. It may be this session's own
+/// abandoned handshake, which a stalled server completes when it resumes. Within a minute after an abandoned handshake,
+/// the session therefore answers a duplicate with a new connection; after that it assumes another program and stops.
 ///
-/// The driver feeds it what happens (`handle_*`) and what the application wants, and does what it says
-/// ([`poll_output`](Self::poll_output)) until it says nothing more. It keeps the client's duties of the contract: it is
-/// silent until `connection_established`; sends keep their id, their order and their place in a bounded queue until they
-/// are acknowledged; each message of a tracked chat is handed out exactly once and in order, whatever was lost, doubled
-/// or reordered on the way; acks follow what the application has [`stored`](Self::stored).
+/// The driver passes in what happens (`handle_*`) and the application's calls, and executes the outputs of
+/// [`poll_output`](Self::poll_output) until there are none. The session keeps the client's duties of the contract:
+/// - It sends nothing before `connection_established`.
+/// - Sends keep their id and order in a bounded queue until they are acknowledged.
+/// - Each message of a tracked chat is handed out exactly once and in order, despite loss, duplication and reordering.
+/// - Acks follow the messages that the application has [`stored`](Self::stored).
 #[derive(Debug)]
 pub struct ClientSession {
-    state: State,
+    state: ClientSessionState,
     user_id: Option<UserId>,
-    chats: BTreeMap<ChatId, Chat>,
+    chats: BTreeMap<ChatId, TrackedChat>,
     look_ups: LookUps,
-    sends: Sends,
+    sends: OutgoingQueue,
     syncs: Syncs,
-    /// The furthest read mark of each chat. They have no answer, so each connection begins by repeating them.
+    /// The highest read mark of each chat. Read marks have no reply, so each connection begins by repeating them.
     reads: BTreeMap<ChatId, Sequence>,
-    /// Whose presence is watched. A subscription ends with its connection, so each connection begins by repeating it.
+    /// The users with a presence subscription. A subscription ends with its connection, so each connection begins by
+    /// repeating it.
     watched: BTreeSet<UserId>,
     /// Connections that failed in a row.
     failures: u32,
-    /// The pause after the first of them.
+    /// The delay after the first failure.
     reconnect_pause: Duration,
-    /// Whether the token has been refreshed since a connection last stood: once more would not help.
+    /// Whether the token was refreshed since the last established connection; a second refresh would not help.
     refreshed: bool,
-    /// When a handshake was last given up.
-    given_up_at: Option<Instant>,
+    /// When a handshake was last abandoned.
+    abandoned_at: Option<Instant>,
     /// The server's announcement of a close.
     closing: Option<ConnectionClosing>,
     random: Random,
@@ -66,40 +67,42 @@ pub struct ClientSession {
 }
 
 #[derive(Debug)]
-enum State {
+enum ClientSessionState {
     Waiting { until: Instant },
     Refreshing,
     Connecting { deadline: Instant },
     Greeting { deadline: Instant },
-    Established(Link),
+    Established(ConnectionTimers),
     Stopped,
 }
 
-/// The clockwork of a connection that stands.
+/// The timers of an established connection.
 #[derive(Debug)]
-struct Link {
+struct ConnectionTimers {
     heartbeat_interval: Duration,
     last_heard: Instant,
     last_sent: Instant,
     last_beat: Instant,
-    /// When to look for a request that has waited too long; checked then, and not moved with every request.
+    /// When to check for a request that has timed out. It is not updated for every request; the check computes the next
+    /// time.
     requests_checked_at: Option<Instant>,
     acks_due_at: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Chat {
+struct TrackedChat {
     feed: Feed,
     acks: Acks,
 }
 
-impl Chat {
+impl TrackedChat {
     fn at(watermark: Sequence) -> Self {
         Self { feed: Feed::new(watermark), acks: Acks::new(watermark) }
     }
 
-    /// One that begins where the user is on any device, or with the first message that this device heard of while the chat was
-    /// unknown: another device may have acknowledged it since, and still it was pushed to this one.
+    /// A chat that starts at the user's delivered watermark, or before the first message that was pushed to this device
+    /// while the chat was not tracked: another device may have acknowledged that message since, but this one has yet to
+    /// hand it out.
     fn heard_of(watermark: Sequence, heard: Option<Sequence>) -> Self {
         Self::at(heard.map_or(watermark, |heard| watermark.min(Sequence(heard.0.saturating_sub(1)))))
     }
@@ -110,35 +113,35 @@ impl Chat {
 }
 
 impl ClientSession {
-    /// A connection has this long to stand.
+    /// Timeout of a connection attempt, and of the wait for `connection_established`.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-    /// A handshake that was given up may be served for this long.
-    const GHOST_MAX: Duration = Duration::from_secs(60);
-    /// A request without an answer for this long means that the connection is broken.
+    /// Time within which a server may still complete an abandoned handshake.
+    const ABANDONED_HANDSHAKE_MAX: Duration = Duration::from_secs(60);
+    /// Timeout of a request; after it the connection counts as broken.
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-    /// An ack waits this long for others to join it.
+    /// Delay of an ack, to coalesce it with others.
     const ACK_DELAY: Duration = Duration::from_secs(5);
-    /// Intervals of silence after which the server is taken for gone.
+    /// Heartbeat intervals without a frame after which the server counts as unreachable.
     const SILENT_INTERVALS_MAX: u32 = 3;
-    /// What a server may announce as its heartbeat interval.
+    /// Accepted range of the announced heartbeat interval.
     const HEARTBEAT_INTERVALS: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(100)..=Duration::from_secs(60);
 
-    /// A session that connects at `now`. `seed` decides its jitter.
+    /// A session that connects at `now`. `seed` determines its jitter.
     pub fn new(now: Instant, bounds: SendBounds, seed: u64) -> Self {
         let mut session = Self {
-            state: State::Stopped,
+            state: ClientSessionState::Stopped,
             user_id: None,
             chats: BTreeMap::new(),
             look_ups: LookUps::default(),
-            sends: Sends::new(bounds),
+            sends: OutgoingQueue::new(bounds),
             syncs: Syncs::default(),
             reads: BTreeMap::new(),
             watched: BTreeSet::new(),
             failures: 0,
-            reconnect_pause: backoff::FIRST,
+            reconnect_pause: BACKOFF.first,
             refreshed: false,
-            given_up_at: None,
+            abandoned_at: None,
             closing: None,
             random: Random::new(seed),
             outputs: VecDeque::new(),
@@ -147,13 +150,13 @@ impl ClientSession {
         session
     }
 
-    /// Begins with this pause before it reconnects, instead of the contract's 1 s. It doubles as ever.
+    /// Sets the initial reconnect delay, instead of the contract's 1 s. It doubles as before.
     #[must_use]
     pub fn with_reconnect_pause(self, reconnect_pause: Duration) -> Self {
         Self { reconnect_pause, ..self }
     }
 
-    /// The next thing to do, in order.
+    /// The next output, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -161,71 +164,70 @@ impl ClientSession {
     /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let of_state = match &self.state {
-            State::Waiting { until: at } | State::Connecting { deadline: at } | State::Greeting { deadline: at } => {
-                Some(*at)
-            }
-            State::Established(link) => {
+            ClientSessionState::Waiting { until: at }
+            | ClientSessionState::Connecting { deadline: at }
+            | ClientSessionState::Greeting { deadline: at } => Some(*at),
+            ClientSessionState::Established(link) => {
                 let pauses = [self.sends.poll_timeout(), self.syncs.poll_timeout()];
                 link.deadlines().chain(pauses.into_iter().flatten()).min()
             }
-            State::Refreshing => None,
-            State::Stopped => return None,
+            ClientSessionState::Refreshing => None,
+            ClientSessionState::Stopped => return None,
         };
         [of_state, self.look_ups.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// The last sequence of a tracked chat up to which nothing is missing.
+    /// The sequence up to which nothing of a tracked chat is missing.
     pub fn watermark(&self, chat_id: ChatId) -> Option<Sequence> {
         self.chats.get(&chat_id).map(|chat| chat.feed.watermark())
     }
 
     /// Whether the session is over.
     pub fn is_stopped(&self) -> bool {
-        matches!(self.state, State::Stopped)
+        matches!(self.state, ClientSessionState::Stopped)
     }
 }
 
-/// What the application wants.
+/// Calls of the application.
 impl ClientSession {
-    /// Hands out the messages of this chat from now on, beginning after `watermark`. A chat that is tracked already keeps
-    /// its place.
+    /// Tracks a chat: hands out its messages after `watermark`. A chat that is already tracked keeps its watermark.
     pub fn track(&mut self, now: Instant, chat_id: ChatId, watermark: Sequence) {
         let heard = self.look_ups.end(chat_id);
-        self.chats.entry(chat_id).or_insert_with(|| Chat::heard_of(watermark, heard));
+        self.chats.entry(chat_id).or_insert_with(|| TrackedChat::heard_of(watermark, heard));
         self.syncs.want(chat_id);
         self.pump(now);
     }
 
-    /// Takes note of a chat of the user's as a list shows it that was asked for on this connection. One that is not
-    /// tracked is from now on, and is synced unless nothing was missed: the head is where the user is, and no push came
-    /// while the chat was unknown.
+    /// Takes a chat from a list that was requested on this connection, and tracks it if it is new. A new chat is synced
+    /// unless nothing was missed: the head equals the user's watermark, and no push arrived while the chat was not
+    /// tracked.
     pub fn list(&mut self, now: Instant, chat_id: ChatId, watermark: Sequence, head: Sequence) {
         if self.chats.contains_key(&chat_id) {
             return;
         }
         let heard = self.look_ups.end(chat_id);
-        self.chats.insert(chat_id, Chat::heard_of(watermark, heard));
+        self.chats.insert(chat_id, TrackedChat::heard_of(watermark, heard));
         if heard.is_some() || head > watermark {
             self.syncs.want(chat_id);
             self.pump(now);
         }
     }
 
-    /// Takes note of a chat of the user's, and of a message in it; one that is not tracked is looked up.
+    /// Looks up a chat of the user's if it is not tracked yet; `heard` is the sequence of a pushed message.
     fn discover(&mut self, chat_id: ChatId, heard: Sequence) {
         if !self.chats.contains_key(&chat_id) && self.look_ups.begin(chat_id, heard) {
             self.outputs.push_back(Output::LookUp(chat_id));
         }
     }
 
-    /// Sends a message as soon as there is a connection, and again until it is acknowledged or refused for good.
+    /// Sends a message as soon as there is a connection, and retries until it is acknowledged or refused permanently.
     pub fn send(&mut self, now: Instant, message: SendMessage) -> Result<(), QueueFull> {
         self.sends.push(message)?;
         self.pump(now);
         Ok(())
     }
 
-    /// Says that everything up to `sequence` has been read.
+    /// Marks all messages up to `sequence` as read.
     pub fn mark_read(&mut self, now: Instant, chat_id: ChatId, sequence: Sequence) {
         let known = self.reads.entry(chat_id).or_insert(Sequence::ZERO);
         if sequence > *known {
@@ -234,18 +236,18 @@ impl ClientSession {
         }
     }
 
-    /// Says that the user types, or no longer does. Without a connection nobody needs to know.
+    /// Announces that the user is typing, or has stopped. Dropped while there is no connection.
     pub fn typing(&mut self, now: Instant, chat_id: ChatId, is_typing: bool) {
         self.transmit(now, None, ClientFrame::Typing { chat_id, is_typing });
     }
 
-    /// Asks for the presence of users and for its changes, on this connection and all that follow.
+    /// Subscribes to the presence of users, on this connection and all later ones.
     pub fn watch(&mut self, now: Instant, user_ids: &[UserId]) {
         let new: Vec<UserId> = user_ids.iter().copied().filter(|user_id| self.watched.insert(*user_id)).collect();
         self.subscribe(now, &new);
     }
 
-    /// Ends that.
+    /// Ends presence subscriptions.
     pub fn unwatch(&mut self, now: Instant, user_ids: &[UserId]) {
         let gone: Vec<UserId> = user_ids.iter().copied().filter(|user_id| self.watched.remove(user_id)).collect();
         for user_ids in gone.chunks(PRESENCE_USERS_MAX) {
@@ -253,53 +255,57 @@ impl ClientSession {
         }
     }
 
-    /// Says that the application has stored this message and all before it, which are acknowledged soon.
+    /// Records that the application has stored this message and all before it; they are acknowledged soon.
     pub fn stored(&mut self, now: Instant, chat_id: ChatId, sequence: Sequence) {
         let Some(chat) = self.chats.get_mut(&chat_id) else { return };
         chat.acks.store(sequence);
         if chat.acks.is_batch(chat.feed.watermark()) {
             self.ack(now, chat_id);
         } else if chat.ack_due().is_some()
-            && let State::Established(link) = &mut self.state
+            && let ClientSessionState::Established(link) = &mut self.state
         {
             link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
         }
     }
 
-    /// Acknowledges what is stored and ends the session. Sends that are not acknowledged by then are given up.
+    /// Acknowledges the stored messages and ends the session. Sends without an acknowledgement by then are dropped.
     pub fn close(&mut self, now: Instant) {
         self.flush_acks(now);
         match self.state {
-            State::Stopped => return,
-            State::Connecting { .. } | State::Greeting { .. } | State::Established(_) => {
+            ClientSessionState::Stopped => return,
+            ClientSessionState::Connecting { .. }
+            | ClientSessionState::Greeting { .. }
+            | ClientSessionState::Established(_) => {
                 self.outputs.push_back(Output::Disconnect);
             }
-            State::Waiting { .. } | State::Refreshing => {}
+            ClientSessionState::Waiting { .. } | ClientSessionState::Refreshing => {}
         }
         self.stop(StopReason::Closed);
     }
 }
 
-/// What happens to the connection.
+/// Inputs about the connection.
 impl ClientSession {
     /// The WebSocket is open.
     pub fn handle_connected(&mut self, now: Instant) {
-        if let State::Connecting { .. } = self.state {
-            self.state = State::Greeting { deadline: now + Self::CONNECT_TIMEOUT };
+        if let ClientSessionState::Connecting { .. } = self.state {
+            self.state = ClientSessionState::Greeting { deadline: now + Self::CONNECT_TIMEOUT };
         }
     }
 
     /// The WebSocket is closed, or could not be opened.
     pub fn handle_disconnected(&mut self, now: Instant, ended: Ended) {
         match self.state {
-            State::Connecting { .. } | State::Greeting { .. } | State::Established(_) => self.lose(now, ended),
-            State::Waiting { .. } | State::Refreshing | State::Stopped => {}
+            ClientSessionState::Connecting { .. }
+            | ClientSessionState::Greeting { .. }
+            | ClientSessionState::Established(_) => self.lose(now, ended),
+            ClientSessionState::Waiting { .. } | ClientSessionState::Refreshing | ClientSessionState::Stopped => {}
         }
     }
 
     /// There is a new access token.
     pub fn handle_token_refreshed(&mut self, now: Instant) {
-        if let State::Refreshing = self.state {
+        if let ClientSessionState::Refreshing = self.state {
             self.connect(now);
         }
     }
@@ -307,9 +313,9 @@ impl ClientSession {
     /// There is no new access token.
     pub fn handle_refresh_failed(&mut self, now: Instant, failure: RefreshFailure) {
         match (&self.state, failure) {
-            (State::Refreshing, RefreshFailure::Refused) => self.stop(StopReason::SignedOut),
-            (State::Refreshing, RefreshFailure::Unreachable) => {
-                // The next handshake will be refused like the last one, and then the token is asked for again.
+            (ClientSessionState::Refreshing, RefreshFailure::Refused) => self.stop(StopReason::SignedOut),
+            (ClientSessionState::Refreshing, RefreshFailure::Unreachable) => {
+                // The next handshake will be refused like the last one, which triggers another refresh.
                 self.refreshed = false;
                 self.wait(now, Duration::ZERO);
             }
@@ -327,14 +333,16 @@ impl ClientSession {
         }
     }
 
-    /// The time of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Must be called at the time of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Instant) {
         match &self.state {
-            State::Waiting { until } if now >= *until => self.connect(now),
-            State::Connecting { deadline } | State::Greeting { deadline } if now >= *deadline => {
+            ClientSessionState::Waiting { until } if now >= *until => self.connect(now),
+            ClientSessionState::Connecting { deadline } | ClientSessionState::Greeting { deadline }
+                if now >= *deadline =>
+            {
                 self.abandon(now, Ended::Lost)
             }
-            State::Established(_) => self.tick(now),
+            ClientSessionState::Established(_) => self.tick(now),
             _ => {}
         }
         while let Some(chat_id) = self.look_ups.next_due(now) {
@@ -344,7 +352,7 @@ impl ClientSession {
 
     fn tick(&mut self, now: Instant) {
         let oldest_request = [self.sends.oldest_in_flight(), self.syncs.oldest_in_flight()].into_iter().flatten().min();
-        let State::Established(link) = &mut self.state else { return };
+        let ClientSessionState::Established(link) = &mut self.state else { return };
         let unanswered = oldest_request.is_some_and(|sent_at| now >= sent_at + Self::REQUEST_TIMEOUT);
         if unanswered || now >= link.silent_at() {
             return self.abandon(now, Ended::Lost);
@@ -363,11 +371,11 @@ impl ClientSession {
 
     fn connect(&mut self, now: Instant) {
         self.closing = None;
-        self.state = State::Connecting { deadline: now + Self::CONNECT_TIMEOUT };
+        self.state = ClientSessionState::Connecting { deadline: now + Self::CONNECT_TIMEOUT };
         self.outputs.push_back(Output::Connect);
     }
 
-    /// Gives up a connection that does not work, or no longer.
+    /// Abandons a connection that does not work, or no longer works.
     fn abandon(&mut self, now: Instant, ended: Ended) {
         self.outputs.push_back(Output::Disconnect);
         self.lose(now, ended);
@@ -375,10 +383,12 @@ impl ClientSession {
 
     fn lose(&mut self, now: Instant, ended: Ended) {
         self.forget_connection();
-        if let (State::Connecting { .. } | State::Greeting { .. }, Ended::Lost) = (&self.state, &ended) {
-            self.given_up_at = Some(now);
+        if let (ClientSessionState::Connecting { .. } | ClientSessionState::Greeting { .. }, Ended::Lost) =
+            (&self.state, &ended)
+        {
+            self.abandoned_at = Some(now);
         }
-        let is_haunted = self.given_up_at.is_some_and(|at| now < at + Self::GHOST_MAX);
+        let may_be_own_handshake = self.abandoned_at.is_some_and(|at| now < at + Self::ABANDONED_HANDSHAKE_MAX);
         let announced = self.closing.take();
         let delay = announced.as_ref().map_or(Duration::ZERO, |c| Duration::from_millis(c.reconnect_delay_ms));
         let reason = match &ended {
@@ -388,7 +398,7 @@ impl ClientSession {
         let reason = reason.or_else(|| CloseReason::from_text(&announced?.reason));
         match (reason, ended) {
             (Some(CloseReason::SessionRevoked), _) => self.stop(StopReason::SignedOut),
-            (Some(CloseReason::DuplicateConnection), _) if is_haunted => self.wait(now, delay),
+            (Some(CloseReason::DuplicateConnection), _) if may_be_own_handshake => self.wait(now, delay),
             (Some(CloseReason::DuplicateConnection), _) => self.stop(StopReason::DuplicateConnection),
             (Some(CloseReason::TokenExpired), _) | (_, Ended::Refused { status: 401, .. }) => self.refresh(),
             (_, Ended::Refused { retry_after, .. }) => self.wait(now, retry_after.unwrap_or_default()),
@@ -396,7 +406,7 @@ impl ClientSession {
         }
     }
 
-    /// What was under way on the connection is so no more.
+    /// Resets the state of requests that were in flight on the connection.
     fn forget_connection(&mut self) {
         self.sends.disconnected();
         self.syncs.disconnected();
@@ -407,46 +417,49 @@ impl ClientSession {
 
     fn refresh(&mut self) {
         if std::mem::replace(&mut self.refreshed, true) {
-            // A fresh token was refused: it is the session that is gone.
+            // The server refused a fresh token, so the session itself is revoked.
             return self.stop(StopReason::SignedOut);
         }
-        self.state = State::Refreshing;
+        self.state = ClientSessionState::Refreshing;
         self.outputs.push_back(Output::RefreshToken);
     }
 
-    /// Waits before the next connection: as long as the failures so far suggest, and no less than the server has asked.
+    /// Waits before the next connection: the backoff of the failures so far, and at least the delay that the server
+    /// requested.
     fn wait(&mut self, now: Instant, asked: Duration) {
         self.failures = self.failures.saturating_add(1);
         let spread = 1.0 + 0.25 * self.random.unit();
         let asked = asked.min(SERVER_DELAY_MAX).mul_f64(spread);
         let retry_in = pause_from(self.reconnect_pause, self.failures, &mut self.random).max(asked);
-        self.state = State::Waiting { until: now + retry_in };
+        self.state = ClientSessionState::Waiting { until: now + retry_in };
         self.outputs.push_back(Output::Event(ClientEvent::Disconnected { retry_in }));
     }
 
     fn stop(&mut self, reason: StopReason) {
-        self.state = State::Stopped;
+        self.state = ClientSessionState::Stopped;
         self.tell(ClientEvent::Stopped(reason));
     }
 }
 
-/// What the server says.
+/// Frames of the server.
 impl ClientSession {
-    /// Takes a text frame of the server. One that cannot be read is passed over, as one of a later version would be.
+    /// Takes a text frame of the server. An unreadable frame is ignored, like one of a later version.
     pub fn handle_text(&mut self, now: Instant, text: &str) {
         if let Ok(outbound) = Outbound::parse(text) {
             self.handle_frame(now, outbound);
         }
     }
 
-    /// Takes a frame of the server that has been parsed.
+    /// Takes a parsed frame of the server.
     pub fn handle_frame(&mut self, now: Instant, Outbound { request_id, frame }: Outbound) {
         match (&mut self.state, frame) {
-            (State::Greeting { .. }, ServerFrame::ConnectionEstablished(established)) => {
+            (ClientSessionState::Greeting { .. }, ServerFrame::ConnectionEstablished(established)) => {
                 self.establish(now, established);
             }
-            (State::Greeting { .. }, ServerFrame::ConnectionClosing(closing)) => self.closing = Some(closing),
-            (State::Established(link), frame) => {
+            (ClientSessionState::Greeting { .. }, ServerFrame::ConnectionClosing(closing)) => {
+                self.closing = Some(closing)
+            }
+            (ClientSessionState::Established(link), frame) => {
                 link.last_heard = now;
                 self.handle_established(now, request_id, frame);
                 self.pump(now);
@@ -461,7 +474,7 @@ impl ClientSession {
         self.failures = 0;
         self.refreshed = false;
         let (shortest, longest) = Self::HEARTBEAT_INTERVALS.into_inner();
-        self.state = State::Established(Link {
+        self.state = ClientSessionState::Established(ConnectionTimers {
             heartbeat_interval: Duration::from_millis(heartbeat_interval_ms).clamp(shortest, longest),
             last_heard: now,
             last_sent: now,
@@ -500,22 +513,12 @@ impl ClientSession {
         }
     }
 
-    /// The connection that sent a message gets no push of it (G8), so its ack and the content kept for it take its place
-    /// in the order.
+    /// The connection that sent a message gets no push of it (G8). Its ack and the queued content stand in for the
+    /// push.
     fn handle_ack(&mut self, request_id: Option<RequestId>, ack: SendMessageAck) {
-        let Some(Request::Send(order)) = request(request_id) else { return };
+        let Some(RequestNumber::Send(order)) = request(request_id) else { return };
         let (Some(send), Some(sender_id)) = (self.sends.acked(order), self.user_id) else { return };
-        let message = MessageBody {
-            message_id: ack.message_id,
-            chat_id: send.chat_id,
-            sequence: ack.sequence,
-            sender_id,
-            content: Cow::Owned(send.content.into()),
-            content_type: send.content_type,
-            created_at: ack.created_at,
-            expires_at: send.ttl.map(|ttl| ack.created_at + ttl.as_duration()),
-            client_message_id: Some(send.client_message_id),
-        };
+        let message = MessageBody::acknowledged(send, &ack, sender_id);
         self.tell(ClientEvent::Sent(ack));
         self.handle_message(message);
     }
@@ -533,10 +536,10 @@ impl ClientSession {
     }
 
     fn handle_page(&mut self, now: Instant, request_id: Option<RequestId>, page: SyncResponse<'static>) {
-        let Some(Request::Sync(id)) = request(request_id) else { return };
+        let Some(RequestNumber::Sync(id)) = request(request_id) else { return };
         let Some(Question { chat_id, after, .. }) = self.syncs.answered(id) else { return };
         let Some(chat) = self.chats.get_mut(&chat_id) else { return };
-        debug_assert!(after <= chat.feed.watermark(), "a watermark never goes back while a question is under way");
+        debug_assert!(after <= chat.feed.watermark(), "a watermark never decreases while a sync is in flight");
         let last_sent = page.messages.last().map_or(after, |message| message.sequence);
         for message in page.messages {
             if let Some(message) = chat.feed.offer_from_page(message) {
@@ -551,14 +554,14 @@ impl ClientSession {
         chat.feed.prove_empty(examined);
         hand_out_early(&mut self.outputs, chat);
         let outcome = match (page.has_more || chat.feed.has_hole(), chat.feed.watermark() > after) {
-            (false, _) => Outcome::Complete,
-            (true, true) => Outcome::More,
-            (true, false) => Outcome::Stuck,
+            (false, _) => SyncOutcome::Complete,
+            (true, true) => SyncOutcome::More,
+            (true, false) => SyncOutcome::Stuck,
         };
         self.syncs.finish(now, chat_id, outcome, &mut self.random);
-        // A range proven empty is acknowledged too, though the application has nothing to store.
+        // A range proven empty is acknowledged too, although the application stores nothing for it.
         if chat.ack_due().is_some()
-            && let State::Established(link) = &mut self.state
+            && let ClientSessionState::Established(link) = &mut self.state
         {
             link.acks_due_at.get_or_insert(now + Self::ACK_DELAY);
         }
@@ -566,20 +569,20 @@ impl ClientSession {
 
     fn handle_error(&mut self, now: Instant, request_id: Option<RequestId>, error: ErrorBody) {
         match request(request_id) {
-            Some(Request::Send(order)) => match self.sends.refused(now, order, &error, &mut self.random) {
-                sends::Refused::Held | sends::Refused::Unknown => {}
-                sends::Refused::NeedsRefresh => self.abandon(now, TOKEN_REFUSED),
-                sends::Refused::NeedsReconnect => self.abandon(now, Ended::Lost),
-                sends::Refused::Failed(SendMessage { client_message_id, chat_id, .. }) => {
+            Some(RequestNumber::Send(order)) => match self.sends.refused(now, order, &error, &mut self.random) {
+                SendRefused::Held | SendRefused::Unknown => {}
+                SendRefused::NeedsRefresh => self.abandon(now, TOKEN_REFUSED),
+                SendRefused::NeedsReconnect => self.abandon(now, Ended::Lost),
+                SendRefused::Failed(SendMessage { client_message_id, chat_id, .. }) => {
                     self.tell(ClientEvent::SendFailed { client_message_id, chat_id, error });
                 }
             },
-            Some(Request::Sync(id)) => {
+            Some(RequestNumber::Sync(id)) => {
                 if let Some(Question { chat_id, .. }) = self.syncs.answered(id) {
                     self.handle_sync_refused(now, chat_id, error);
                 }
             }
-            // A slow reader is told so, and has nothing to do but to read.
+            // A slow-consumer warning needs no reaction except to keep reading.
             None if error.code == ErrorCode::SlowConsumer => {}
             None => self.tell(ClientEvent::Refused(error)),
         }
@@ -588,16 +591,16 @@ impl ClientSession {
     fn handle_sync_refused(&mut self, now: Instant, chat_id: ChatId, error: ErrorBody) {
         let refused = self.syncs.refused(now, chat_id, &error, &mut self.random);
         match (refused, error.code, head_sequence(&error)) {
-            (syncs::Refused::Paused, ..) => {}
-            (syncs::Refused::NeedsRefresh, ..) => self.abandon(now, TOKEN_REFUSED),
-            (syncs::Refused::NeedsReconnect, ..) => self.abandon(now, Ended::Lost),
-            (syncs::Refused::GivenUp, ErrorCode::InvalidSequence, Some(head_sequence)) => {
-                self.chats.insert(chat_id, Chat::at(head_sequence));
+            (SyncRefused::Paused, ..) => {}
+            (SyncRefused::NeedsRefresh, ..) => self.abandon(now, TOKEN_REFUSED),
+            (SyncRefused::NeedsReconnect, ..) => self.abandon(now, Ended::Lost),
+            (SyncRefused::GivenUp, ErrorCode::InvalidSequence, Some(head_sequence)) => {
+                self.chats.insert(chat_id, TrackedChat::at(head_sequence));
                 self.reads.remove(&chat_id);
                 self.tell(ClientEvent::WatermarkReset { chat_id, head_sequence });
             }
-            (syncs::Refused::GivenUp, ErrorCode::NotAMember | ErrorCode::NotFound, _) => self.drop_chat(chat_id),
-            (syncs::Refused::GivenUp, ..) => self.tell(ClientEvent::Refused(error)),
+            (SyncRefused::GivenUp, ErrorCode::NotAMember | ErrorCode::NotFound, _) => self.drop_chat(chat_id),
+            (SyncRefused::GivenUp, ..) => self.tell(ClientEvent::Refused(error)),
         }
     }
 
@@ -607,7 +610,7 @@ impl ClientSession {
         if change == ChatChangeKind::MemberRemoved && user_id == self.user_id {
             self.drop_chat(chat_id);
         } else {
-            // Whatever is told of a chat is told to its members, so an unknown one is the user's.
+            // The server announces changes of a chat only to its members, so an unknown chat is one of the user's.
             self.discover(chat_id, Sequence(u64::MAX));
         }
     }
@@ -622,11 +625,11 @@ impl ClientSession {
     }
 }
 
-/// What goes out.
+/// Outgoing frames and events.
 impl ClientSession {
-    /// Asks and sends as much as may be under way.
+    /// Sends queued syncs and messages up to the in-flight bounds.
     fn pump(&mut self, now: Instant) {
-        let State::Established(link) = &mut self.state else { return };
+        let ClientSessionState::Established(link) = &mut self.state else { return };
         let chats = &self.chats;
         let watermark = |chat_id| chats.get(&chat_id).map(|chat| chat.feed.watermark());
         while let Some(text) = self.syncs.next(now, watermark).or_else(|| self.sends.next(now)) {
@@ -638,7 +641,7 @@ impl ClientSession {
 
     fn want_every_chat(&mut self) {
         for chat_id in self.chats.keys() {
-            self.syncs.want_anew(*chat_id);
+            self.syncs.want_again(*chat_id);
         }
     }
 
@@ -648,13 +651,13 @@ impl ClientSession {
         for chat_id in due {
             self.ack(now, chat_id);
         }
-        if let State::Established(link) = &mut self.state {
+        if let ClientSessionState::Established(link) = &mut self.state {
             link.acks_due_at = None;
         }
     }
 
     fn ack(&mut self, now: Instant, chat_id: ChatId) {
-        let State::Established(_) = self.state else { return };
+        let ClientSessionState::Established(_) = self.state else { return };
         let Some(chat) = self.chats.get_mut(&chat_id) else { return };
         if let Some(sequence) = chat.ack_due() {
             chat.acks.ack(sequence);
@@ -662,7 +665,7 @@ impl ClientSession {
         }
     }
 
-    /// Its answer is told like any other news of presence, so nothing waits for it.
+    /// The reply is reported like any other presence event, so no request is kept for it.
     fn subscribe(&mut self, now: Instant, user_ids: &[UserId]) {
         for user_ids in user_ids.chunks(PRESENCE_USERS_MAX) {
             let frame = ClientFrame::PresenceSubscribe { user_ids: user_ids.to_vec() };
@@ -670,9 +673,9 @@ impl ClientSession {
         }
     }
 
-    /// Writes a frame whose answer nothing waits for, if there is a connection.
+    /// Writes a frame for which no reply is awaited, if there is a connection.
     fn transmit(&mut self, now: Instant, request_id: Option<RequestId>, frame: ClientFrame) {
-        if let State::Established(link) = &mut self.state {
+        if let ClientSessionState::Established(link) = &mut self.state {
             link.last_sent = now;
             self.outputs.push_back(Output::Transmit(Inbound { request_id, frame }.encode()));
         }
@@ -683,8 +686,9 @@ impl ClientSession {
     }
 }
 
-impl Link {
-    /// When a heartbeat is due: the server has heard nothing for an interval, or has had no reason to say anything.
+impl ConnectionTimers {
+    /// When a heartbeat is due: after one interval without a sent frame, or without both a received frame and a sent
+    /// heartbeat.
     fn beat_at(&self) -> Instant {
         self.last_sent.min(self.last_heard.max(self.last_beat)) + self.heartbeat_interval
     }
@@ -699,22 +703,22 @@ impl Link {
     }
 }
 
-/// A token that is refused during a connection is as good as one refused at its start.
+/// A token that is refused during a connection is handled like one refused in the handshake.
 const TOKEN_REFUSED: Ended = Ended::Refused { status: 401, retry_after: None };
 
-/// A request, as its id names it.
-enum Request {
+/// A request, parsed from its request id.
+enum RequestNumber {
     Send(u64),
     Sync(u64),
 }
 
-fn request(request_id: Option<RequestId>) -> Option<Request> {
+fn request(request_id: Option<RequestId>) -> Option<RequestNumber> {
     let request_id = request_id?;
     let (kind, number) = request_id.as_str().split_at_checked(1)?;
     let number = number.parse().ok()?;
     match kind {
-        "s" => Some(Request::Send(number)),
-        "y" => Some(Request::Sync(number)),
+        "s" => Some(RequestNumber::Send(number)),
+        "y" => Some(RequestNumber::Sync(number)),
         _ => None,
     }
 }
@@ -723,12 +727,12 @@ fn head_sequence(error: &ErrorBody) -> Option<Sequence> {
     error.details.as_ref()?.get("head_sequence")?.as_u64().map(Sequence)
 }
 
-fn hand_out(outputs: &mut VecDeque<Output>, chat: &mut Chat, message: MessageBody<'static>) {
+fn hand_out(outputs: &mut VecDeque<Output>, chat: &mut TrackedChat, message: MessageBody<'static>) {
     chat.acks.hand_out(message.sequence);
     outputs.push_back(Output::Event(ClientEvent::Message(message)));
 }
 
-fn hand_out_early(outputs: &mut VecDeque<Output>, chat: &mut Chat) {
+fn hand_out_early(outputs: &mut VecDeque<Output>, chat: &mut TrackedChat) {
     while let Some(message) = chat.feed.next_early() {
         hand_out(outputs, chat, message);
     }

@@ -1,5 +1,6 @@
 use domain::{ChatId, ClientMessageId, Sequence, UserId};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Described;
@@ -25,14 +26,14 @@ macro_rules! client_frames {
                 }
             }
 
-            /// The type as it stands on the wire.
+            /// The type on the wire.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// What may be in a frame of this type.
+            /// The description of this type for the AsyncAPI document.
             pub(crate) fn described(self) -> Described {
                 match self {
                     $(Self::$variant => Described::new::<$payload>($name, concat!($($doc),*)),)*
@@ -45,26 +46,26 @@ macro_rules! client_frames {
 client_frames! {
     /// Sends a message.
     SendMessage(SendMessagePayload) = "send_message",
-    /// Says what has arrived and is stored.
+    /// Acknowledges messages that have arrived and are stored.
     Ack(AckPayload) = "ack",
-    /// Says what has been read.
+    /// Marks messages as read.
     MarkRead(MarkReadPayload) = "mark_read",
-    /// Asks for what was missed.
+    /// Requests missed messages.
     SyncRequest(SyncPayload) = "sync_request",
-    /// Says that the user types; it ends by itself after 10 s.
+    /// Announces that the user is typing; it ends automatically after 10 s.
     TypingStart(TypingPayload) = "typing_start",
-    /// Says that the user no longer types.
+    /// Announces that the user has stopped typing.
     TypingStop(TypingPayload) = "typing_stop",
-    /// Asks for the presence of users, and for its changes from then on.
+    /// Requests the presence of users, and subscribes to its changes.
     PresenceSubscribe(UsersPayload) = "presence_subscribe",
-    /// Ends such a subscription.
+    /// Ends presence subscriptions.
     PresenceUnsubscribe(UsersPayload) = "presence_unsubscribe",
-    /// Says that the client is there.
+    /// Proves that the client is alive.
     Heartbeat(HeartbeatPayload) = "heartbeat",
 }
 
 impl ClientFrameType {
-    /// The type of the frame that answers it, if one does.
+    /// The type of the reply, if there is one.
     pub(crate) fn answer(self) -> Option<&'static str> {
         match self {
             Self::SendMessage => Some("send_message_ack"),
@@ -75,17 +76,17 @@ impl ClientFrameType {
         }
     }
 
-    /// Whether it is refused without a request id.
+    /// Whether a frame without a request id is refused.
     pub(crate) fn needs_request_id(self) -> bool {
         self.answer().is_some() && self != Self::Heartbeat
     }
 }
 
-/// A send as it stands on the wire, in a frame or in the body of a REST request.
+/// A send on the wire, in a frame or in the body of a REST request.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = SendMessage, description = "Payload of `send_message`.")]
 pub(crate) struct SendMessagePayload {
-    /// The sender's name for the send, the same on every try.
+    /// The sender's id for the send, the same on every retry.
     #[schema(value_type = String, format = "uuid")]
     pub(crate) client_message_id: ClientMessageId,
     #[schema(value_type = schema::ChatId)]
@@ -93,11 +94,14 @@ pub(crate) struct SendMessagePayload {
     /// 1 to 4096 bytes of UTF-8 without NUL.
     #[schema(min_length = 1)]
     pub(crate) content: String,
-    /// `text/plain` unless given.
+    /// Defaults to `text/plain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::ContentType>)]
     pub(crate) content_type: Option<String>,
-    /// How long the message lives; as long as the chat says unless given.
+    /// A JSON object of the application, of at most 1024 bytes as compact JSON. The server stores it and passes it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metadata: Option<Map<String, Value>>,
+    /// Lifetime of the message; defaults to that of the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub(crate) ttl_seconds: Option<u64>,
@@ -109,7 +113,7 @@ pub(crate) struct SendMessagePayload {
 pub(super) struct AckPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
-    /// Everything up to here has arrived and is stored.
+    /// All messages up to this sequence have arrived and are stored.
     #[schema(value_type = u64)]
     pub(super) last_acked_sequence: Sequence,
 }
@@ -120,7 +124,7 @@ pub(super) struct AckPayload {
 pub(super) struct MarkReadPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
-    /// Everything up to here has been read.
+    /// All messages up to this sequence have been read.
     #[schema(value_type = u64)]
     pub(super) last_read_sequence: Sequence,
 }
@@ -131,10 +135,10 @@ pub(super) struct MarkReadPayload {
 pub(super) struct SyncPayload {
     #[schema(value_type = schema::ChatId)]
     pub(super) chat_id: ChatId,
-    /// What the client has; 0 for nothing.
+    /// The client has all messages up to this sequence; 0 for none.
     #[schema(value_type = u64)]
     pub(super) last_acked_sequence: Sequence,
-    /// Messages in the answer: 100 unless given, 500 at the most.
+    /// Most messages in the reply: 100 by default, at most 500.
     #[schema(minimum = 1)]
     pub(super) limit: Option<i64>,
 }
@@ -155,7 +159,7 @@ pub(super) struct UsersPayload {
     pub(super) user_ids: Vec<UserId>,
 }
 
-/// Payload of `heartbeat`: nothing.
+/// Payload of `heartbeat`: empty.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Heartbeat)]
 pub(super) struct HeartbeatPayload {}

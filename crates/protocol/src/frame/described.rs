@@ -1,11 +1,11 @@
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
-/// One type of frame, as the AsyncAPI document tells of it.
+/// One type of frame, as the AsyncAPI document describes it.
 pub(crate) struct Described {
-    /// The type as it stands on the wire.
+    /// The type on the wire.
     pub(crate) frame_type: &'static str,
-    /// What a frame of this type says.
+    /// The purpose of this frame type in one sentence.
     pub(crate) summary: &'static str,
     /// The name of its payload among the schemas.
     pub(crate) payload: String,
@@ -14,7 +14,7 @@ pub(crate) struct Described {
 }
 
 impl Described {
-    /// A type of frame whose payload serializes as `P`; `summary` is the text of a doc comment.
+    /// Describes a frame type with a payload that serializes as `P`; `summary` is the text of a doc comment.
     pub(super) fn new<P: ToSchema>(frame_type: &'static str, summary: &'static str) -> Self {
         let payload = P::name().into_owned();
         let mut schemas = vec![(payload.clone(), P::schema())];

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use domain::limits::{PRESENCE_USERS_MAX, SYNC_PAGE_DEFAULT, SYNC_PAGE_MAX};
-use domain::{ChatId, ClientMessageId, Content, ContentError, ContentType, Sequence, Ttl, UserId};
+use domain::{Body, ChatId, ClientMessageId, Content, ContentError, ContentType, Metadata, Sequence, Ttl, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -12,96 +12,94 @@ use super::client_payload::{
 };
 use crate::{ErrorBody, ErrorCode};
 
-/// A frame of a client, parsed: everything in it is within the limits of the contract.
+/// A parsed client frame. All its values are within the limits of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inbound {
-    /// Present on every frame that expects an answer.
+    /// Present on every frame that has a reply.
     pub request_id: Option<RequestId>,
-    /// What it says.
+    /// The frame without its envelope.
     pub frame: ClientFrame,
 }
 
-/// What a client can say.
+/// The frames of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFrame {
-    /// Sends a message; answered by `send_message_ack`.
+    /// Sends a message; the reply is `send_message_ack`.
     SendMessage(SendMessage),
-    /// Says what has arrived and is stored.
+    /// Acknowledges messages that have arrived and are stored.
     Ack {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Everything up to here.
+        /// The highest sequence that it covers.
         sequence: Sequence,
     },
-    /// Says what has been read.
+    /// Marks messages as read.
     MarkRead {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
-        /// Everything up to here.
+        /// The highest sequence that it covers.
         sequence: Sequence,
     },
-    /// Asks for what was missed; answered by `sync_response`.
+    /// Requests missed messages; the reply is `sync_response`.
     SyncRequest(Sync),
-    /// Says that somebody types, or no longer does.
+    /// Announces that the user is typing, or has stopped.
     Typing {
-        /// Where.
+        /// The chat.
         chat_id: ChatId,
         /// `typing_start` or `typing_stop`.
         is_typing: bool,
     },
-    /// Asks for the presence of users and for its changes; answered by `presence_snapshot`.
+    /// Requests the presence of users and subscribes to its changes; the reply is `presence_snapshot`.
     PresenceSubscribe {
-        /// Whose.
+        /// The observed users.
         user_ids: Vec<UserId>,
     },
-    /// Ends such a subscription.
+    /// Ends presence subscriptions.
     PresenceUnsubscribe {
-        /// Whose.
+        /// The observed users.
         user_ids: Vec<UserId>,
     },
-    /// Says that the client is there; answered by `heartbeat_ack`.
+    /// Proves that the client is alive; the reply is `heartbeat_ack`.
     Heartbeat,
-    /// A type of a later version: ignored, and counted.
+    /// A type of a later version, which the server ignores and counts.
     Unknown,
 }
 
 /// A message to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendMessage {
-    /// The sender's name for the send, the same on every try.
+    /// The sender's id for the send, the same on every retry.
     pub client_message_id: ClientMessageId,
-    /// Where.
+    /// The chat.
     pub chat_id: ChatId,
-    /// What it says.
-    pub content: Content,
-    /// How to read it.
-    pub content_type: ContentType,
-    /// How long it lives.
+    /// The body of the message.
+    pub body: Body,
+    /// Lifetime of the message; `None` for that of the chat.
     pub ttl: Option<Ttl>,
 }
 
-/// A question for messages above a sequence.
+/// A request for messages above a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync {
-    /// Where.
+    /// The chat.
     pub chat_id: ChatId,
-    /// What the client has; 0 for nothing.
+    /// The client has all messages up to this sequence; 0 for none.
     pub after: Sequence,
-    /// Messages in the answer, at the most.
+    /// Most messages in the reply.
     pub limit: usize,
 }
 
-/// A frame that cannot be taken, and how it is answered.
+/// An invalid frame, and the error that answers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameError {
-    /// Echoed if it could be read.
+    /// The request id, if it could be read; it is echoed.
     pub request_id: Option<RequestId>,
-    /// Code and words of the answer.
+    /// Code and text of the reply.
     pub error: ErrorBody,
 }
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct ClientFrameIn<'a> {
     #[serde(borrow, rename = "type")]
     frame_type: Cow<'a, str>,
     request_id: Option<RequestId>,
@@ -110,7 +108,7 @@ struct Envelope<'a> {
 }
 
 #[derive(Serialize)]
-struct EnvelopeOut<'a, P> {
+struct ClientFrameOut<'a, P> {
     #[serde(rename = "type")]
     frame_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,16 +116,16 @@ struct EnvelopeOut<'a, P> {
     payload: P,
 }
 
-/// A field of a send that is out of its bounds, and how a frame with it is answered.
+/// A field of a send that is out of its bounds, and the error that answers a frame with it.
 pub(crate) struct InvalidField {
     pub(crate) field: &'static str,
     pub(crate) error: ErrorBody,
 }
 
 impl Inbound {
-    /// Parses the text of a frame. Whatever the text, this returns.
+    /// Parses the JSON text of a frame. Never panics, not even on arbitrary text.
     pub fn parse(text: &str) -> Result<Self, FrameError> {
-        let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| FrameError {
+        let envelope: ClientFrameIn<'_> = serde_json::from_str(text).map_err(|error| FrameError {
             request_id: read_request_id(text),
             error: invalid(format!("frame is unreadable: {error}")),
         })?;
@@ -138,7 +136,7 @@ impl Inbound {
         }
     }
 
-    /// The text of the frame, as a client sends it.
+    /// The frame as JSON text, as a client sends it.
     pub fn encode(&self) -> String {
         let request_id = self.request_id.as_ref();
         match &self.frame {
@@ -148,8 +146,9 @@ impl Inbound {
                 SendMessagePayload {
                     client_message_id: send.client_message_id,
                     chat_id: send.chat_id,
-                    content: send.content.as_str().to_owned(),
-                    content_type: Some(send.content_type.as_str().to_owned()),
+                    content: send.body.content.as_str().to_owned(),
+                    content_type: Some(send.body.content_type.as_str().to_owned()),
+                    metadata: send.body.metadata.as_ref().map(Metadata::to_object),
                     ttl_seconds: send.ttl.map(|ttl| ttl.as_duration().as_secs()),
                 },
             ),
@@ -191,7 +190,7 @@ impl Inbound {
 }
 
 fn encode(frame_type: ClientFrameType, request_id: Option<&RequestId>, payload: impl Serialize) -> String {
-    serde_json::to_string(&EnvelopeOut { frame_type: frame_type.as_str(), request_id, payload })
+    serde_json::to_string(&ClientFrameOut { frame_type: frame_type.as_str(), request_id, payload })
         .expect("strings, numbers and lists always serialize")
 }
 
@@ -249,6 +248,10 @@ impl SendMessagePayload {
                 error: ErrorBody::new(ErrorCode::InvalidContentType, error),
             })?,
         };
+        let metadata = self.metadata.map(Metadata::try_from).transpose().map_err(|error| InvalidField {
+            field: "metadata",
+            error: ErrorBody::new(ErrorCode::MessageTooLarge, error),
+        })?;
         let ttl = match self.ttl_seconds {
             None => None,
             Some(seconds) => Some(Ttl::from_secs(seconds).ok_or_else(|| InvalidField {
@@ -257,7 +260,7 @@ impl SendMessagePayload {
             })?),
         };
         let Self { client_message_id, chat_id, .. } = self;
-        Ok(SendMessage { client_message_id, chat_id, content, content_type, ttl })
+        Ok(SendMessage { client_message_id, chat_id, body: Body { content, content_type, metadata }, ttl })
     }
 }
 
@@ -273,7 +276,7 @@ fn read_users(payload: &str) -> Result<Vec<UserId>, ErrorBody> {
     Ok(user_ids)
 }
 
-/// The request id of a frame whose envelope is wrong in another place.
+/// The request id of a frame with an otherwise invalid envelope.
 fn read_request_id(text: &str) -> Option<RequestId> {
     #[derive(Deserialize)]
     struct Named {
@@ -305,13 +308,12 @@ mod tests {
         let inbound = Inbound::parse(&send(r#","content":"hi","unknown":1"#)).unwrap();
         assert_eq!(inbound.request_id, RequestId::new("r1"));
         let ClientFrame::SendMessage(send) = inbound.frame else { panic!("{inbound:?}") };
-        assert_eq!(send.content.as_str(), "hi");
-        assert_eq!(send.content_type, ContentType::Text);
+        assert_eq!(send.body, Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text));
         assert_eq!(send.ttl, None);
     }
 
     #[test]
-    fn what_cannot_be_taken_and_what_it_is_called() {
+    fn invalid_frames_and_their_error_codes() {
         let long = "x".repeat(4097);
         let cases = [
             ("{".to_owned(), "INVALID_MESSAGE", false),
@@ -333,6 +335,8 @@ mod tests {
             (send(r#","content":"hi","ttl_seconds":-1"#), "INVALID_MESSAGE", true),
             (send(&format!(r#","content":"{long}""#)), "MESSAGE_TOO_LARGE", true),
             (send(r#","content":"hi","content_type":"image/png""#), "INVALID_CONTENT_TYPE", true),
+            (send(r#","content":"hi","metadata":[]"#), "INVALID_MESSAGE", true),
+            (send(&format!(r#","content":"hi","metadata":{{"a":"{long}"}}"#)), "MESSAGE_TOO_LARGE", true),
             (
                 format!(
                     r#"{{"type":"sync_request","request_id":"r1","payload":{{"chat_id":"{CHAT}","last_acked_sequence":0,"limit":0}}}}"#
@@ -376,8 +380,8 @@ mod tests {
             ClientFrame::SendMessage(SendMessage {
                 client_message_id: ClientMessageId::from_bytes(id),
                 chat_id,
-                content: text.try_into().unwrap(),
-                content_type: ContentType::Markdown,
+                body: Body::new(text.try_into().unwrap(), ContentType::Markdown)
+                    .with_metadata((ttl == 1).then(|| r#"{"a":[1]}"#.to_owned().try_into().unwrap())),
                 ttl: Ttl::from_secs(ttl),
             })
         });

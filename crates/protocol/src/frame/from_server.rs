@@ -2,19 +2,19 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message, MessageId, PresenceView, Sequence,
-    Timestamp, UserId,
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, Message, MessageId, Metadata, PresenceView,
+    Sequence, Timestamp, UserId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::{Described, RequestId};
+use super::{Described, RequestId, SendMessage};
 use crate::{ErrorBody, schema};
 
 macro_rules! server_frames {
-    ($($(#[doc = $doc:literal])* $variant:ident($payload:ty) = $name:literal,)*) => {
-        /// What the server can say.
+    ($($(#[doc = $doc:literal])* $variant:ident($payload:ty) = $name:literal as $class:ident,)*) => {
+        /// The frames of the server.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum ServerFrame {
             $($(#[doc = $doc])* $variant($payload),)*
@@ -31,7 +31,15 @@ macro_rules! server_frames {
                 }
             }
 
-            /// Every type of frame that the server can send, with what may be in it.
+            /// The class of an encoded frame.
+            pub fn class_of(text: &[u8]) -> PushClass {
+                match type_of(text) {
+                    $(Some($name) => PushClass::$class,)*
+                    _ => PushClass::Durable,
+                }
+            }
+
+            /// The description of every server frame type for the AsyncAPI document.
             pub(crate) fn described() -> Vec<Described> {
                 vec![$(Described::new::<$payload>($name, concat!($($doc),*)),)*]
             }
@@ -48,55 +56,71 @@ macro_rules! server_frames {
 
 server_frames! {
     /// Always the first frame.
-    ConnectionEstablished(ConnectionEstablished) = "connection_established",
+    ConnectionEstablished(ConnectionEstablished) = "connection_established" as Durable,
     /// The message is durable.
-    SendMessageAck(SendMessageAck) = "send_message_ack",
-    /// Somebody sent a message.
-    Message(MessageBody<'static>) = "message",
-    /// What was missed.
-    SyncResponse(SyncResponse<'static>) = "sync_response",
+    SendMessageAck(SendMessageAck) = "send_message_ack" as Durable,
+    /// A member sent a message.
+    Message(MessageBody<'static>) = "message" as Durable,
+    /// A page of missed messages.
+    SyncResponse(SyncResponse<'static>) = "sync_response" as Durable,
     /// A member's watermarks have moved.
-    Receipt(ReceiptBody) = "receipt",
-    /// Messages are gone.
-    MessageExpired(MessageExpired) = "message_expired",
+    Receipt(ReceiptBody) = "receipt" as Ephemeral,
+    /// Messages have expired.
+    MessageExpired(MessageExpired) = "message_expired" as Durable,
     /// A chat or its members have changed.
-    ChatUpdated(ChatUpdated) = "chat_updated",
-    /// A member types, or no longer does.
-    TypingIndicator(TypingIndicator) = "typing_indicator",
-    /// The presence of the users asked for.
-    PresenceSnapshot(PresenceSnapshot) = "presence_snapshot",
-    /// Somebody came or went.
-    PresenceChanged(PresenceChanged) = "presence_changed",
-    /// Pushes may have been missed: sync every chat.
-    Resync(Resync) = "resync",
-    /// A heartbeat was heard.
-    HeartbeatAck(HeartbeatAck) = "heartbeat_ack",
+    ChatUpdated(ChatUpdated) = "chat_updated" as Durable,
+    /// A member is typing, or has stopped.
+    TypingIndicator(TypingIndicator) = "typing_indicator" as Ephemeral,
+    /// The presence of the requested users.
+    PresenceSnapshot(PresenceSnapshot) = "presence_snapshot" as Durable,
+    /// The presence of a user has changed.
+    PresenceChanged(PresenceChanged) = "presence_changed" as Ephemeral,
+    /// Pushes may have been missed; the client syncs every chat.
+    Resync(Resync) = "resync" as Durable,
+    /// A heartbeat was received.
+    HeartbeatAck(HeartbeatAck) = "heartbeat_ack" as Durable,
     /// A request failed.
-    Error(ErrorBody) = "error",
+    Error(ErrorBody) = "error" as Durable,
     /// The connection is about to be closed.
-    ConnectionClosing(ConnectionClosing) = "connection_closing",
+    ConnectionClosing(ConnectionClosing) = "connection_closing" as Durable,
 }
 
-/// A frame of the server, as a client reads it.
+/// What a lost push means for its recipient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushClass {
+    /// The client has to sync.
+    Durable,
+    /// A later push supersedes it. For a slow reader it is dropped before durable ones.
+    Ephemeral,
+}
+
+/// The type of an encoded frame: `encode` writes it first.
+fn type_of(text: &[u8]) -> Option<&str> {
+    let rest = text.strip_prefix(br#"{"type":""#)?;
+    let end = rest.iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+/// A parsed server frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outbound {
-    /// The request it answers; pushes have none.
+    /// The request that it answers; pushes have none.
     pub request_id: Option<RequestId>,
-    /// What it says.
+    /// The frame without its envelope.
     pub frame: ServerFrame,
 }
 
 impl Outbound {
-    /// Parses the text of a frame. Whatever the text, this returns.
+    /// Parses the JSON text of a frame. Never panics, not even on arbitrary text.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        let envelope: EnvelopeIn<'_> = serde_json::from_str(text)?;
+        let envelope: ServerFrameIn<'_> = serde_json::from_str(text)?;
         let frame = ServerFrame::parse(&envelope.frame_type, envelope.payload.map_or("{}", RawValue::get))?;
         Ok(Self { request_id: envelope.request_id, frame })
     }
 }
 
 #[derive(Deserialize)]
-struct EnvelopeIn<'a> {
+struct ServerFrameIn<'a> {
     #[serde(borrow, rename = "type")]
     frame_type: Cow<'a, str>,
     request_id: Option<RequestId>,
@@ -105,7 +129,7 @@ struct EnvelopeIn<'a> {
 }
 
 #[derive(Serialize)]
-struct Envelope<'a, P> {
+struct ServerFrameOut<'a, P> {
     #[serde(rename = "type")]
     frame_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +138,7 @@ struct Envelope<'a, P> {
 }
 
 fn encode<P: Serialize>(frame_type: &'static str, request_id: Option<&RequestId>, payload: &P) -> Bytes {
-    serde_json::to_vec(&Envelope { frame_type, request_id, payload })
+    serde_json::to_vec(&ServerFrameOut { frame_type, request_id, payload })
         .expect("strings, numbers and lists always serialize")
         .into()
 }
@@ -135,7 +159,7 @@ pub struct ConnectionEstablished {
     pub protocol_version: u32,
 }
 
-/// Payload of `send_message_ack`, and the answer to a send over REST.
+/// Payload of `send_message_ack`, and the response to a send over REST.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct SendMessageAck {
@@ -152,9 +176,9 @@ pub struct SendMessageAck {
     pub deduplicated: bool,
 }
 
-/// A message as everybody sees it; borrowed where it is written, owned where it is read.
+/// A message as every member sees it; borrowed for encoding, owned after parsing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = Message, description = "A message as everybody sees it.")]
+#[schema(as = Message, description = "A message as every member sees it.")]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MessageBody<'a> {
     #[schema(value_type = schema::MessageId)]
@@ -169,27 +193,32 @@ pub struct MessageBody<'a> {
     pub content: Cow<'a, str>,
     #[schema(value_type = schema::ContentType)]
     pub content_type: ContentType,
+    /// The JSON object that the sender attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Map<String, Value>, required = false)]
+    pub metadata: Option<Cow<'a, Metadata>>,
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub expires_at: Option<Timestamp>,
-    /// Only to the sender's own devices.
+    /// Present only on the sender's own devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = "uuid", required = false)]
     pub client_message_id: Option<ClientMessageId>,
 }
 
 impl<'a> MessageBody<'a> {
-    /// The message as `reader` sees it: the sender also sees the id they gave it.
+    /// The message as `reader` sees it: the sender also sees its `client_message_id`.
     pub fn new(message: &'a Message, reader: Option<UserId>) -> Self {
         Self {
             message_id: message.message_id,
             chat_id: message.chat_id,
             sequence: message.sequence,
             sender_id: message.sender_id,
-            content: Cow::Borrowed(message.content.as_str()),
-            content_type: message.content_type,
+            content: Cow::Borrowed(message.body.content.as_str()),
+            content_type: message.body.content_type,
+            metadata: message.body.metadata.as_ref().map(Cow::Borrowed),
             created_at: message.created_at,
             expires_at: message.expires_at,
             client_message_id: (reader == Some(message.sender_id)).then_some(message.client_message_id),
@@ -197,7 +226,27 @@ impl<'a> MessageBody<'a> {
     }
 }
 
-/// The `message` push of a message, encoded for `reader` without copying its content on the way.
+impl MessageBody<'static> {
+    /// The message of an acknowledged send, as its sender sees it. A lifetime that the chat gave it is not known here.
+    pub fn acknowledged(send: SendMessage, ack: &SendMessageAck, sender_id: UserId) -> Self {
+        let SendMessage { client_message_id, chat_id, body, ttl } = send;
+        let Body { content, content_type, metadata } = body;
+        Self {
+            message_id: ack.message_id,
+            chat_id,
+            sequence: ack.sequence,
+            sender_id,
+            content: Cow::Owned(content.into()),
+            content_type,
+            metadata: metadata.map(Cow::Owned),
+            created_at: ack.created_at,
+            expires_at: ttl.map(|ttl| ack.created_at + ttl.as_duration()),
+            client_message_id: Some(client_message_id),
+        }
+    }
+}
+
+/// The `message` push of a message, encoded for `reader` without copying its content.
 pub fn message_body(message: &Message, reader: Option<UserId>) -> Bytes {
     encode("message", None, &MessageBody::new(message, reader))
 }
@@ -211,7 +260,7 @@ pub struct SyncResponse<'a> {
     #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,
     pub has_more: bool,
-    /// The first sequence that was not examined; present when `has_more`.
+    /// The first sequence that was not examined; present if `has_more`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub next_sequence: Option<Sequence>,
@@ -220,7 +269,7 @@ pub struct SyncResponse<'a> {
 }
 
 impl SyncResponse<'_> {
-    /// The answer as JSON text, without copying the content of its messages on the way.
+    /// The reply as JSON text, encoded without copying the content of its messages.
     pub fn encode(&self, request_id: Option<&RequestId>) -> Bytes {
         encode("sync_response", request_id, self)
     }
@@ -264,7 +313,7 @@ pub struct ChatUpdated {
     pub user_id: Option<UserId>,
 }
 
-/// What has changed about a chat.
+/// The kind of change to a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
@@ -275,14 +324,14 @@ pub enum ChatChangeKind {
     MemberRemoved,
     RoleChanged,
     MessageTtlChanged,
-    /// A change that a later version knows of.
+    /// A kind that a later version introduced.
     #[serde(other)]
     Unknown,
 }
 
 impl ChatChangeKind {
-    /// Every change that the server tells of.
-    pub(crate) const TOLD: [Self; 6] = [
+    /// Every kind that the server announces.
+    pub(crate) const ANNOUNCED: [Self; 6] = [
         Self::Created,
         Self::Renamed,
         Self::MemberAdded,
@@ -303,7 +352,7 @@ pub struct TypingIndicator {
     pub is_typing: bool,
 }
 
-/// What may be known of a user's presence.
+/// The presence of a user as the reader may see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
@@ -336,7 +385,7 @@ impl From<(UserId, PresenceView)> for Presence {
     }
 }
 
-/// Payload of `presence_snapshot`, and the answer to a question about presence over REST.
+/// Payload of `presence_snapshot`, and the response to a presence query over REST.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct PresenceSnapshot {
@@ -354,7 +403,7 @@ pub struct Resync {
 }
 
 impl Resync {
-    /// The push for whomever others may have passed by.
+    /// The `resync` push for a connection that may have missed pushes.
     pub fn missed_pushes() -> Bytes {
         ServerFrame::Resync(Self { reason: "missed_pushes".to_owned() }).encode(None)
     }
@@ -386,6 +435,17 @@ mod tests {
     use super::*;
     use crate::asyncapi::assert_described;
 
+    #[test]
+    fn the_class_of_an_encoded_frame_is_that_of_its_type() {
+        let (chat_id, user_id) = (ChatId::from_bytes([2; 16]), UserId::from_bytes([3; 16]));
+        let typing = ServerFrame::TypingIndicator(TypingIndicator { chat_id, user_id, is_typing: true });
+        assert_eq!(ServerFrame::class_of(&typing.encode(None)), PushClass::Ephemeral);
+        assert_eq!(ServerFrame::class_of(&message_body(&message(), None)), PushClass::Durable);
+        for text in ["", "{", r#"{"type":"#, r#"{"type":"receipt"#, r#"{"type":"later"}"#, r#"{"x":"receipt"}"#] {
+            assert_eq!(ServerFrame::class_of(text.as_bytes()), PushClass::Durable, "{text}");
+        }
+    }
+
     fn message() -> Message {
         Message {
             message_id: MessageId::from_bytes([1; 16]),
@@ -393,8 +453,7 @@ mod tests {
             sequence: Sequence(47),
             sender_id: UserId::from_bytes([3; 16]),
             client_message_id: ClientMessageId::from_bytes([4; 16]),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(1_769_783_400_000),
             expires_at: None,
         }
@@ -452,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_presence_has_a_time_only_where_it_may_be_told() {
+    fn last_seen_is_present_only_if_visible_to_the_reader() {
         let (user_id, last_seen) = (UserId::from_bytes([3; 16]), Some(Timestamp::from_millis(1_769_783_400_000)));
         let views = [
             PresenceView::Online,

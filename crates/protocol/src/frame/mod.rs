@@ -1,6 +1,6 @@
-//! What is said on the socket: [`ClientFrame`]s one way, [`ServerFrame`]s the other, each in an envelope.
+//! The frames of the WebSocket: [`ClientFrame`]s from clients, [`ServerFrame`]s from the server, each in an envelope.
 //!
-//! `{type, request_id?, timestamp?, payload}`. Unknown fields are ignored on both sides, unknown types on both sides too.
+//! `{type, request_id?, timestamp?, payload}`. Both sides ignore unknown fields and unknown types.
 
 mod client_payload;
 mod described;
@@ -13,7 +13,7 @@ pub(crate) use described::Described;
 pub use from_client::{ClientFrame, FrameError, Inbound, SendMessage, Sync};
 pub use from_server::{
     ChatChangeKind, ChatUpdated, ConnectionClosing, ConnectionEstablished, HeartbeatAck, MessageBody, MessageExpired,
-    Outbound, Presence, PresenceChanged, PresenceSnapshot, PresenceStatus, ReceiptBody, Resync, SendMessageAck,
-    ServerFrame, SyncResponse, TypingIndicator, message_body,
+    Outbound, Presence, PresenceChanged, PresenceSnapshot, PresenceStatus, PushClass, ReceiptBody, Resync,
+    SendMessageAck, ServerFrame, SyncResponse, TypingIndicator, message_body,
 };
 pub use request_id::RequestId;

@@ -1,13 +1,13 @@
 use domain::limits::REQUEST_ID_CHARS_MAX;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A client's own name for a request, echoed in the answer: opaque, 1 to 64 characters.
+/// A client-chosen name for a request, echoed in the reply: opaque, 1 to 64 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct RequestId(Box<str>);
 
 impl RequestId {
-    /// The id of that text, if it is within the bounds.
+    /// Creates an id from a text, if its length is within the bounds.
     pub fn new(text: impl Into<Box<str>>) -> Option<Self> {
         let text = text.into();
         (1..=REQUEST_ID_CHARS_MAX).contains(&text.chars().count()).then_some(Self(text))

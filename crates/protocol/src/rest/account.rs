@@ -9,10 +9,11 @@ use crate::schema;
 /// Body of DELETE `/users/me`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeleteMe {
-    /// The caller's own `user_id`, so that nobody deletes an account by a slip.
+    /// The caller's own `user_id`, as a guard against accidental deletion.
     #[schema(value_type = schema::UserId)]
     pub confirm: UserId,
-    /// Whether the caller's messages are erased too. Otherwise they stay, under a name that says that the account is gone.
+    /// Whether the caller's messages are erased too. Otherwise they stay, under a name that marks the account as
+    /// deleted.
     #[serde(default)]
     #[schema(required = false)]
     pub erase_messages: bool,
@@ -29,7 +30,7 @@ pub struct AccountDeletion {
     pub erase_messages: bool,
 }
 
-/// Everything that is a user's own.
+/// All data of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Export<'a> {
@@ -38,15 +39,15 @@ pub struct Export<'a> {
     pub user: Me,
     pub sessions: Vec<Session>,
     pub push_devices: Vec<ExportedDevice>,
-    /// Whom the user has listed.
+    /// The contacts that the user has added.
     #[schema(value_type = Vec<schema::UserId>)]
     pub contacts: Vec<UserId>,
     pub chats: Vec<ExportedChat<'a>>,
-    /// Always `true`: a document that ends before this is a part.
+    /// Always `true`: a document without this field is truncated.
     pub is_complete: bool,
 }
 
-/// A device that is told of messages, without what it takes to reach it.
+/// A device with push notifications, without its push credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ExportedDevice {
@@ -67,7 +68,7 @@ impl From<&PushDevice> for ExportedDevice {
     }
 }
 
-/// A user's place in a chat, and what they wrote there.
+/// A user's membership in a chat, and their messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ExportedChat<'a> {
@@ -90,7 +91,7 @@ pub struct ExportedChat<'a> {
     pub delivered_sequence: Sequence,
     #[schema(value_type = u64)]
     pub read_sequence: Sequence,
-    /// The user's own messages, oldest first. Last, so that they can be written one by one.
+    /// The user's own messages, oldest first. The last field, so that messages can be streamed one by one.
     #[schema(value_type = Vec<MessageBody<'static>>)]
     pub messages: Vec<MessageBody<'a>>,
 }

@@ -13,7 +13,7 @@ pub struct RequestOtp {
     pub phone_number: Sensitive,
 }
 
-/// A code is on its way; the answer is the same whether or not the number is known.
+/// The response to a request for a code; it does not reveal whether the number is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct OtpRequested {
@@ -21,7 +21,7 @@ pub struct OtpRequested {
     pub phone_number: Sensitive,
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
-    /// How long until another code may be asked for; 0 if at once.
+    /// Time until another code may be requested; 0 if at once.
     pub retry_after_seconds: u64,
 }
 
@@ -35,13 +35,13 @@ pub struct VerifyOtp {
     pub otp: Sensitive,
     #[schema(value_type = String, format = "uuid")]
     pub device_id: DeviceId,
-    /// What to call a new user; a known one keeps the name.
+    /// Display name of a new user; an existing user keeps theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 64)]
     pub display_name: Option<String>,
 }
 
-/// Somebody is in.
+/// A successful sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct SignedIn {
@@ -51,18 +51,18 @@ pub struct SignedIn {
     pub is_new_user: bool,
 }
 
-/// What a device shows to act for its user.
+/// The tokens with which a device acts for its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Tokens {
     #[schema(value_type = String)]
     pub access_token: Sensitive,
-    /// Good once.
+    /// Valid once.
     #[schema(value_type = String)]
     pub refresh_token: Sensitive,
     /// `Bearer`.
     pub token_type: String,
-    /// Seconds until the access token is void.
+    /// Seconds until the access token expires.
     pub expires_in: u64,
 }
 
@@ -107,7 +107,7 @@ pub struct Session {
     pub last_active_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Timestamp,
-    /// Whether it is the session that asks.
+    /// Whether it is the session of this request.
     pub is_current: bool,
 }
 
@@ -125,14 +125,14 @@ impl Session {
     }
 }
 
-/// The devices a user is signed in on.
+/// The sessions of a user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Sessions {
     pub sessions: Vec<Session>,
 }
 
-/// How many sessions ended.
+/// The number of sessions that were revoked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Revoked {

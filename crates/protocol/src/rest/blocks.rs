@@ -3,7 +3,7 @@ use utoipa::ToSchema;
 
 use super::User;
 
-/// A page of the users whom a user has blocked, by id.
+/// A page of a user's blocked users, ordered by id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Blocks {

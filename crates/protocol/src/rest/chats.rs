@@ -12,29 +12,29 @@ pub struct CreateChat {
     #[serde(rename = "type")]
     #[schema(value_type = schema::ChatType)]
     pub chat_type: ChatType,
-    /// Needed for a group; a direct chat has none.
+    /// Required for a group; a direct chat has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
-    /// The other members; naming oneself changes nothing.
+    /// The other members; the caller's own id is ignored.
     #[schema(value_type = Vec<schema::UserId>)]
     pub member_ids: Vec<UserId>,
 }
 
-/// Body of PATCH `/chats/{chat_id}`; what is absent stays.
+/// Body of PATCH `/chats/{chat_id}`; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct UpdateChat {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 128)]
     pub name: Option<String>,
-    /// How long messages live that do not say it themselves; `null` is for ever.
+    /// Lifetime of messages that set none themselves; `null` means they never expire.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>, minimum = 1, maximum = 31_536_000)]
     pub message_ttl_seconds: Option<Option<u64>>,
 }
 
-/// Reads a field that is there, `null` or not; one that is absent is left to its default.
+/// Reads a field that is present, `null` or not; serde applies the default to an absent field.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -62,19 +62,34 @@ pub struct ChatSummary {
     pub last_message: Option<LastMessage>,
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub last_message_at: Option<Timestamp>,
-    /// Messages above my read watermark that I did not send.
+    /// Messages above the caller's read watermark that the caller did not send; a lower bound if `unread_count_exact`
+    /// is `false`.
     pub unread_count: u64,
+    /// `false` if there are at least `unread_count` such messages and the server stopped counting. Absent if the count
+    /// is exact.
+    #[serde(default = "exactly", skip_serializing_if = "is_exact")]
+    #[schema(required = false)]
+    pub unread_count_exact: bool,
     pub my_membership: MyMembership,
-    /// How long messages live that do not say it themselves; `null` is for ever.
+    /// Lifetime of messages that set none themselves; `null` means they never expire.
     #[schema(minimum = 1, maximum = 31_536_000, required = true)]
     pub message_ttl_seconds: Option<u64>,
-    // In the inbox too, so that a client learns from one list where it stands in every chat.
+    // Part of the inbox, so that a client learns its position in every chat from one list.
     #[schema(value_type = u64)]
     pub head_sequence: Sequence,
     #[schema(value_type = u64)]
     pub my_read_sequence: Sequence,
     #[schema(value_type = u64)]
     pub my_delivered_sequence: Sequence,
+}
+
+fn exactly() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_exact(exact: &bool) -> bool {
+    *exact
 }
 
 /// The start of a chat's last message.
@@ -94,13 +109,13 @@ pub struct LastMessage {
     pub created_at: Timestamp,
 }
 
-/// My own place in a chat.
+/// The caller's own membership in a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MyMembership {
     #[schema(value_type = schema::Role)]
     pub role: Role,
-    /// `null` if the chat is not muted; the end of the year 9999 if it is muted for ever.
+    /// `null` if the chat is not muted; the end of the year 9999 if it is muted permanently.
     #[schema(value_type = Option<String>, format = DateTime, required = true)]
     pub muted_until: Option<Timestamp>,
 }
@@ -140,13 +155,13 @@ pub struct Member {
 pub struct AddMember {
     #[schema(value_type = schema::UserId)]
     pub user_id: UserId,
-    /// `member` unless given.
+    /// Defaults to `member`.
     #[serde(default)]
     #[schema(value_type = schema::Role, required = false)]
     pub role: Role,
 }
 
-/// Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` hands the group over.
+/// Body of PATCH `/chats/{chat_id}/members/{user_id}`; `owner` transfers the ownership of the group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ChangeRole {
@@ -157,20 +172,20 @@ pub struct ChangeRole {
 /// Body of POST `/chats/{chat_id}/mute`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Mute {
-    /// For ever unless given.
+    /// Permanent if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, format = "uint64")]
     pub duration_seconds: Option<u64>,
 }
 
-/// Whether a chat is muted for the one who asks.
+/// Whether a chat is muted for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Muted {
     #[schema(value_type = schema::ChatId)]
     pub chat_id: ChatId,
     pub muted: bool,
-    /// Absent if it is not muted, or for ever.
+    /// Absent if the chat is not muted, or muted permanently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, format = DateTime, required = false)]
     pub muted_until: Option<Timestamp>,

@@ -3,15 +3,15 @@ use utoipa::ToSchema;
 
 use super::Sensitive;
 
-/// Body of PUT `/devices/{device_id}/push`: how the device is told of messages while its user is away. Beside `provider`
-/// a browser's `PushSubscription` can be given as it is.
+/// Body of PUT `/devices/{device_id}/push`: how the device is notified of messages while its user is offline. A
+/// browser's `PushSubscription` can be sent unchanged beside `provider`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct PushRegistration {
     pub provider: PushProvider,
-    /// For `webhook`: what the operator's service calls the device, 1 to 2048 visible ASCII characters.
+    /// For `webhook`: the device's name at the operator's service, 1 to 2048 visible ASCII characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // Without a bound in the schema: beside `webpush` it is ignored, however long it is.
+    // Without a bound in the schema: `webpush` ignores this field, so any length is valid.
     #[schema(value_type = Option<String>)]
     pub token: Option<Sensitive>,
     /// For `webpush`: the address at the browser's push service.
@@ -23,7 +23,7 @@ pub struct PushRegistration {
     pub keys: Option<PushKeys>,
 }
 
-/// Who brings notifications to a device.
+/// The service that delivers notifications to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PushProvider {

@@ -1,35 +1,41 @@
 use domain::{ChatId, ClientMessageId, Sequence, UserId};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{FieldError, Sensitive};
 use crate::frame::{MessageBody, SendMessagePayload};
 use crate::{ErrorBody, ErrorCode, frame, schema};
 
-/// Body of POST `/chats/{chat_id}/messages`: a `send_message` frame whose chat is in the path.
+/// Body of POST `/chats/{chat_id}/messages`: a `send_message` frame with the chat in the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct SendMessage {
-    /// The sender's name for the send, the same on every try.
+    /// The sender's id for the send, the same on every retry.
     #[schema(value_type = String, format = "uuid")]
     pub client_message_id: ClientMessageId,
     /// 1 to 4096 bytes of UTF-8 without NUL.
     #[schema(value_type = String, min_length = 1)]
     pub content: Sensitive,
-    /// `text/plain` unless given.
+    /// Defaults to `text/plain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::ContentType>)]
     pub content_type: Option<String>,
+    /// A JSON object of the application, of at most 1024 bytes as compact JSON. The server stores it and passes it on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 31_536_000)]
     pub ttl_seconds: Option<u64>,
 }
 
 impl SendMessage {
-    /// The send this asks for, checked as the frame is. What is `INVALID_MESSAGE` there is `VALIDATION_ERROR` here.
+    /// The requested send, validated like the frame. Errors that are `INVALID_MESSAGE` there are `VALIDATION_ERROR`
+    /// here.
     pub fn into_send(self, chat_id: ChatId) -> Result<frame::SendMessage, ErrorBody> {
-        let Self { client_message_id, content, content_type, ttl_seconds } = self;
-        let payload = SendMessagePayload { client_message_id, chat_id, content: content.0, content_type, ttl_seconds };
+        let Self { client_message_id, content, content_type, metadata, ttl_seconds } = self;
+        let content = content.0;
+        let payload = SendMessagePayload { client_message_id, chat_id, content, content_type, metadata, ttl_seconds };
         payload.validate().map_err(|invalid| match invalid.error.code {
             ErrorCode::InvalidMessage => {
                 let message = invalid.error.message;
@@ -41,26 +47,26 @@ impl SendMessage {
     }
 }
 
-/// A message as one member sees it: the `message` payload, with the fate of their own.
+/// A message as one member sees it: the `message` payload, with a status on the member's own messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Message<'a> {
     #[serde(flatten)]
     #[schema(inline, value_type = MessageBody<'static>)]
     pub message: MessageBody<'a>,
-    /// On my own messages only.
+    /// Present only on the caller's own messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = MessageStatus, required = false)]
     pub status: Option<MessageStatus>,
 }
 
-/// How far a message has come, derived from the watermarks of the others (G10).
+/// The delivery status of a message, derived from the watermarks of the other members (G10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageStatus {
     /// It is durable.
     Sent,
-    /// Every other member has it.
+    /// Every other member has received it.
     Delivered,
     /// Every other member has read it.
     Read,
@@ -76,7 +82,7 @@ pub struct History<'a> {
     pub head_sequence: Sequence,
 }
 
-/// The messages around one, oldest first.
+/// The messages around a given one, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Around<'a> {
@@ -98,7 +104,7 @@ pub struct MarkRead {
     pub last_read_sequence: Sequence,
 }
 
-/// My watermarks after a `MarkRead`.
+/// The caller's watermarks after a `MarkRead`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MarkedRead {
@@ -110,7 +116,7 @@ pub struct MarkedRead {
     pub read_sequence: Sequence,
 }
 
-/// How many members have got and read a message.
+/// The number of members that have received and read a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Receipts {
@@ -118,16 +124,16 @@ pub struct Receipts {
     pub chat_id: ChatId,
     #[schema(value_type = u64)]
     pub sequence: Sequence,
-    /// All members, with the sender.
+    /// All members, including the sender.
     pub member_count: usize,
-    /// Without the sender.
+    /// Excluding the sender.
     pub delivered_count: usize,
-    /// Without the sender.
+    /// Excluding the sender.
     pub read_count: usize,
     pub members: Vec<MemberWatermarks>,
 }
 
-/// How far one member has come.
+/// The watermarks of one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct MemberWatermarks {

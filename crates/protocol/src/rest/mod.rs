@@ -1,7 +1,7 @@
 //! The bodies of the REST API, field by field as the contract has them.
 //!
-//! A success is [`Data`] or [`Paged`], a failure is [`Failure`]. The server writes what the client SDK reads, so every
-//! body serializes both ways.
+//! A success is [`Data`] or [`Paged`], a failure is [`Failure`]. The server writes and the client SDK reads them, so
+//! every body both serializes and deserializes.
 
 mod account;
 mod auth;
@@ -41,20 +41,20 @@ use crate::ErrorBody;
 /// A success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Data<T> {
-    /// The answer itself.
+    /// The response data.
     pub data: T,
 }
 
-/// A success that may go on.
+/// A success with one page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Paged<T> {
     /// This page.
     pub data: T,
-    /// The way to the next one.
+    /// How to get the next page.
     pub pagination: Pagination,
 }
 
-/// Where a list goes on.
+/// How a list continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pagination {
     /// Opaque; `null` at the end of the list.
@@ -65,7 +65,7 @@ pub struct Pagination {
 }
 
 impl Pagination {
-    /// A page with another one behind `next_cursor`, or the last page.
+    /// A page with another one after `next_cursor`, or the last page.
     pub fn new(next_cursor: Option<String>) -> Self {
         Self { has_more: next_cursor.is_some(), next_cursor }
     }
@@ -74,17 +74,17 @@ impl Pagination {
 /// A failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
-    /// What went wrong.
+    /// The error.
     pub error: FailureBody,
 }
 
-/// What went wrong, and the request it went wrong with.
+/// The error, and the id of the request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureBody {
-    /// Code, words and details.
+    /// Code, text and details.
     #[serde(flatten)]
     pub body: ErrorBody,
-    /// The `X-Request-ID` of the answer, for a report to the operator.
+    /// The `X-Request-ID` of the response, for a report to the operator.
     pub request_id: String,
 }
 
@@ -93,12 +93,12 @@ pub struct FailureBody {
 pub struct FieldError {
     /// The field, parameter or header.
     pub field: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub message: String,
 }
 
 impl FieldError {
-    /// The `details` of a `VALIDATION_ERROR` that this is the reason for.
+    /// The `details` of a `VALIDATION_ERROR` with this field error.
     pub fn into_details(self) -> serde_json::Value {
         serde_json::json!({ "field_errors": [self] })
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_written_from_borrowed_messages_is_read_into_owned_ones() {
+    fn a_page_of_borrowed_messages_deserializes_into_owned_ones() {
         let message = MessageBody {
             message_id: MessageId::from_bytes([1; 16]),
             chat_id: ChatId::from_bytes([2; 16]),
@@ -139,6 +139,7 @@ mod tests {
             sender_id: UserId::from_bytes([4; 16]),
             content: Cow::Borrowed("a \"quoted\" word"),
             content_type: ContentType::Text,
+            metadata: None,
             created_at: Timestamp::from_millis(5),
             expires_at: None,
             client_message_id: Some(ClientMessageId::from_bytes([6; 16])),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_masks_what_must_not_reach_a_log() {
+    fn debug_masks_sensitive_fields() {
         let tokens = Tokens {
             access_token: "secret".into(),
             refresh_token: "secret".into(),

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use super::Sensitive;
 use crate::schema;
 
-/// Body of POST `/reports`: what is reported, and why.
+/// Body of POST `/reports`: the reported message, user or chat, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct FileReport {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Text that is plain in a body and masked in a log: a token, a code, a phone number, what somebody wrote.
+/// Text that is plain in a body and masked in a log: a token, a code, a phone number, the content of a message.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sensitive(pub String);

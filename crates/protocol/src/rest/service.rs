@@ -1,18 +1,18 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What this service is and what it takes, GET `/api/v1`.
+/// Name, versions and limits of this service, GET `/api/v1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Service {
     pub name: String,
     pub version: String,
     pub protocol_version: u32,
-    /// Where the WebSocket is.
+    /// The path of the WebSocket.
     pub websocket_path: String,
-    /// What content may be.
+    /// The content types that the service accepts.
     pub content_types: Vec<String>,
-    /// The key that browsers subscribe to Web Push with (`applicationServerKey`); `null` where it is off.
+    /// The key with which browsers subscribe to Web Push (`applicationServerKey`); `null` if Web Push is off.
     #[schema(required = true)]
     pub web_push_public_key: Option<String>,
     pub limits: ServiceLimits,
@@ -23,6 +23,7 @@ pub struct Service {
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct ServiceLimits {
     pub content_bytes_max: usize,
+    pub metadata_bytes_max: usize,
     pub frame_bytes_max: usize,
     pub body_bytes_max: usize,
     pub group_members_max: usize,

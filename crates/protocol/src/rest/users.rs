@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use super::Sensitive;
 use crate::schema;
 
-/// A user as everybody sees them.
+/// A user as other users see them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct User {
@@ -28,7 +28,7 @@ impl From<&domain::User> for User {
 pub struct Me {
     #[serde(flatten)]
     pub user: User,
-    /// Absent for users who come with another system's tokens.
+    /// Absent for users who authenticate with another system's tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub phone_number: Option<Sensitive>,
@@ -49,7 +49,7 @@ impl From<&domain::User> for Me {
     }
 }
 
-/// Body of PATCH `/users/me`: what is absent stays as it is.
+/// Body of PATCH `/users/me`; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct UpdateMe {
@@ -69,14 +69,14 @@ pub struct Lookup {
     pub phone_numbers: Vec<Sensitive>,
 }
 
-/// For each number asked, in order, its user or `null`.
+/// For each requested number, in order, its user or `null`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct LookupResults {
     pub results: Vec<Option<User>>,
 }
 
-/// A page of a user's contacts, by id.
+/// A page of a user's contacts, ordered by id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the names are the contract's and say it")]
 pub struct Contacts {

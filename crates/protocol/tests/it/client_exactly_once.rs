@@ -1,7 +1,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use domain::{ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, UserId};
+use domain::{
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, UserId,
+};
 use proptest::prelude::*;
 use protocol::client::{ClientEvent, ClientSession, Ended, Output, SendBounds};
 use protocol::frame::{
@@ -15,13 +17,13 @@ const ME: [u8; 16] = [42; 16];
 /// Small, so that a few messages take several pages.
 const PAGE: usize = 3;
 
-/// What can happen on the way.
+/// One step of a generated run: user actions, server actions and network faults.
 #[derive(Clone, Debug)]
-enum Step {
+enum ScheduleStep {
     OtherSends { chat: u8 },
     ISend { chat: u8 },
     Expire { chat: u8, which: prop::sample::Index },
-    Serve(Served),
+    Serve(ServerReaction),
     Deliver { which: prop::sample::Index },
     DropPush { which: prop::sample::Index },
     DoublePush { which: prop::sample::Index },
@@ -29,50 +31,50 @@ enum Step {
     Pass { millis: u64 },
 }
 
-/// What the server does with the next frame of the client.
+/// How the server handles the next frame of the client.
 #[derive(Clone, Copy, Debug)]
-enum Served {
+enum ServerReaction {
     Well,
     Refused(ErrorCode),
-    /// It is done, and the answer says that it is not known.
+    /// The request is executed, but the reply says that the service is unavailable.
     DoneButUnavailable,
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = ScheduleStep> {
     let chat = 0..CHATS;
     let which = any::<prop::sample::Index>;
     let served = prop_oneof![
-        12 => Just(Served::Well),
-        1 => Just(Served::Refused(ErrorCode::ServerBusy)),
-        1 => Just(Served::Refused(ErrorCode::RateLimited)),
-        1 => Just(Served::DoneButUnavailable),
+        12 => Just(ServerReaction::Well),
+        1 => Just(ServerReaction::Refused(ErrorCode::ServerBusy)),
+        1 => Just(ServerReaction::Refused(ErrorCode::RateLimited)),
+        1 => Just(ServerReaction::DoneButUnavailable),
     ];
     prop_oneof![
-        6 => chat.clone().prop_map(|chat| Step::OtherSends { chat }),
-        4 => chat.clone().prop_map(|chat| Step::ISend { chat }),
-        1 => (chat, which()).prop_map(|(chat, which)| Step::Expire { chat, which }),
-        8 => served.prop_map(Step::Serve),
-        12 => which().prop_map(|which| Step::Deliver { which }),
-        2 => which().prop_map(|which| Step::DropPush { which }),
-        2 => which().prop_map(|which| Step::DoublePush { which }),
-        1 => Just(Step::Disconnect),
-        2 => (0u64..4000).prop_map(|millis| Step::Pass { millis }),
+        6 => chat.clone().prop_map(|chat| ScheduleStep::OtherSends { chat }),
+        4 => chat.clone().prop_map(|chat| ScheduleStep::ISend { chat }),
+        1 => (chat, which()).prop_map(|(chat, which)| ScheduleStep::Expire { chat, which }),
+        8 => served.prop_map(ScheduleStep::Serve),
+        12 => which().prop_map(|which| ScheduleStep::Deliver { which }),
+        2 => which().prop_map(|which| ScheduleStep::DropPush { which }),
+        2 => which().prop_map(|which| ScheduleStep::DoublePush { which }),
+        1 => Just(ScheduleStep::Disconnect),
+        2 => (0u64..4000).prop_map(|millis| ScheduleStep::Pass { millis }),
     ]
 }
 
-struct Row {
+struct ServerRow {
     body: MessageBody<'static>,
     expired: bool,
 }
 
-/// One client, one server that keeps its promises, and a network between them that keeps none.
+/// One client, one correct server, and a faulty network between them.
 struct World {
     session: ClientSession,
     now: Instant,
-    rows: BTreeMap<ChatId, Vec<Row>>,
+    rows: BTreeMap<ChatId, Vec<ServerRow>>,
     sends: u64,
     connected: bool,
-    /// Whether the server knows that it has failed to push something.
+    /// Whether the server knows that it dropped a push.
     missed: bool,
     from_client: VecDeque<Inbound>,
     answers: VecDeque<(Option<RequestId>, ServerFrame)>,
@@ -102,35 +104,34 @@ impl World {
         world
     }
 
-    fn step(&mut self, step: Step) {
+    fn step(&mut self, step: ScheduleStep) {
         match step {
-            Step::OtherSends { chat } => {
+            ScheduleStep::OtherSends { chat } => {
                 let message = self.append(chat_id(chat), UserId::from_bytes([1; 16]), None);
                 self.push(message);
             }
-            Step::ISend { chat } => {
+            ScheduleStep::ISend { chat } => {
                 self.sends += 1;
                 let mut id = [0; 16];
                 id[..8].copy_from_slice(&self.sends.to_be_bytes());
                 let send = SendMessage {
                     client_message_id: ClientMessageId::from_bytes(id),
                     chat_id: chat_id(chat),
-                    content: "mine".to_owned().try_into().unwrap(),
-                    content_type: ContentType::Text,
+                    body: Body::new("mine".to_owned().try_into().unwrap(), ContentType::Text),
                     ttl: None,
                 };
                 self.session.send(self.now, send).unwrap();
             }
-            Step::Expire { chat, which } => {
+            ScheduleStep::Expire { chat, which } => {
                 let rows = self.rows.get_mut(&chat_id(chat)).unwrap();
                 if !rows.is_empty() {
                     let at = which.index(rows.len());
                     rows[at].expired = true;
                 }
             }
-            Step::Serve(served) => self.serve(served),
-            Step::Deliver { which } => {
-                // Answers keep their order among each other; a push may come at any time.
+            ScheduleStep::Serve(served) => self.serve(served),
+            ScheduleStep::Deliver { which } => {
+                // Replies keep their order; a push may arrive at any time.
                 let at = which.index(self.pushes.len() + 1);
                 if at < self.pushes.len() {
                     let push = self.pushes.remove(at);
@@ -139,27 +140,27 @@ impl World {
                     self.hear(request_id, answer);
                 }
             }
-            Step::DropPush { which } if !self.pushes.is_empty() => {
+            ScheduleStep::DropPush { which } if !self.pushes.is_empty() => {
                 self.pushes.remove(which.index(self.pushes.len()));
                 self.missed = true;
             }
-            Step::DoublePush { which } if !self.pushes.is_empty() => {
+            ScheduleStep::DoublePush { which } if !self.pushes.is_empty() => {
                 let push = self.pushes[which.index(self.pushes.len())].clone();
                 self.pushes.push(push);
             }
-            Step::DropPush { .. } | Step::DoublePush { .. } => {}
-            Step::Disconnect => self.lose(),
-            Step::Pass { millis } => self.now += Duration::from_millis(millis),
+            ScheduleStep::DropPush { .. } | ScheduleStep::DoublePush { .. } => {}
+            ScheduleStep::Disconnect => self.lose(),
+            ScheduleStep::Pass { millis } => self.now += Duration::from_millis(millis),
         }
         self.session.handle_timeout(self.now);
         self.drive();
     }
 
-    /// The faults stop; after a while everybody has everything.
+    /// Stops the faults and runs until the client and the server agree.
     fn settle(&mut self) {
         for _ in 0..400 {
             while !self.from_client.is_empty() {
-                self.serve(Served::Well);
+                self.serve(ServerReaction::Well);
             }
             for push in std::mem::take(&mut self.pushes) {
                 self.hear(None, push);
@@ -179,7 +180,7 @@ impl World {
         }
     }
 
-    /// Does what the session says.
+    /// Executes the outputs of the session.
     fn drive(&mut self) {
         while let Some(output) = self.session.poll_output() {
             match output {
@@ -241,7 +242,7 @@ impl World {
         }
     }
 
-    /// Everything under way is lost with the socket.
+    /// Drops the socket with all frames in flight.
     fn cut(&mut self) {
         self.connected = false;
         self.from_client.clear();
@@ -263,11 +264,12 @@ impl World {
             sender_id,
             content: if id.is_some() { "mine".into() } else { "theirs".into() },
             content_type: ContentType::Text,
+            metadata: None,
             created_at: Timestamp::default(),
             expires_at: None,
             client_message_id: id,
         };
-        rows.push(Row { body: body.clone(), expired: false });
+        rows.push(ServerRow { body: body.clone(), expired: false });
         body
     }
 
@@ -277,7 +279,7 @@ impl World {
         }
     }
 
-    fn serve(&mut self, served: Served) {
+    fn serve(&mut self, served: ServerReaction) {
         let Some(Inbound { request_id, frame }) = self.from_client.pop_front() else { return };
         let answer = match (frame, served) {
             (ClientFrame::Heartbeat, _) => {
@@ -287,11 +289,11 @@ impl World {
                 assert!(sequence.0 <= self.rows[&chat_id].len() as u64, "an ack above the head");
                 return;
             }
-            (_, Served::Refused(code)) => ServerFrame::Error(ErrorBody::new(code, "no")),
+            (_, ServerReaction::Refused(code)) => ServerFrame::Error(ErrorBody::new(code, "no")),
             (ClientFrame::SendMessage(send), served) => {
                 let ack = self.commit(&send);
                 match served {
-                    Served::DoneButUnavailable => {
+                    ServerReaction::DoneButUnavailable => {
                         ServerFrame::Error(ErrorBody::new(ErrorCode::ServiceUnavailable, "perhaps"))
                     }
                     _ => ServerFrame::SendMessageAck(ack),

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use domain::{
-    ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, Ttl, UserId,
+    Body, ChatId, ClientMessageId, ConnectionId, ContentType, DeviceId, MessageId, Sequence, Timestamp, Ttl, UserId,
 };
 use proptest::prelude::*;
 use protocol::client::{
@@ -28,26 +28,27 @@ fn message(chat_id: ChatId, sequence: u64) -> MessageBody<'static> {
         sender_id: UserId::from_bytes([3; 16]),
         content: "hi".into(),
         content_type: ContentType::Text,
+        metadata: None,
         created_at: Timestamp::default(),
         expires_at: None,
         client_message_id: None,
     }
 }
 
-/// A session, a clock in milliseconds, and a short notation for what comes out.
-struct Client {
+/// A session, a clock in milliseconds, and a short notation for outputs.
+struct SessionHarness {
     session: ClientSession,
     start: Instant,
     now: Instant,
 }
 
-impl Client {
+impl SessionHarness {
     fn new() -> Self {
         let start = Instant::now();
         Self { session: ClientSession::new(start, SendBounds::default(), 7), start, now: start }
     }
 
-    /// The connection stands, and chat 1 is tracked from `watermark` and up to date.
+    /// An established connection; chat 1 is tracked from `watermark` and up to date.
     fn established(watermark: u64) -> Self {
         let mut client = Self::new();
         client.session.track(client.now, chat(1), Sequence(watermark));
@@ -106,8 +107,7 @@ impl Client {
             SendMessage {
                 client_message_id: ClientMessageId::from_bytes([5; 16]),
                 chat_id: chat(1),
-                content: text.to_owned().try_into().unwrap(),
-                content_type: ContentType::Text,
+                body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
                 ttl: Ttl::from_secs(60),
             },
         )?;
@@ -145,7 +145,7 @@ impl Client {
         self.disconnect(Ended::Closed { code: reason.code(), reason: reason.as_str().to_owned() })
     }
 
-    /// Milliseconds after the start at which the session wants to be called.
+    /// The next timeout of the session, in milliseconds after the start.
     fn wakes_at(&self) -> Option<u128> {
         self.session.poll_timeout().map(|at| (at - self.start).as_millis())
     }
@@ -155,7 +155,7 @@ impl Client {
     }
 }
 
-/// How many, and the first of them.
+/// The number of users, and the first of them.
 fn users(user_ids: &[UserId]) -> String {
     format!("{} from {}", user_ids.len(), user_ids[0].to_bytes()[15])
 }
@@ -171,7 +171,7 @@ fn notation(output: Output) -> String {
             let Inbound { request_id, frame } = Inbound::parse(&text).unwrap();
             let id = request_id.map(|id| format!(" {}", id.as_str())).unwrap_or_default();
             match frame {
-                ClientFrame::SendMessage(send) => format!("> send{id} {}", send.content.as_str()),
+                ClientFrame::SendMessage(send) => format!("> send{id} {}", send.body.content.as_str()),
                 ClientFrame::SyncRequest(sync) => format!("> sync{id} after {}", sync.after),
                 ClientFrame::Ack { sequence, .. } => format!("> ack {sequence}"),
                 ClientFrame::MarkRead { sequence, .. } => format!("> read {sequence}"),
@@ -199,26 +199,26 @@ fn notation(output: Output) -> String {
 }
 
 #[test]
-fn it_is_silent_until_the_connection_is_established() {
-    let mut client = Client::new();
+fn nothing_is_sent_before_the_connection_is_established() {
+    let mut client = SessionHarness::new();
     assert_eq!(client.outputs(), ["connect"]);
     client.session.track(client.now, chat(1), Sequence(4));
     client.session.mark_read(client.now, chat(1), Sequence(3));
     client.session.typing(client.now, chat(1), true);
     assert_eq!(client.send("early").unwrap(), [""; 0]);
     client.session.handle_connected(client.now);
-    assert_eq!(client.push(5), [""; 0], "nothing counts before the first frame");
+    assert_eq!(client.push(5), [""; 0], "frames before the first one are ignored");
     assert_eq!(
         client.establish(),
         ["connected", "list chats", "> read 3", "> sync y0 after 4", "> send s0 early"],
-        "what waited goes out, except for the typing"
+        "queued frames are sent, except for typing"
     );
 }
 
 #[test]
-fn whom_it_watches_is_asked_for_on_every_connection_by_the_hundred() {
+fn presence_subscriptions_are_repeated_on_every_connection_in_batches_of_100() {
     let user = |n: u8| UserId::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n]);
-    let mut client = Client::new();
+    let mut client = SessionHarness::new();
     client.session.watch(client.now, &(1..=101).map(user).collect::<Vec<_>>());
     assert_eq!(client.outputs(), ["connect"]);
     let asked = ["connected", "list chats", "> watch p 100 from 1", "> watch p 1 from 101"];
@@ -228,7 +228,7 @@ fn whom_it_watches_is_asked_for_on_every_connection_by_the_hundred() {
     assert_eq!(
         client.outputs(),
         ["> watch p 1 from 102", "> unwatch 2 from 1"],
-        "what is so already is not said again"
+        "an existing subscription is not repeated"
     );
 
     client.disconnect(Ended::Lost);
@@ -239,8 +239,8 @@ fn whom_it_watches_is_asked_for_on_every_connection_by_the_hundred() {
 }
 
 #[test]
-fn g7_a_hole_is_synced_at_once_and_what_came_early_is_not_asked_for_twice() {
-    let mut client = Client::established(0);
+fn g7_a_hole_is_synced_at_once_and_buffered_messages_are_not_synced_again() {
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.push(1), ["message 1"]);
     assert_eq!(client.push(1), [""; 0]);
     assert_eq!(client.push(4), ["> sync y1 after 1"]);
@@ -250,8 +250,8 @@ fn g7_a_hole_is_synced_at_once_and_what_came_early_is_not_asked_for_twice() {
 }
 
 #[test]
-fn g6_pages_are_followed_to_the_head_and_empty_ones_count() {
-    let mut client = Client::established(0);
+fn g6_pages_are_followed_to_the_head_including_empty_ones() {
+    let mut client = SessionHarness::established(0);
     client.hear(None, ServerFrame::Resync(Resync { reason: String::new() }));
     assert_eq!(client.page("y1", &[1, 2], Some(3), 9), ["message 1", "message 2", "> sync y2 after 2"]);
     assert_eq!(client.page("y2", &[], Some(8), 9), ["> sync y3 after 7"], "3 to 7 have expired");
@@ -262,7 +262,7 @@ fn g6_pages_are_followed_to_the_head_and_empty_ones_count() {
 
 #[test]
 fn g7_a_stale_page_leaves_the_hole_and_asks_again() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.push(3), ["> sync y1 after 0"]);
     assert_eq!(client.page("y1", &[1], None, 1), ["message 1", "> sync y2 after 1"]);
     assert_eq!(client.page("y2", &[2, 3], None, 3), ["message 2", "message 3"]);
@@ -270,7 +270,7 @@ fn g7_a_stale_page_leaves_the_hole_and_asks_again() {
 
 #[test]
 fn a_resync_during_a_sync_asks_again_since_the_answer_may_be_older() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.push(2), ["> sync y1 after 0"]);
     assert_eq!(client.hear(None, ServerFrame::Resync(Resync { reason: String::new() })), ["list chats"]);
     assert_eq!(client.page("y1", &[1, 2], None, 2), ["message 1", "message 2", "> sync y2 after 2"]);
@@ -279,19 +279,19 @@ fn a_resync_during_a_sync_asks_again_since_the_answer_may_be_older() {
 
 #[test]
 fn g8_the_ack_takes_the_place_of_the_push_that_the_sender_does_not_get() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.send("mine").unwrap(), ["> send s0 mine"]);
     assert_eq!(client.push(2), ["> sync y1 after 0"]);
     client.session.handle_text(client.now, "");
     let ack = client.ack_send("s0", 1);
     assert_eq!(ack, ["sent 1", "message 1", "message 2"]);
-    assert_eq!(client.page("y1", &[1, 2], None, 2), [""; 0], "and the sync brings it no second time");
+    assert_eq!(client.page("y1", &[1, 2], None, 2), [""; 0], "the sync does not duplicate it");
     assert_eq!(client.ack_send("s0", 1), [""; 0]);
 }
 
 #[test]
-fn ones_own_message_has_all_that_others_see() {
-    let mut client = Client::established(0);
+fn an_own_message_has_every_field_that_others_see() {
+    let mut client = SessionHarness::established(0);
     client.send("mine").unwrap();
     client.session.handle_frame(
         client.now,
@@ -322,7 +322,7 @@ fn ones_own_message_has_all_that_others_see() {
 
 #[test]
 fn unacknowledged_sends_go_out_again_on_the_next_connection_and_before_newer_ones() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
     client.send("b").unwrap();
     assert_eq!(client.ack_send("s1", 1), ["sent 1", "message 1"]);
@@ -334,8 +334,8 @@ fn unacknowledged_sends_go_out_again_on_the_next_connection_and_before_newer_one
 }
 
 #[test]
-fn a_send_that_is_refused_for_good_is_told_and_forgotten() {
-    let mut client = Client::established(0);
+fn a_permanently_refused_send_is_reported_and_dropped() {
+    let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
     assert_eq!(client.refuse(Some("s0"), ErrorCode::NotAMember, json!({})), ["failed NOT_A_MEMBER"]);
     client.disconnect(Ended::Lost);
@@ -344,8 +344,8 @@ fn a_send_that_is_refused_for_good_is_told_and_forgotten() {
 }
 
 #[test]
-fn a_rate_limited_send_goes_out_when_its_time_has_come() {
-    let mut client = Client::established(0);
+fn a_rate_limited_send_is_retried_after_the_requested_delay() {
+    let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
     assert_eq!(client.refuse(Some("s0"), ErrorCode::RateLimited, json!({ "retry_after_seconds": 2 })), [""; 0]);
     assert_eq!(client.wakes_at(), Some(2000));
@@ -355,7 +355,7 @@ fn a_rate_limited_send_goes_out_when_its_time_has_come() {
 
 #[test]
 fn the_queue_of_sends_is_bounded() {
-    let mut client = Client::new();
+    let mut client = SessionHarness::new();
     for _ in 0..1000 {
         client.send("a").unwrap();
     }
@@ -364,7 +364,7 @@ fn the_queue_of_sends_is_bounded() {
 
 #[test]
 fn g5_a_request_without_an_answer_for_ten_seconds_breaks_the_connection() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
     for seconds in [4, 8] {
         client.at(seconds * 1000).hear(None, ServerFrame::Unknown);
@@ -375,8 +375,8 @@ fn g5_a_request_without_an_answer_for_ten_seconds_breaks_the_connection() {
 }
 
 #[test]
-fn acks_wait_five_seconds_or_for_ten_messages_and_follow_what_is_stored() {
-    let mut client = Client::established(0);
+fn acks_of_stored_messages_wait_five_seconds_or_for_ten_messages() {
+    let mut client = SessionHarness::established(0);
     for sequence in 1..=12 {
         client.push(sequence);
     }
@@ -389,12 +389,12 @@ fn acks_wait_five_seconds_or_for_ten_messages_and_follow_what_is_stored() {
         client.push(sequence);
     }
     assert_eq!(client.stored(14), ["> ack 14"], "ten");
-    assert_eq!(client.stored(99), [""; 0], "what was not handed out cannot be stored");
+    assert_eq!(client.stored(99), [""; 0], "only handed-out messages can be stored");
 }
 
 #[test]
 fn acks_go_out_before_a_close() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.push(1);
     client.stored(1);
     client.session.close(client.now);
@@ -407,7 +407,7 @@ fn acks_go_out_before_a_close() {
 
 #[test]
 fn an_ack_that_may_be_lost_with_its_connection_is_repeated() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.push(1);
     client.stored(1);
     assert_eq!(client.at(5000).timeout(), ["> heartbeat", "> ack 1"]);
@@ -419,22 +419,22 @@ fn an_ack_that_may_be_lost_with_its_connection_is_repeated() {
 }
 
 #[test]
-fn heartbeats_fill_the_silence_and_a_silent_server_is_left() {
-    let mut client = Client::established(0);
+fn heartbeats_are_sent_when_idle_and_a_silent_server_is_disconnected() {
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.wakes_at(), Some(5000));
     assert_eq!(client.at(5000).timeout(), ["> heartbeat"]);
     client.at(6000).hear(None, ServerFrame::Unknown);
     client.session.typing(client.now, chat(1), true);
     client.outputs();
-    assert_eq!(client.wakes_at(), Some(11_000), "what was sent counts as a beat");
+    assert_eq!(client.wakes_at(), Some(11_000), "any sent frame counts as a heartbeat");
     assert_eq!(client.at(11_000).timeout(), ["> heartbeat"]);
     assert_eq!(client.at(16_000).timeout(), ["> heartbeat"]);
     assert_eq!(client.at(21_000).timeout(), ["disconnect", "disconnected"], "three intervals after the last frame");
 }
 
 #[test]
-fn a_client_that_only_says_what_is_not_answered_still_asks_for_a_sign_of_life() {
-    let mut client = Client::established(0);
+fn a_client_that_sends_only_frames_without_reply_still_sends_heartbeats() {
+    let mut client = SessionHarness::established(0);
     let mut said = Vec::new();
     for sequence in 1..=4 {
         client.at(sequence * 2000);
@@ -445,7 +445,7 @@ fn a_client_that_only_says_what_is_not_answered_still_asks_for_a_sign_of_life() 
 }
 
 #[test]
-fn how_each_end_of_a_connection_goes_on() {
+fn reaction_to_each_close_reason() {
     let cases = [
         (CloseReason::ServerShutdown, "disconnected"),
         (CloseReason::ProtocolError, "disconnected"),
@@ -460,9 +460,9 @@ fn how_each_end_of_a_connection_goes_on() {
         (CloseReason::SlowConsumer, "disconnected"),
     ];
     for (reason, expected) in cases {
-        assert_eq!(Client::established(0).closed(reason), [expected], "{reason:?}");
+        assert_eq!(SessionHarness::established(0).closed(reason), [expected], "{reason:?}");
 
-        let mut announced = Client::established(0);
+        let mut announced = SessionHarness::established(0);
         announced.hear(None, ServerFrame::ConnectionClosing(reason.closing_frame()));
         assert_eq!(announced.disconnect(Ended::Lost), [expected], "{reason:?}, announced and then lost");
         if expected == "disconnected" {
@@ -473,13 +473,13 @@ fn how_each_end_of_a_connection_goes_on() {
     }
 }
 
-/// A server that stood still serves the handshakes that waited, also those whose clients are gone.
+/// A stalled server completes queued handshakes when it resumes, also of clients that have disconnected.
 #[test]
-fn a_handshake_that_was_given_up_takes_the_place_of_the_next_and_ends_no_session() {
-    let given_up: [fn(&mut Client) -> Vec<String>; 2] =
+fn a_duplicate_from_an_abandoned_handshake_does_not_stop_the_session() {
+    let given_up: [fn(&mut SessionHarness) -> Vec<String>; 2] =
         [|client| client.at(10_000).timeout(), |client| client.at(10_000).disconnect(Ended::Lost)];
     for give_up in given_up {
-        let mut client = Client::new();
+        let mut client = SessionHarness::new();
         client.outputs();
         assert_eq!(give_up(&mut client).last().unwrap(), "disconnected");
         client.at(12_000).timeout();
@@ -492,8 +492,8 @@ fn a_handshake_that_was_given_up_takes_the_place_of_the_next_and_ends_no_session
 }
 
 #[test]
-fn reconnects_are_tried_for_ever_with_growing_pauses_and_start_over_once_established() {
-    let mut client = Client::new();
+fn reconnects_back_off_without_limit_and_reset_once_established() {
+    let mut client = SessionHarness::new();
     client.outputs();
     for expected in [1, 2, 4, 8, 16, 30, 30, 30] {
         let from = client.now;
@@ -511,8 +511,8 @@ fn reconnects_are_tried_for_ever_with_growing_pauses_and_start_over_once_establi
 }
 
 #[test]
-fn a_refused_handshake_waits_as_long_as_it_is_told() {
-    let mut client = Client::new();
+fn a_refused_handshake_waits_for_the_requested_delay() {
+    let mut client = SessionHarness::new();
     client.outputs();
     client.disconnect(Ended::Refused { status: 429, retry_after: Some(Duration::from_secs(40)) });
     assert!((40_000..=50_000).contains(&client.wakes_at().unwrap()));
@@ -520,7 +520,7 @@ fn a_refused_handshake_waits_as_long_as_it_is_told() {
 
 #[test]
 fn an_attempt_that_hangs_is_given_up_after_ten_seconds() {
-    let mut client = Client::new();
+    let mut client = SessionHarness::new();
     client.outputs();
     assert_eq!(client.at(10_000).timeout(), ["disconnect", "disconnected"]);
     client.at(12_000).timeout();
@@ -531,7 +531,7 @@ fn an_attempt_that_hangs_is_given_up_after_ten_seconds() {
 #[test]
 fn a_refused_token_is_refreshed_once_and_then_the_user_is_signed_out() {
     let refused = Ended::Refused { status: 401, retry_after: None };
-    let mut client = Client::new();
+    let mut client = SessionHarness::new();
     client.outputs();
     assert_eq!(client.disconnect(refused.clone()), ["refresh"]);
     client.session.handle_token_refreshed(client.now);
@@ -540,11 +540,11 @@ fn a_refused_token_is_refreshed_once_and_then_the_user_is_signed_out() {
 }
 
 #[test]
-fn a_refresh_that_cannot_be_asked_for_is_tried_again_and_one_refused_is_the_end() {
+fn an_unreachable_refresh_is_retried_and_a_refused_one_signs_out() {
     for (failure, expected) in
         [(RefreshFailure::Unreachable, "disconnected"), (RefreshFailure::Refused, "stopped SignedOut")]
     {
-        let mut client = Client::established(0);
+        let mut client = SessionHarness::established(0);
         assert_eq!(client.closed(CloseReason::TokenExpired), ["refresh"]);
         client.session.handle_refresh_failed(client.now, failure);
         assert_eq!(client.outputs(), [expected]);
@@ -553,7 +553,7 @@ fn a_refresh_that_cannot_be_asked_for_is_tried_again_and_one_refused_is_the_end(
 
 #[test]
 fn a_token_that_is_refused_during_a_connection_is_refreshed() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.send("a").unwrap();
     assert_eq!(client.refuse(Some("s0"), ErrorCode::Unauthorized, json!({})), ["disconnect", "refresh"]);
     client.session.handle_token_refreshed(client.now);
@@ -563,7 +563,7 @@ fn a_token_that_is_refused_during_a_connection_is_refreshed() {
 
 #[test]
 fn an_unknown_chat_is_looked_up_once_and_tracked_from_there() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     let push = ServerFrame::Message(message(chat(2), 9));
     assert_eq!(client.hear(None, push.clone()), ["look up 2"]);
     assert_eq!(client.hear(None, push.clone()), [""; 0]);
@@ -573,19 +573,19 @@ fn an_unknown_chat_is_looked_up_once_and_tracked_from_there() {
     client.now = again_at;
     assert_eq!(client.timeout(), ["look up 2"]);
     client.session.track(client.now, chat(2), Sequence(7));
-    assert_eq!(client.outputs(), ["> sync y1 after 7"], "which brings what the push had");
+    assert_eq!(client.outputs(), ["> sync y1 after 7"], "the sync returns the pushed message");
     client.session.list(client.now, chat(2), Sequence(7), Sequence(9));
-    assert_eq!(client.outputs(), [""; 0], "a chat that is tracked keeps its place");
+    assert_eq!(client.outputs(), [""; 0], "a tracked chat keeps its watermark");
 }
 
-/// Another device of the user may be quicker to acknowledge than this one is to look the chat up.
+/// Another device of the user may acknowledge a message before this one has looked up the chat.
 #[test]
-fn what_was_pushed_while_a_chat_was_unknown_is_handed_out_though_another_device_has_acknowledged_it() {
+fn a_push_to_an_unknown_chat_is_handed_out_even_if_another_device_acknowledged_it() {
     for learn in [
         (|session, now| session.track(now, chat(2), Sequence(9))) as fn(&mut ClientSession, Instant),
         |session, now| session.list(now, chat(2), Sequence(9), Sequence(9)),
     ] {
-        let mut client = Client::established(0);
+        let mut client = SessionHarness::established(0);
         for sequence in [8, 7, 9] {
             client.hear(None, ServerFrame::Message(message(chat(2), sequence)));
         }
@@ -596,7 +596,7 @@ fn what_was_pushed_while_a_chat_was_unknown_is_handed_out_though_another_device_
 
 #[test]
 fn a_listed_chat_is_synced_only_if_something_was_missed() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     client.session.list(client.now, chat(2), Sequence(7), Sequence(7));
     assert_eq!(client.outputs(), [""; 0], "nothing is missing");
     client.session.list(client.now, chat(3), Sequence(7), Sequence(9));
@@ -605,7 +605,7 @@ fn a_listed_chat_is_synced_only_if_something_was_missed() {
 
 #[test]
 fn a_listed_chat_is_synced_if_a_push_came_while_it_was_unknown() {
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     let created = ChatUpdated { chat_id: chat(2), change: ChatChangeKind::Created, user_id: None };
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created)), ["chat updated", "look up 2"]);
     client.session.list(client.now, chat(2), Sequence(7), Sequence(7));
@@ -613,8 +613,8 @@ fn a_listed_chat_is_synced_if_a_push_came_while_it_was_unknown() {
 }
 
 #[test]
-fn a_chat_that_is_gone_is_not_asked_for_again_until_it_is_heard_of() {
-    let mut client = Client::established(0);
+fn a_gone_chat_is_not_looked_up_again_before_its_next_push() {
+    let mut client = SessionHarness::established(0);
     let created = ChatUpdated { chat_id: chat(2), change: ChatChangeKind::Created, user_id: None };
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(created.clone())), ["chat updated", "look up 2"]);
     client.session.handle_look_up_failed(client.now, chat(2), LookUpFailure::Gone);
@@ -629,14 +629,14 @@ fn a_chat_that_the_user_is_removed_from_is_dropped() {
         change: ChatChangeKind::MemberRemoved,
         user_id: Some(UserId::from_bytes(user)),
     };
-    let mut client = Client::established(0);
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(removed([9; 16]))), ["chat updated"]);
     assert_eq!(client.hear(None, ServerFrame::ChatUpdated(removed(ME))), ["chat updated", "gone 1"]);
     assert_eq!(client.session.watermark(chat(1)), None);
 }
 
 #[test]
-fn what_each_refusal_of_a_sync_leads_to() {
+fn consequences_of_each_refused_sync() {
     let cases = [
         (ErrorCode::InvalidSequence, json!({ "head_sequence": 3 }), vec!["reset 3"], Some(3)),
         (ErrorCode::NotAMember, json!({}), vec!["gone 1"], None),
@@ -646,7 +646,7 @@ fn what_each_refusal_of_a_sync_leads_to() {
         (ErrorCode::SlowConsumer, json!({}), vec!["disconnect", "disconnected"], Some(9)),
     ];
     for (code, details, expected, watermark) in cases {
-        let mut client = Client::established(9);
+        let mut client = SessionHarness::established(9);
         assert_eq!(client.push(12), ["> sync y1 after 9"]);
         assert_eq!(client.refuse(Some("y1"), code, details), expected, "{code}");
         assert_eq!(client.session.watermark(chat(1)), watermark.map(Sequence), "{code}");
@@ -654,23 +654,23 @@ fn what_each_refusal_of_a_sync_leads_to() {
 }
 
 #[test]
-fn after_a_reset_messages_go_on_behind_the_head() {
-    let mut client = Client::established(9);
+fn after_a_reset_messages_continue_after_the_head() {
+    let mut client = SessionHarness::established(9);
     client.push(12);
     client.refuse(Some("y1"), ErrorCode::InvalidSequence, json!({ "head_sequence": 3 }));
     assert_eq!(client.push(4), ["message 4"]);
 }
 
 #[test]
-fn refusals_without_a_request_are_told_and_slowness_is_not() {
-    let mut client = Client::established(0);
+fn errors_without_a_request_are_reported_except_slow_consumer() {
+    let mut client = SessionHarness::established(0);
     assert_eq!(client.refuse(None, ErrorCode::InvalidSequence, json!({})), ["refused INVALID_SEQUENCE"]);
     assert_eq!(client.refuse(None, ErrorCode::SlowConsumer, json!({})), [""; 0]);
 }
 
 #[test]
-fn numbers_of_a_mad_server_do_not_overflow() {
-    let mut client = Client::established(0);
+fn extreme_numbers_of_a_server_do_not_overflow() {
+    let mut client = SessionHarness::established(0);
     client.push(u64::MAX);
     client.page("y1", &[u64::MAX], Some(u64::MAX), u64::MAX);
     client.page("y2", &[u64::MAX], Some(0), u64::MAX);
@@ -691,7 +691,7 @@ fn numbers_of_a_mad_server_do_not_overflow() {
 proptest! {
     #[test]
     fn any_texts_are_taken_without_a_panic(texts in proptest::collection::vec(".{0,80}", 0..30)) {
-        let mut client = Client::established(0);
+        let mut client = SessionHarness::established(0);
         for text in texts {
             client.session.handle_text(client.now, &text);
             client.outputs();
@@ -704,7 +704,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         with in any::<u8>(),
     ) {
-        let mut client = Client::established(0);
+        let mut client = SessionHarness::established(0);
         let page = SyncResponse {
             chat_id: chat(1),
             messages: vec![message(chat(1), sequence)],

@@ -1,4 +1,4 @@
-//! Frames of both directions, and events of the log, that are almost right.
+//! Parsers of frames and events against almost valid input.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use protocol::event::EventEnvelope;
 use protocol::frame::{ClientFrame, Inbound, Outbound};
 use protocol::{Connection, Output, Timing};
 
-/// A frame of each kind that a client says.
+/// One frame of each client type.
 const OF_CLIENT: &[&str] = &[
     r#"{"type":"send_message","request_id":"r1","payload":{"client_message_id":"2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10","chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","content":"Grüße \"du\" \\ 😀","content_type":"text/markdown","ttl_seconds":60}}"#,
     r#"{"type":"ack","payload":{"chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","last_acked_sequence":7}}"#,
@@ -23,7 +23,7 @@ const OF_CLIENT: &[&str] = &[
     r#"{"type":"heartbeat"}"#,
 ];
 
-/// A frame of each kind that a server says.
+/// One frame of each server type.
 const OF_SERVER: &[&str] = &[
     r#"{"type":"connection_established","payload":{"connection_id":"conn_01ARZ3NDEKTSV4RRFFQ69G5FAV","user_id":"user_01ARZ3NDEKTSV4RRFFQ69G5FAV","device_id":"2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10","server_time":"2026-01-30T14:30:00.000Z","heartbeat_interval_ms":5000,"protocol_version":1}}"#,
     r#"{"type":"send_message_ack","request_id":"s0","payload":{"client_message_id":"2f1e8a04-6c4b-4a5e-9a57-0f6d3f6e7a10","message_id":"msg_01ARZ3NDEKTSV4RRFFQ69G5FAV","chat_id":"chat_01ARZ3NDEKTSV4RRFFQ69G5FAV","sequence":4,"created_at":"2026-01-30T14:30:00.000Z","deduplicated":false}}"#,
@@ -40,7 +40,7 @@ const OF_SERVER: &[&str] = &[
     r#"{"type":"connection_closing","payload":{"reason":"server_shutdown","message":"the server is going away","reconnect_delay_ms":1000}}"#,
 ];
 
-/// An event of the log of each kind.
+/// One event of each type.
 const OF_LOG: &[&str] = &[
     r#"{"event_type":"MessagePersisted","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","payload":{"message_id":"msg_01040G2081040G2081040G2081","chat_id":"chat_02081040G2081040G2081040G2","sequence":47,"sender_id":"user_030C1G60R30C1G60R30C1G60R3","content":"Hello, \"world\"!","content_type":"text/plain","created_at":"2026-01-30T14:30:00.000Z","client_message_id":"04040404-0404-0404-0404-040404040404","expires_at":"2026-01-30T14:31:00.000Z","origin_connection_id":"conn_060R30C1G60R30C1G60R30C1G6"},"position":12}"#,
     r#"{"event_type":"MembershipChanged","event_id":"evt_050M2GA1850M2GA1850M2GA185","event_time":"2026-01-30T14:30:00.007Z","event_version":1,"partition_key":"chat_02081040G2081040G2081040G2","payload":{"chat_id":"chat_02081040G2081040G2081040G2","user_id":"user_030C1G60R30C1G60R30C1G60R3","change_type":"added","role":"admin","changed_by":"user_070W3GE1R70W3GE1R70W3GE1R7"}}"#,
@@ -56,9 +56,9 @@ fn frames(valid: &'static [&'static str]) -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_damaged_frame_of_a_client_is_taken_or_refused_and_what_is_taken_is_the_same_when_said_again(text in frames(OF_CLIENT)) {
+    fn a_damaged_client_frame_is_refused_or_round_trips(text in frames(OF_CLIENT)) {
         match Inbound::parse(&text) {
-            // What is of a later version is said by nobody of this one.
+            // `Unknown` stands for frames of later versions and has no encoding of its own.
             Ok(Inbound { frame: ClientFrame::Unknown, .. }) => {}
             Ok(inbound) => prop_assert_eq!(Inbound::parse(&inbound.encode()).unwrap(), inbound),
             Err(refused) => prop_assert!(refused.error.code.http_status() < 500, "{:?}", refused),
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_frame_of_a_server_is_read_or_refused_and_what_is_read_is_the_same_when_said_again(text in frames(OF_SERVER)) {
+    fn a_damaged_server_frame_is_refused_or_round_trips(text in frames(OF_SERVER)) {
         if let Ok(outbound) = Outbound::parse(&text) {
             let again = outbound.frame.encode(outbound.request_id.as_ref());
             prop_assert_eq!(Outbound::parse(std::str::from_utf8(&again).unwrap()).unwrap(), outbound);
@@ -74,11 +74,11 @@ proptest! {
     }
 
     #[test]
-    fn a_connection_answers_whatever_frames_come_with_frames_that_a_client_can_read(
+    fn a_connection_answers_any_frames_with_readable_frames(
         texts in vec(prop_oneof![1 => select(OF_CLIENT).prop_map(str::to_owned), 3 => frames(OF_CLIENT)], 1..20),
     ) {
         let start = Instant::now();
-        let mut connection = Connection::new(Timing::default(), start, start + Duration::from_secs(3600));
+        let mut connection = Connection::new(Timing::default(), None, start, start + Duration::from_secs(3600));
         for text in texts {
             connection.handle_text(start, Timestamp::default(), &text);
             while let Some(output) = connection.poll_output() {
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn a_client_survives_whatever_frames_come_and_says_only_what_a_server_can_read(
+    fn a_client_survives_any_frames_and_sends_only_readable_ones(
         texts in vec(prop_oneof![1 => select(OF_SERVER).prop_map(str::to_owned), 3 => frames(OF_SERVER)], 1..20),
     ) {
         let start = Instant::now();
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_event_of_the_log_is_read_or_refused_and_what_is_read_is_the_same_when_written_again(
+    fn a_damaged_event_is_refused_or_round_trips(
         bytes in damage::bytes(select(OF_LOG).prop_map(|text| text.as_bytes().to_vec())),
     ) {
         if let Ok(envelope) = EventEnvelope::parse(&bytes) {
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Otherwise damage would be all that the properties above ever see.
+/// Guards the properties above: they need valid samples to damage.
 #[test]
 fn every_sample_is_valid() {
     for text in OF_CLIENT {

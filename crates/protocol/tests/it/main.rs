@@ -1,4 +1,4 @@
-//! Behaviour of the client's half, through its public face, and what either half makes of damaged input.
+//! Tests of the client's half through its public API, and of both halves against damaged input.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail like tests")]
 

@@ -5,14 +5,14 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use domain::DisplayName;
 use http::{StatusCode, header};
-use ports::{Ids, NewUser, OwnMessages, RandomIds, UserKey};
+use ports::{Ids, MessageDisposition, NewUser, RandomIds, UserKey};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::AdminError;
 use super::users::known;
-use super::{Admin, parse};
+use super::{AdminState, parse};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,16 +21,20 @@ pub(super) struct Create {
     display_name: String,
 }
 
-/// Makes the user of a phone number before they sign in for the first time. One who is there stays as they are.
+/// Creates the user of a phone number before their first sign-in. An existing user is left unchanged.
 pub(super) async fn create(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Json(Create { phone_number, display_name }): Json<Create>,
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let records = admin.records()?;
     let phone_number =
         parse_phone(&phone_number).map_err(|error| AdminError::new(ErrorCode::ValidationError, error))?;
-    let new =
-        NewUser { user_id: RandomIds.ulid().into(), display_name: name(display_name)?, created_at: records.now() };
+    let new = NewUser {
+        user_id: RandomIds.ulid().into(),
+        display_name: name(display_name)?,
+        created_at: records.now(),
+        proven_at: records.now(),
+    };
     let (user, is_new) = records.user_writer.find_or_create(UserKey::Phone(phone_number), new).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let body = json!({
@@ -48,9 +52,9 @@ pub(super) struct Rename {
     display_name: String,
 }
 
-/// Gives a user another name.
+/// Changes the display name of a user.
 pub(super) async fn rename(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Json(Rename { display_name }): Json<Rename>,
 ) -> Result<Json<Value>, AdminError> {
@@ -64,9 +68,9 @@ pub(super) async fn rename(
     Ok(Json(json!({ "user_id": user_id, "display_name": name.as_str() })))
 }
 
-/// Everything that is a user's own, for whoever asks the operator for it. It shows what they wrote, so it is an action: it
-/// is in the audit trail.
-pub(super) async fn export(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Response, AdminError> {
+/// Exports all data of a user, at the user's request to the operator. It reveals message contents, so it counts as an
+/// action and is recorded in the audit trail.
+pub(super) async fn export(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Response, AdminError> {
     let (records, user_id) = (admin.records()?, parse(&id)?);
     let user = known(records, user_id).await?;
     let document = Body::from_stream(records.accounts.clone().export(user));
@@ -80,14 +84,14 @@ pub(super) struct Delete {
     erase_messages: bool,
 }
 
-/// Begins to delete an account.
+/// Starts the deletion of an account.
 pub(super) async fn delete(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Json(Delete { erase_messages }): Json<Delete>,
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let (records, user_id) = (admin.records()?, parse(&id)?);
-    let messages = if erase_messages { OwnMessages::Erase } else { OwnMessages::Keep };
+    let messages = if erase_messages { MessageDisposition::Erase } else { MessageDisposition::Keep };
     let deletion = records.accounts.delete(user_id, messages).await?;
     let no_user = || AdminError::new(ErrorCode::NotFound, format!("there is no user `{user_id}`"));
     let deletion = deletion.ok_or_else(no_user)?;

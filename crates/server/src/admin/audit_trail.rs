@@ -3,53 +3,55 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use domain::Timestamp;
+use ports::lock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 const FILE: &str = "admin-audit.jsonl";
-/// How much of the end of the file is read to answer what was done last.
+/// Bytes at the end of the file that are read to list the latest actions.
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
-/// What operators have had done, in the file `admin-audit.jsonl` of a data directory.
+/// The actions of operators, in the file `admin-audit.jsonl` of a data directory.
 ///
-/// Each action is two lines: one before it is done, one that says what came of it. Each is on the disk when
-/// [`begin`](Self::begin) or [`end`](Self::end) returns. A crash between them leaves an action without an outcome; a crash in
-/// the middle of a line leaves a line that is passed over. The file is opened for each line, so that it may be moved away.
+/// Each action has two lines: one written before it runs, one with its outcome. Each line is synced to disk when
+/// [`begin`](Self::begin) or [`end`](Self::end) returns. A crash between them leaves an action without an outcome. A
+/// crash during a write leaves a partial line, which readers skip. The file is opened for each line, so that it can be
+/// rotated.
 #[derive(Clone)]
 pub(crate) struct AuditTrail {
     path: Arc<Path>,
-    /// Whose turn it is to write: lines are never mixed.
+    /// Serializes writers, so that lines are never interleaved.
     turn: Arc<Mutex<()>>,
 }
 
-/// An action that is about to be done.
+/// An action about to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Action {
+pub(super) struct AdminAction {
     pub(super) id: String,
     pub(super) at: Timestamp,
-    pub(super) by: Actor,
-    /// The method and the route.
+    pub(super) by: AdminActor,
+    /// The HTTP method and the route.
     pub(super) action: String,
-    /// The path: on whom.
+    /// The request path, which names the target.
     pub(super) target: String,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) request: Value,
 }
 
-/// Who has an action done.
+/// The operator who requested an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Actor {
-    /// The beginning of the digest of the token that was shown.
+pub(super) struct AdminActor {
+    /// The first bytes of the digest of the presented token.
     pub(super) token: String,
     pub(super) address: Option<String>,
 }
 
-/// What came of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct ActionOutcome {
     pub(super) ended_at: Timestamp,
     pub(super) outcome: OutcomeKind,
     pub(super) status: u16,
@@ -59,33 +61,33 @@ pub(super) struct Outcome {
 #[serde(rename_all = "snake_case")]
 pub(super) enum OutcomeKind {
     Done,
-    /// Nothing was done, because the request could not be.
+    /// The request was invalid, and nothing was done.
     Refused,
-    /// It may have been done or not.
+    /// The action may or may not have taken effect.
     Failed,
 }
 
-/// An action and, unless the process has ended during it, what came of it.
+/// An action and its outcome; without one if the process ended during the action.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Entry {
+pub(super) struct AuditEntry {
     #[serde(flatten)]
-    pub(super) action: Action,
+    pub(super) action: AdminAction,
     #[serde(flatten)]
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<ActionOutcome>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct End {
+struct ActionEnd {
     id: String,
     #[serde(flatten)]
-    outcome: Outcome,
+    outcome: ActionOutcome,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
-    Begin(Action),
-    End(End),
+enum AuditLine {
+    Begin(AdminAction),
+    End(ActionEnd),
 }
 
 impl AuditTrail {
@@ -93,17 +95,17 @@ impl AuditTrail {
         Self { path: directory.join(FILE).into(), turn: Arc::default() }
     }
 
-    /// Writes down that an action is about to be done. It is not to be done if this fails.
-    pub(super) async fn begin(&self, action: Action) -> io::Result<()> {
+    /// Records that an action is about to run. The caller must not run it if this fails.
+    pub(super) async fn begin(&self, action: AdminAction) -> io::Result<()> {
         self.append(serde_json::to_string(&action)?).await
     }
 
-    pub(super) async fn end(&self, id: String, outcome: Outcome) -> io::Result<()> {
-        self.append(serde_json::to_string(&End { id, outcome })?).await
+    pub(super) async fn end(&self, id: String, outcome: ActionOutcome) -> io::Result<()> {
+        self.append(serde_json::to_string(&ActionEnd { id, outcome })?).await
     }
 
-    /// Up to `limit` actions, the newest first, as far back as the end of the file tells.
-    pub(super) async fn newest(&self, limit: usize) -> io::Result<Vec<Entry>> {
+    /// Up to `limit` actions, newest first, from the last [`TAIL_BYTES_MAX`] bytes of the file.
+    pub(super) async fn newest(&self, limit: usize) -> io::Result<Vec<AuditEntry>> {
         let path = self.path.clone();
         let tail = tokio::task::spawn_blocking(move || tail(&path)).await.map_err(io::Error::other)??;
         Ok(entries(&tail, limit))
@@ -112,8 +114,8 @@ impl AuditTrail {
     async fn append(&self, line: String) -> io::Result<()> {
         let Self { path, turn } = self.clone();
         let appending = move || {
-            // Nothing is guarded but the order of writes.
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // The mutex guards no data, only the order of writes.
+            let _turn = lock(&turn);
             append(&path, line)
         };
         tokio::task::spawn_blocking(appending).await.map_err(io::Error::other)?
@@ -124,7 +126,7 @@ fn append(path: &Path, mut line: String) -> io::Result<()> {
     let is_new = !path.exists();
     let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
     if !ends_a_line(&mut file)? {
-        // A crash has cut the last line short. This one is not to continue it.
+        // A crash has cut the last line short. Start a new line after it.
         line.insert(0, '\n');
     }
     line.push('\n');
@@ -147,7 +149,7 @@ fn ends_a_line(file: &mut File) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// The end of the file, from the beginning of a line on.
+/// The end of the file, starting at the beginning of a line.
 fn tail(path: &Path) -> io::Result<String> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -166,22 +168,22 @@ fn tail(path: &Path) -> io::Result<String> {
     })
 }
 
-fn entries(tail: &str, limit: usize) -> Vec<Entry> {
+fn entries(tail: &str, limit: usize) -> Vec<AuditEntry> {
     let mut outcomes = BTreeMap::new();
     let mut newest = vec![];
     for line in tail.lines().rev() {
         match serde_json::from_str(line) {
-            Ok(Line::End(End { id, outcome })) => {
+            Ok(AuditLine::End(ActionEnd { id, outcome })) => {
                 outcomes.insert(id, outcome);
             }
-            Ok(Line::Begin(action)) => {
+            Ok(AuditLine::Begin(action)) => {
                 let outcome = outcomes.remove(&action.id);
-                newest.push(Entry { action, outcome });
+                newest.push(AuditEntry { action, outcome });
                 if newest.len() == limit {
                     break;
                 }
             }
-            // The line of a crash.
+            // A partial line from a crash.
             Err(_) => {}
         }
     }
@@ -194,23 +196,23 @@ mod tests {
 
     use super::*;
 
-    fn action(n: u64) -> Action {
-        Action {
+    fn action(n: u64) -> AdminAction {
+        AdminAction {
             id: n.to_string(),
             at: Timestamp::from_millis(n),
-            by: Actor { token: "sha256:00112233".into(), address: Some("127.0.0.1:50000".into()) },
+            by: AdminActor { token: "sha256:00112233".into(), address: Some("127.0.0.1:50000".into()) },
             action: "POST /gateways/{id}/drain".into(),
             target: format!("/gateways/g{n}/drain"),
             request: Value::Null,
         }
     }
 
-    fn done(n: u64) -> Outcome {
-        Outcome { ended_at: Timestamp::from_millis(n + 1), outcome: OutcomeKind::Done, status: 200 }
+    fn done(n: u64) -> ActionOutcome {
+        ActionOutcome { ended_at: Timestamp::from_millis(n + 1), outcome: OutcomeKind::Done, status: 200 }
     }
 
     #[tokio::test]
-    async fn actions_come_back_newest_first_with_what_came_of_them() {
+    async fn actions_are_listed_newest_first_with_their_outcomes() {
         let directory = tempfile::tempdir().unwrap();
         let trail = AuditTrail::new(directory.path());
         assert_eq!(trail.newest(10).await.unwrap(), [], "there is no file yet");
@@ -219,7 +221,7 @@ mod tests {
         }
         trail.end(action(1).id, done(1)).await.unwrap();
         trail.end(action(2).id, done(2)).await.unwrap();
-        let entry = |n, outcome| Entry { action: action(n), outcome };
+        let entry = |n, outcome| AuditEntry { action: action(n), outcome };
         let all = [entry(3, None), entry(2, Some(done(2))), entry(1, Some(done(1)))];
         assert_eq!(trail.newest(10).await.unwrap(), all);
         assert_eq!(trail.newest(2).await.unwrap(), all[..2]);
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_a_crash_cut_short_costs_no_other() {
+    async fn a_partial_line_from_a_crash_affects_no_other_line() {
         let directory = tempfile::tempdir().unwrap();
         let trail = AuditTrail::new(directory.path());
         trail.begin(action(1)).await.unwrap();
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_written_is_an_error() {
+    async fn a_failed_write_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let trail = AuditTrail::new(&directory.path().join("gone"));
         assert_eq!(trail.begin(action(1)).await.unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -7,25 +7,29 @@ use axum::extract::{ConnectInfo, MatchedPath, Query, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::StatusCode;
-use ports::{Clock, Ids, RandomIds, SystemClock};
+use ports::{Clock, Ids, RandomIds, SystemClock, error_chain};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{error, info};
 
-use super::audit_trail::{Action, Actor, Outcome, OutcomeKind};
+use super::audit_trail::{ActionOutcome, AdminAction, AdminActor, OutcomeKind};
 use super::error::AdminError;
-use super::{Admin, reports};
+use super::{AdminState, reports};
 
-/// Bytes of the body of an action, all of which is written down. None of ours is nearly as long.
+/// Most bytes in the body of an action, which is recorded whole. Our own requests are far shorter.
 const REQUEST_BYTES_MAX: usize = 4096;
-/// Actions in an answer, unless another number is asked for.
+/// Actions in a response, unless the request gives another limit.
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// Writes down every action, before and after it is done. What cannot be written down is not done. Who looks at what
-/// somebody wrote has acted, too.
-pub(super) async fn audit(State(admin): State<Admin>, request: Request, next: Next) -> Result<Response, AdminError> {
+/// Records every action before and after it runs. An action that cannot be recorded is not run. Reading the contents of
+/// a reported message counts as an action too.
+pub(super) async fn audit(
+    State(admin): State<AdminState>,
+    request: Request,
+    next: Next,
+) -> Result<Response, AdminError> {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     if request.method().is_safe() && within_admin(route) != reports::SHOWN {
         return Ok(next.run(request).await);
@@ -37,40 +41,43 @@ pub(super) async fn audit(State(admin): State<Admin>, request: Request, next: Ne
     })?;
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.to_string());
-    let action = Action {
+    let action = AdminAction {
         id: RandomIds.ulid().to_string(),
         at: SystemClock.now(),
-        by: Actor { token: fingerprint(admin.token.expose()), address },
+        by: AdminActor { token: fingerprint(admin.token.expose()), address },
         action: format!("{} {}", parts.method, within_admin(route)),
         target: within_admin(parts.uri.path()).to_owned(),
-        // What is no JSON is refused further in, and worth no more than that here.
+        // The handler rejects a body that is not JSON; the trail records `null` for it.
         request: without_phone_number(serde_json::from_slice(&body).unwrap_or(Value::Null)),
     };
     admin.trail.begin(action.clone()).await.map_err(|failure| {
-        error!(error = &failure as &dyn std::error::Error, "an action of an operator could not be written down");
+        error!(
+            error = %error_chain(&failure),
+            "could not record an operator action; the action was refused"
+        );
         let message = "the action was not done, because `admin-audit.jsonl` in the data directory cannot be written";
         AdminError::new(ErrorCode::ServiceUnavailable, message)
     })?;
 
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let status = response.status();
-    let outcome = Outcome { ended_at: SystemClock.now(), outcome: outcome_of(status), status: status.as_u16() };
+    let outcome = ActionOutcome { ended_at: SystemClock.now(), outcome: outcome_of(status), status: status.as_u16() };
     info!(
         action = action.action,
         target = action.target,
         token = action.by.token,
         address = action.by.address,
         status = outcome.status,
-        "an operator has acted"
+        "operator action"
     );
     if let Err(failure) = admin.trail.end(action.id, outcome).await {
-        // It is done, and the line before says so; only what came of it is missing there.
-        error!(error = &failure as &dyn std::error::Error, "the outcome of an action could not be written down");
+        // The action has run and its first line is on disk; only the outcome is missing there.
+        error!(error = %error_chain(&failure), "could not record the outcome of an operator action");
     }
     Ok(response)
 }
 
-/// A request as it is kept: phone numbers stay out of what is kept for good.
+/// Redacts a request for the audit trail, which is kept permanently: it contains no phone numbers.
 fn without_phone_number(mut request: Value) -> Value {
     if let Some(phone_number) = request.get_mut("phone_number") {
         *phone_number = "left out".into();
@@ -88,12 +95,12 @@ fn outcome_of(status: StatusCode) -> OutcomeKind {
     }
 }
 
-/// A path without what all of them begin with.
+/// A path without the common prefix of the admin API.
 fn within_admin(path: &str) -> &str {
     path.strip_prefix("/admin/v1").unwrap_or(path)
 }
 
-/// What tells one token from another and helps nobody to guess it.
+/// Identifies a token without revealing it.
 fn fingerprint(token: &str) -> String {
     let digest = digest::digest(&digest::SHA256, token.as_bytes());
     let beginning: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -101,18 +108,18 @@ fn fingerprint(token: &str) -> String {
 }
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct AuditQuery {
     limit: Option<usize>,
 }
 
-/// What operators have had done in this process, the newest first.
+/// Lists the actions of operators in this process, newest first.
 pub(super) async fn list(
-    State(admin): State<Admin>,
-    Query(ListQuery { limit }): Query<ListQuery>,
+    State(admin): State<AdminState>,
+    Query(AuditQuery { limit }): Query<AuditQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let limit = super::limit(limit, LIMIT, LIMIT_MAX)?;
     let entries = admin.trail.newest(limit).await.map_err(|failure| {
-        error!(error = &failure as &dyn std::error::Error, "the audit trail cannot be read");
+        error!(error = %error_chain(&failure), "could not read the audit trail");
         AdminError::new(ErrorCode::ServiceUnavailable, "`admin-audit.jsonl` cannot be read; the log says why")
     })?;
     Ok(Json(json!({ "actions": entries })))
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_an_action_follows_from_its_status() {
+    fn the_outcome_of_an_action_follows_from_its_status() {
         let outcomes = [200, 204, 404, 409, 500, 503].map(|status| outcome_of(StatusCode::from_u16(status).unwrap()));
         use OutcomeKind::{Done, Failed, Refused};
         assert_eq!(outcomes, [Done, Done, Refused, Refused, Failed, Failed]);

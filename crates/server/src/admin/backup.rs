@@ -9,22 +9,22 @@ use embedded::EmbeddedStore;
 use futures_util::stream;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
-use ports::StoreError;
+use ports::{StoreError, error_chain};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tracing::{error, info};
 
-use super::Admin;
+use super::AdminState;
 use super::error::AdminError;
-use crate::tools::backup::{BYTES_ABOUT, Pace, RATE_MIB, RATE_MIB_MAX, begin};
+use crate::tools::backup::{BYTES_ABOUT, ByteRateLimit, RATE_MIB, RATE_MIB_MAX, begin};
 
-/// What this process can back up of itself.
+/// The store and data directory of this process, for backups.
 #[derive(Clone)]
 pub(crate) struct Backups {
     store: EmbeddedStore,
     data_dir: PathBuf,
-    /// One backup at a time: each keeps the engine from forgetting anything.
+    /// One backup at a time: each holds a snapshot, which keeps the engine from dropping old versions.
     turn: Arc<Semaphore>,
 }
 
@@ -39,10 +39,10 @@ pub(super) struct BackupRequest {
     rate_mib: Option<u32>,
 }
 
-/// Answers with a backup of the store as it is now, while the service goes on. It stops when nobody listens any more, and
-/// an answer that failed is cut off: without its end it is no backup.
+/// Streams a backup of the store as it is now, while the service keeps running. The backup stops when the client
+/// disconnects. After a failure the response is cut off, and a backup without its end is invalid.
 pub(super) async fn backup(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Json(BackupRequest { rate_mib }): Json<BackupRequest>,
 ) -> Result<Response, AdminError> {
     let rate_mib = rate_mib.unwrap_or(RATE_MIB);
@@ -56,12 +56,12 @@ pub(super) async fn backup(
     let turn = turn.try_acquire_owned();
     let turn = turn.map_err(|_| AdminError::new(ErrorCode::ServerBusy, "a backup is under way already"))?;
     let backup = begin(&store, &data_dir).await.map_err(AdminError::failed)?;
-    // Backups count as users of the store: whoever closes it must not wait for this answer.
+    // An open handle counts as a user of the store. Drop it, so that closing the store does not wait for this response.
     drop(store);
 
     let about = HeaderValue::from(backup.bytes_about());
     let taken_at = backup.taken_at();
-    let state = (backup, Pace::new(rate_mib), 0, turn);
+    let state = (backup, ByteRateLimit::new(rate_mib), 0, turn);
     let body = stream::try_unfold(state, move |(backup, mut pace, sent, turn)| async move {
         match backup.next().await {
             Ok(Some((backup, piece))) => {
@@ -74,7 +74,7 @@ pub(super) async fn backup(
                 Ok(None)
             }
             Err(failure) => {
-                error!(error = &failure as &dyn std::error::Error, "a backup has failed");
+                error!(error = %error_chain(&failure), "backup failed; its response was cut off");
                 Err(failure)
             }
         }

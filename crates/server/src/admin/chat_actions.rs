@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use super::chats::known;
 use super::error::AdminError;
 use super::records::Records;
-use super::{Admin, parse};
+use super::{AdminState, parse};
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
-/// Takes a member out of a group, in the owner's place. Where it is the owner, the longest-standing admin or else member
-/// goes on with it.
+/// Removes a member from a group on behalf of the owner. If the member is the owner, ownership passes to the
+/// longest-standing admin, or else to the longest-standing member.
 pub(super) async fn remove_member(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path((id, user)): Path<(String, String)>,
 ) -> Result<Json<Value>, AdminError> {
     let (records, chat_id, user_id) = (admin.records()?, parse(&id)?, parse(&user)?);
@@ -36,9 +36,9 @@ pub(super) struct SetOwner {
     user_id: UserId,
 }
 
-/// Makes a member the owner of a group whose owner is not to be reached. Who was it is an admin from then on.
+/// Makes a member the owner of a group, for example if the owner cannot be reached. The former owner becomes an admin.
 pub(super) async fn set_owner(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Json(SetOwner { user_id }): Json<SetOwner>,
 ) -> Result<Json<Value>, AdminError> {
@@ -54,14 +54,14 @@ pub(super) async fn set_owner(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetRetention {
-    /// `None` is for ever, for what is sent from then on: what was to end still does.
+    /// `None` means no expiry for messages sent from now on. Messages with an expiry keep it.
     days: Option<u64>,
 }
 
-/// Says how long the messages of a chat live. Those that are sent from now on get it as the ttl of their chat; those that
-/// are there end when they would have, had they had it, and older ones at once.
+/// Sets the retention of a chat. New messages get it as the TTL of their chat. Existing messages expire when they would
+/// have with that TTL, so messages older than it expire immediately.
 pub(super) async fn set_retention(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Json(SetRetention { days }): Json<SetRetention>,
 ) -> Result<Json<Value>, AdminError> {
@@ -69,7 +69,8 @@ pub(super) async fn set_retention(
     let lifetime = days.map(lifetime).transpose()?;
     let (chat, _) = known(records, chat_id).await?;
     let members = records.chats.members(chat_id).await?;
-    // In the place of whoever may: nobody is left to send into a chat without members, which has no such place.
+    // The command runs on behalf of a member who may change the TTL. A chat without members has none, and receives no
+    // messages.
     let actor = match chat.chat_type {
         ChatType::Direct => members.first().map(|member| member.user_id),
         ChatType::Group => members.iter().find(|member| member.role == Role::Owner).map(|member| member.user_id),
@@ -77,7 +78,7 @@ pub(super) async fn set_retention(
     if let Some(actor) = actor.filter(|_| chat.message_ttl != lifetime) {
         apply(records, chat_id, actor, ChatCommand::Update(ChatUpdate::message_ttl(lifetime))).await?;
     }
-    // Behind that, so that none is sent in between that lives longer.
+    // After the update, so that no message with a longer TTL is sent in between.
     let shortened = match lifetime {
         Some(_) => records.accounts.expire(chat_id, Expiry { sender: None, lifetime }).await?,
         None => 0,

@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use super::error::AdminError;
 use super::records::Records;
-use super::standing::{Standing, standings};
-use super::{Admin, parse};
+use super::standing::{MemberStatus, standings};
+use super::{AdminState, parse};
 
-/// Messages in a page of a timeline, unless another number is asked for.
+/// Messages in a page of a timeline, unless the request gives another limit.
 const LIMIT: usize = 50;
 const LIMIT_MAX: usize = 200;
-/// Members whom a message has not reached, in an answer. The watermarks say the rest.
+/// Most members listed in a response as not reached by a message. The watermarks cover the others.
 const MISSING_MAX: usize = 20;
 
-/// One chat: its members with their roles, watermarks and connections, its head, and how far it is in the log.
-pub(super) async fn chat(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// One chat: its members with their roles, watermarks and connections, its head sequence, and its published sequence.
+pub(super) async fn chat(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let (records, chat_id) = (admin.records()?, parse(&id)?);
     let (chat, head) = known(records, chat_id).await?;
     let published = records.published(chat_id, head.sequence).await?;
@@ -34,7 +34,7 @@ pub(super) async fn chat(State(admin): State<Admin>, Path(id): Path<String>) -> 
         "head_sequence": head.sequence,
         "published_sequence": published,
         "last_message_at": head.last_message.as_ref().map(|message| message.created_at),
-        "members": members.iter().map(Standing::body).collect::<Vec<_>>(),
+        "members": members.iter().map(MemberStatus::body).collect::<Vec<_>>(),
     })))
 }
 
@@ -44,10 +44,10 @@ pub(super) struct TimelineQuery {
     limit: Option<usize>,
 }
 
-/// What has happened in a chat, newest first: messages without what they say, runs of sequences whose messages are gone, and
-/// when the members of today came.
+/// The timeline of a chat, newest first: messages without their contents, runs of expired sequences, and the join times
+/// of current members.
 pub(super) async fn timeline(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Query(TimelineQuery { before, limit }): Query<TimelineQuery>,
 ) -> Result<Json<Value>, AdminError> {
@@ -70,7 +70,7 @@ pub(super) async fn timeline(
     if is_last {
         events.extend(gone(Sequence::ZERO, below));
     }
-    // The times of sequences and of members are those of one clock each commit, so one order fits both.
+    // Each commit takes the times of messages and members from the same clock, so one order fits both.
     let newest = messages.first().filter(|_| before.is_some()).map(|message| message.created_at);
     let oldest = messages.last().filter(|_| !is_last).map(|message| message.created_at);
     let in_page = |at| newest.is_none_or(|newest| at <= newest) && oldest.is_none_or(|oldest| at > oldest);
@@ -84,13 +84,13 @@ pub(super) async fn timeline(
     Ok(Json(json!({
         "chat_id": chat_id,
         "head_sequence": head.sequence,
-        "members": members.iter().map(Standing::body).collect::<Vec<_>>(),
+        "members": members.iter().map(MemberStatus::body).collect::<Vec<_>>(),
         "events": events,
         "next_before": next,
     })))
 }
 
-/// A chat and its head. One whose head row is gone is at 0, and takes no messages.
+/// A chat and its head. A chat with a missing head row reports sequence 0 and accepts no messages.
 pub(super) async fn known(records: &Records, chat_id: ChatId) -> Result<(Chat, Head), AdminError> {
     let chat = records.chats.chat(chat_id).await?;
     let chat = chat.ok_or_else(|| AdminError::new(ErrorCode::NotFound, format!("there is no chat `{chat_id}`")))?;
@@ -108,12 +108,12 @@ pub(super) fn without_content(message: &Message, sender_name: &str) -> Value {
         "client_message_id": message.client_message_id,
         "created_at": message.created_at,
         "expires_at": message.expires_at,
-        "content_type": message.content_type,
-        "content_bytes": message.content.as_str().len(),
+        "content_type": message.body.content_type,
+        "content_bytes": message.body.content.as_str().len(),
     })
 }
 
-fn message_event(message: &Message, sender_name: &str, members: &[Standing]) -> Value {
+fn message_event(message: &Message, sender_name: &str, members: &[MemberStatus]) -> Value {
     let others = || members.iter().filter(|standing| standing.member.user_id != message.sender_id);
     let read = others().filter(|standing| standing.watermarks.read >= message.sequence).count();
     let missing: Vec<UserId> = others()
@@ -130,13 +130,13 @@ fn message_event(message: &Message, sender_name: &str, members: &[Standing]) -> 
     event
 }
 
-/// The sequences between two messages of a page: they have expired.
+/// The range of expired sequences between two messages of a page.
 fn gone(above: Sequence, below: Sequence) -> Option<Value> {
     let (from, to) = (above.0 + 1, below.0.saturating_sub(1));
     (from <= to).then(|| json!({ "kind": "expired", "from_sequence": from, "to_sequence": to }))
 }
 
-fn joined(standing: &Standing, chat: &Chat) -> Value {
+fn joined(standing: &MemberStatus, chat: &Chat) -> Value {
     json!({
         "kind": "joined",
         "at": standing.member.joined_at,
@@ -147,7 +147,7 @@ fn joined(standing: &Standing, chat: &Chat) -> Value {
     })
 }
 
-/// Puts an event before the first one that is older. Times of one form sort as texts.
+/// Inserts an event before the first older one. Timestamps have one format, so they compare as strings.
 fn insert(events: &mut Vec<Value>, event: Value) {
     let at = event["at"].as_str().unwrap_or_default().to_owned();
     let place = events.iter().position(|other| other["at"].as_str().is_some_and(|other| other < at.as_str()));
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_between_two_messages_is_gone() {
+    fn sequences_between_two_messages_have_expired() {
         let gone = |above, below| gone(Sequence(above), Sequence(below));
         assert_eq!(gone(4, 5), None);
         assert_eq!(gone(4, 6), Some(json!({ "kind": "expired", "from_sequence": 5, "to_sequence": 5 })));

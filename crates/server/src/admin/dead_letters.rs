@@ -2,26 +2,26 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use http::StatusCode;
 use notify::Redelivery;
-use ports::{DeadLetter, DeadLetterId, Undelivered};
+use ports::{DeadLetter, DeadLetterId, UndeliveredItem};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Admin;
+use super::AdminState;
 use super::error::AdminError;
 
 /// Dead letters in a page.
 const PAGE_LEN: usize = 100;
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
-    /// The last one of the page before.
+pub(super) struct DeadLettersQuery {
+    /// The last dead letter of the previous page.
     after: Option<String>,
 }
 
 pub(super) async fn list(
-    State(admin): State<Admin>,
-    Query(query): Query<ListQuery>,
+    State(admin): State<AdminState>,
+    Query(query): Query<DeadLettersQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let after = query.after.as_deref().map(parse).transpose()?;
     let letters = admin.outward()?.dead_letters.store.dead_letters(after, PAGE_LEN).await?;
@@ -29,7 +29,10 @@ pub(super) async fn list(
     Ok(Json(json!({ "dead_letters": letters.iter().map(body).collect::<Vec<_>>(), "next": next })))
 }
 
-pub(super) async fn redeliver(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+pub(super) async fn redeliver(
+    State(admin): State<AdminState>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, AdminError> {
     match admin.outward()?.dead_letters.redeliver(parse(&id)?).await? {
         Redelivery::Done => Ok(Json(json!({}))),
         Redelivery::NotFound => Err(not_found()),
@@ -44,7 +47,7 @@ pub(super) async fn redeliver(State(admin): State<Admin>, Path(id): Path<String>
     }
 }
 
-pub(super) async fn forget(State(admin): State<Admin>, Path(id): Path<String>) -> Result<StatusCode, AdminError> {
+pub(super) async fn forget(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<StatusCode, AdminError> {
     match admin.outward()?.dead_letters.store.forget(parse(&id)?).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(not_found()),
@@ -61,11 +64,11 @@ fn not_found() -> AdminError {
 
 fn body(letter: &DeadLetter) -> Value {
     let mut body = match &letter.what {
-        Undelivered::Event { position, event_id, chat_id } => {
+        UndeliveredItem::Event { position, event_id, chat_id } => {
             json!({ "kind": "event", "chat_id": chat_id, "event_id": event_id, "position": position.0 })
         }
-        Undelivered::Unreadable { position } => json!({ "kind": "unreadable", "position": position.0 }),
-        Undelivered::Notification { user_id, device_id, chat_id, from } => json!({
+        UndeliveredItem::Unreadable { position } => json!({ "kind": "unreadable", "position": position.0 }),
+        UndeliveredItem::Notification { user_id, device_id, chat_id, from } => json!({
             "kind": "notification", "chat_id": chat_id, "user_id": user_id, "device_id": device_id, "sequence": from,
         }),
     };

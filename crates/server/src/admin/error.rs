@@ -4,12 +4,12 @@ use std::fmt::Display;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ports::StoreError;
+use ports::{StoreError, error_chain};
 use protocol::{ErrorBody, ErrorCode};
 use serde_json::json;
 use tracing::error;
 
-/// Why an operator does not get what they ask for.
+/// The error response of the admin API.
 pub(super) struct AdminError(ErrorBody);
 
 impl AdminError {
@@ -17,9 +17,9 @@ impl AdminError {
         Self(ErrorBody::new(code, message))
     }
 
-    /// What the service stands on has failed.
+    /// The error for a failed dependency. Logs the failure.
     pub(super) fn failed(failure: impl Error + 'static) -> Self {
-        error!(error = &failure as &dyn Error, "an operator was not answered");
+        error!(error = %error_chain(&failure), "an admin request failed");
         Self::new(ErrorCode::ServiceUnavailable, "the service cannot do this now; the log says why")
     }
 }

@@ -7,25 +7,25 @@ use protocol::ErrorCode;
 use serde_json::{Value, json};
 
 use super::error::AdminError;
-use super::{Admin, parse, routes};
+use super::{AdminState, parse, routes};
 
-/// Has the gateway of this process take no more connections, and its clients go elsewhere.
-pub(super) async fn drain(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// Drains the gateway of this process: it accepts no new connections, and its clients reconnect elsewhere.
+pub(super) async fn drain(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let hub = own(&admin, GatewayId(id.into())).await?;
     hub.begin_drain();
     Ok(Json(standing(hub)))
 }
 
-/// Has the gateway of this process take connections again.
-pub(super) async fn resume(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// Makes the gateway of this process accept connections again.
+pub(super) async fn resume(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let hub = own(&admin, GatewayId(id.into())).await?;
     hub.end_drain();
     Ok(Json(standing(hub)))
 }
 
-/// Closes one connection. Its client is told that the server goes away, so it reconnects after a second and syncs; a device
-/// that is to stay out has its session revoked instead.
-pub(super) async fn close(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// Closes one connection with the reason `server_shutdown`, so its client reconnects after a second and syncs. To keep
+/// a device out, revoke its session instead.
+pub(super) async fn close(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let connection_id: ConnectionId = parse(&id)?;
     if admin.hub.as_ref().is_some_and(|hub| hub.close(connection_id)) {
         return Ok(Json(json!({ "connection_id": connection_id, "effect": "the client reconnects and syncs" })));
@@ -36,17 +36,17 @@ pub(super) async fn close(State(admin): State<Admin>, Path(id): Path<String>) ->
     }
 }
 
-/// The gateway of this process, if it is the one that is meant.
-async fn own(admin: &Admin, gateway: GatewayId) -> Result<&Hub, AdminError> {
+/// The gateway of this process, if it has the given id.
+async fn own(admin: &AdminState, gateway: GatewayId) -> Result<&Hub, AdminError> {
     match &admin.hub {
         Some(hub) if *hub.id() == gateway => Ok(hub),
         _ => Err(elsewhere(admin, &gateway).await?),
     }
 }
 
-/// Why nothing is done to a gateway that is not here. Each process answers to its own token only, so that whoever has that
-/// of one machine does not rule the others.
-async fn elsewhere(admin: &Admin, gateway: &GatewayId) -> Result<AdminError, AdminError> {
+/// The error for a gateway that is not in this process. Each process accepts only its own admin token, so that the
+/// token of one machine gives no control over the others.
+async fn elsewhere(admin: &AdminState, gateway: &GatewayId) -> Result<AdminError, AdminError> {
     let name = &*gateway.0;
     Ok(match admin.node.address_of(gateway).await? {
         Some(address) => AdminError::new(

@@ -8,30 +8,30 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::AdminError;
-use crate::telemetry::{LevelError, LevelStanding, LogLevel};
+use crate::telemetry::{LevelError, LogLevel, LogLevelStatus};
 
-/// How long a level may last that is to go back by itself.
+/// The longest time that a temporary level may last.
 const SECONDS_MAX: u64 = 24 * 3600;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Change {
+pub(super) struct LogLevelRequest {
     level: String,
-    /// After so many seconds the configured level is back.
+    /// The configured level returns after this time.
     for_seconds: Option<u64>,
 }
 
-/// What is logged now.
+/// Shows the current log level.
 pub(super) async fn show(Extension(level): Extension<LogLevel>) -> Json<Value> {
     Json(shown(level.standing()))
 }
 
-/// Logs at another level, in this process.
+/// Changes the log level of this process.
 pub(super) async fn change(
     Extension(level): Extension<LogLevel>,
-    body: Result<Json<Change>, JsonRejection>,
+    body: Result<Json<LogLevelRequest>, JsonRejection>,
 ) -> Result<Json<Value>, AdminError> {
-    let Json(Change { level: to, for_seconds }) =
+    let Json(LogLevelRequest { level: to, for_seconds }) =
         body.map_err(|rejection| AdminError::new(ErrorCode::ValidationError, rejection.body_text()))?;
     if let Some(seconds) = for_seconds.filter(|seconds| !(1..=SECONDS_MAX).contains(seconds)) {
         let message = format!("`for_seconds` is {seconds}, and must be from 1 to {SECONDS_MAX}");
@@ -47,6 +47,6 @@ pub(super) async fn change(
     Ok(Json(shown(level.standing())))
 }
 
-fn shown(LevelStanding { level, configured, left }: LevelStanding) -> Value {
+fn shown(LogLevelStatus { level, configured, left }: LogLevelStatus) -> Value {
     json!({ "level": level, "configured": configured, "for_seconds": left.map(|left| left.as_secs_f64().ceil() as u64) })
 }

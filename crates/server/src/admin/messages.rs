@@ -7,25 +7,25 @@ use ulid::Ulid;
 
 use super::chats::{known, without_content};
 use super::error::AdminError;
-use super::standing::{Link, Standing, standings};
-use super::{Admin, parse};
+use super::standing::{Connectivity, MemberStatus, standings};
+use super::{AdminState, parse};
 
-/// Members named in the answer in plain words. The list below it has all.
+/// Most members named in the summary. The list in the response has all of them.
 const NAMED_MAX: usize = 5;
 
-/// How far a message has come with one member.
+/// The delivery state of a message for one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum MemberDelivery {
     Sender,
     Read,
     Delivered,
-    /// The member came later, and finds it in the history.
+    /// The member joined later and finds the message in the history.
     JoinedLater,
     Waiting,
 }
 
-impl Reach {
-    fn of(standing: &Standing, message: &Message) -> Self {
+impl MemberDelivery {
+    fn of(standing: &MemberStatus, message: &Message) -> Self {
         if standing.member.user_id == message.sender_id {
             Self::Sender
         } else if standing.member.joined_at > message.created_at {
@@ -50,8 +50,11 @@ impl Reach {
     }
 }
 
-/// Where is my message? One answer in plain words, and the facts behind it.
-pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// Explains where a message is: a summary in plain words, and the facts that support it.
+pub(super) async fn message(
+    State(admin): State<AdminState>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, AdminError> {
     let (records, message_id) = (admin.records()?, parse(&id)?);
     let now = records.now();
     let message = records.messages.by_id(message_id, now).await?.ok_or_else(|| not_found(message_id))?;
@@ -60,13 +63,13 @@ pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) 
     let members = standings(&admin, records, message.chat_id).await?;
     let sender_name = records.names(&[message.sender_id]).await?.pop().unwrap_or_default();
 
-    let reaches: Vec<(&Standing, Reach)> =
-        members.iter().map(|standing| (standing, Reach::of(standing, &message))).collect();
-    let count = |wanted: &[Reach]| reaches.iter().filter(|(_, reach)| wanted.contains(reach)).count();
-    let member = |(standing, reach): &(&Standing, Reach)| {
+    let reaches: Vec<(&MemberStatus, MemberDelivery)> =
+        members.iter().map(|standing| (standing, MemberDelivery::of(standing, &message))).collect();
+    let count = |wanted: &[MemberDelivery]| reaches.iter().filter(|(_, reach)| wanted.contains(reach)).count();
+    let member = |(standing, reach): &(&MemberStatus, MemberDelivery)| {
         let mut body = standing.body();
         body["reach"] = reach.as_str().into();
-        body["reason"] = (*reach == Reach::Waiting).then(|| why(standing, &message, published, now)).into();
+        body["reason"] = (*reach == MemberDelivery::Waiting).then(|| why(standing, &message, published, now)).into();
         body
     };
     Ok(Json(json!({
@@ -75,9 +78,9 @@ pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) 
         "head_sequence": head.sequence,
         "published_sequence": published,
         "in_log": message.sequence <= published,
-        "others_count": count(&[Reach::Read, Reach::Delivered, Reach::Waiting]),
-        "delivered_count": count(&[Reach::Read, Reach::Delivered]),
-        "read_count": count(&[Reach::Read]),
+        "others_count": count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::Waiting]),
+        "delivered_count": count(&[MemberDelivery::Read, MemberDelivery::Delivered]),
+        "read_count": count(&[MemberDelivery::Read]),
         "answer": answer(&message, published, &reaches, now),
         "members": reaches.iter().map(member).collect::<Vec<_>>(),
     })))
@@ -91,15 +94,20 @@ fn not_found(message_id: MessageId) -> AdminError {
     AdminError::new(ErrorCode::NotFound, message)
 }
 
-/// The answer in plain words.
-fn answer(message: &Message, published: Sequence, reaches: &[(&Standing, Reach)], now: Timestamp) -> String {
-    let count = |wanted: &[Reach]| reaches.iter().filter(|(_, reach)| wanted.contains(reach)).count();
-    let others = count(&[Reach::Read, Reach::Delivered, Reach::Waiting]);
-    let (delivered, read) = (count(&[Reach::Read, Reach::Delivered]), count(&[Reach::Read]));
+/// The summary in plain words.
+fn answer(
+    message: &Message,
+    published: Sequence,
+    reaches: &[(&MemberStatus, MemberDelivery)],
+    now: Timestamp,
+) -> String {
+    let count = |wanted: &[MemberDelivery]| reaches.iter().filter(|(_, reach)| wanted.contains(reach)).count();
+    let others = count(&[MemberDelivery::Read, MemberDelivery::Delivered, MemberDelivery::Waiting]);
+    let (delivered, read) = (count(&[MemberDelivery::Read, MemberDelivery::Delivered]), count(&[MemberDelivery::Read]));
     let mut words = format!("It was committed at {} as message {} of its chat", message.created_at, message.sequence);
     words += if message.sequence <= published { ", and is in the log. " } else { ", and is not in the log yet. " };
     if others == 0 {
-        words += "Nobody else was a member then who still is.";
+        words += "No other member from that time is still in the chat.";
         return words;
     }
     words += &match (delivered, read) {
@@ -110,8 +118,8 @@ fn answer(message: &Message, published: Sequence, reaches: &[(&Standing, Reach)]
         }
         _ => format!("It has reached {delivered} of {others} other members, of whom {read} have read it."),
     };
-    let waiting: Vec<&Standing> =
-        reaches.iter().filter(|(_, reach)| *reach == Reach::Waiting).map(|(standing, _)| *standing).collect();
+    let waiting: Vec<&MemberStatus> =
+        reaches.iter().filter(|(_, reach)| *reach == MemberDelivery::Waiting).map(|(standing, _)| *standing).collect();
     for standing in waiting.iter().take(NAMED_MAX) {
         words += &format!(" {}: {}.", standing.name, why(standing, message, published, now));
     }
@@ -126,19 +134,21 @@ fn members(count: usize) -> &'static str {
 }
 
 /// Why a message has not reached a member.
-fn why(standing: &Standing, message: &Message, published: Sequence, now: Timestamp) -> String {
+fn why(standing: &MemberStatus, message: &Message, published: Sequence, now: Timestamp) -> String {
     match &standing.link {
-        Link::Connected { .. } if message.sequence > published => {
+        Connectivity::Connected { .. } if message.sequence > published => {
             "connected, but nothing is pushed before it is in the log".to_owned()
         }
-        Link::Connected { since: Some(since), .. } if *since > message.created_at => {
-            format!("connected since {since}, after it was sent, and has not asked for what it missed in this chat")
+        Connectivity::Connected { since: Some(since), .. } if *since > message.created_at => {
+            format!("connected since {since}, after it was sent, and has not synced this chat yet")
         }
-        Link::Connected { since: Some(since), .. } => {
+        Connectivity::Connected { since: Some(since), .. } => {
             format!("connected since {since}, but the client has not confirmed that it has it")
         }
-        Link::Connected { since: None, .. } => "connected, but the client has not confirmed that it has it".to_owned(),
-        Link::Away { since } => {
+        Connectivity::Connected { since: None, .. } => {
+            "connected, but the client has not confirmed that it has it".to_owned()
+        }
+        Connectivity::Away { since } => {
             let away = match since {
                 Some(since) => format!("not connected since {since}"),
                 None => "has never been connected".to_owned(),
@@ -155,7 +165,7 @@ fn why(standing: &Standing, message: &Message, published: Sequence, now: Timesta
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, ClientMessageId, Content, ContentType, Member, Role, UserId, Watermarks};
+    use domain::{Body, ChatId, ClientMessageId, Content, ContentType, Member, Role, UserId, Watermarks};
     use expect_test::{Expect, expect};
     use ports::GatewayId;
 
@@ -168,15 +178,14 @@ mod tests {
             sequence: Sequence(7),
             sender_id: UserId::from_bytes([0; 16]),
             client_message_id: ClientMessageId::from_bytes([3; 16]),
-            content: Content::try_from("hush".to_owned()).unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new(Content::try_from("hush".to_owned()).unwrap(), ContentType::Text),
             created_at: Timestamp::from_millis(60_000),
             expires_at: None,
         }
     }
 
-    fn member(n: u8, delivered: u64, read: u64, link: Link) -> Standing {
-        Standing {
+    fn member(n: u8, delivered: u64, read: u64, link: Connectivity) -> MemberStatus {
+        MemberStatus {
             member: Member::new(UserId::from_bytes([n; 16]), Role::Member, Timestamp::from_millis(1)),
             name: format!("Member {n}"),
             watermarks: Watermarks { delivered: Sequence(delivered), read: Sequence(read) },
@@ -185,22 +194,26 @@ mod tests {
         }
     }
 
-    fn away(since: Option<u64>) -> Link {
-        Link::Away { since: since.map(Timestamp::from_millis) }
+    fn away(since: Option<u64>) -> Connectivity {
+        Connectivity::Away { since: since.map(Timestamp::from_millis) }
     }
 
-    fn there(since: u64) -> Link {
-        Link::Connected { gateways: vec![GatewayId("local".into())], since: Some(Timestamp::from_millis(since)) }
+    fn there(since: u64) -> Connectivity {
+        Connectivity::Connected {
+            gateways: vec![GatewayId("local".into())],
+            since: Some(Timestamp::from_millis(since)),
+        }
     }
 
-    fn check(published: u64, members: &[Standing], expected: Expect) {
+    fn check(published: u64, members: &[MemberStatus], expected: Expect) {
         let message = message();
-        let reaches: Vec<_> = members.iter().map(|standing| (standing, Reach::of(standing, &message))).collect();
+        let reaches: Vec<_> =
+            members.iter().map(|standing| (standing, MemberDelivery::of(standing, &message))).collect();
         expected.assert_eq(&answer(&message, Sequence(published), &reaches, Timestamp::from_millis(90_000)));
     }
 
     #[test]
-    fn the_answer_says_how_far_it_has_come_and_why_no_further() {
+    fn the_summary_states_who_was_reached_and_why_others_were_not() {
         let sender = || member(0, 7, 7, there(1));
         check(
             7,
@@ -227,21 +240,21 @@ mod tests {
             7,
             &[sender()],
             expect![
-                "It was committed at 1970-01-01T00:01:00.000Z as message 7 of its chat, and is in the log. Nobody else was a member then who still is."
+                "It was committed at 1970-01-01T00:01:00.000Z as message 7 of its chat, and is in the log. No other member from that time is still in the chat."
             ],
         );
     }
 
     #[test]
-    fn who_came_later_was_not_to_be_reached() {
+    fn a_member_who_joined_later_does_not_count_as_unreached() {
         let mut later = member(1, 9, 9, there(70_000));
         later.member.joined_at = Timestamp::from_millis(70_000);
-        assert_eq!(Reach::of(&later, &message()), Reach::JoinedLater);
+        assert_eq!(MemberDelivery::of(&later, &message()), MemberDelivery::JoinedLater);
     }
 
     #[test]
     fn each_reason_has_its_words() {
-        let why = |standing: &Standing| why(standing, &message(), Sequence(7), Timestamp::from_millis(90_000));
+        let why = |standing: &MemberStatus| why(standing, &message(), Sequence(7), Timestamp::from_millis(90_000));
         let mut muted = member(1, 0, 0, away(None));
         muted.push_devices = 2;
         assert_eq!(why(&muted), "has never been connected; 2 devices are notified");
@@ -249,7 +262,7 @@ mod tests {
         assert_eq!(why(&muted), "has never been connected, and has muted the chat, so no device is notified");
         assert_eq!(
             why(&member(1, 0, 0, there(70_000))),
-            "connected since 1970-01-01T00:01:10.000Z, after it was sent, and has not asked for what it missed in this chat"
+            "connected since 1970-01-01T00:01:10.000Z, after it was sent, and has not synced this chat yet"
         );
         assert_eq!(
             why(&member(1, 0, 0, there(50_000))),

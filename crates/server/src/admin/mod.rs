@@ -1,40 +1,44 @@
-//! What operators see and do, on a listener of their own: `/metrics` and the page `/console` for everybody who reaches it,
-//! and under `/admin/v1`, with the admin token, what the console and `tidings webhook`, `notifications`, `dead-letters`,
-//! `routes`, `verify`, `backup` and `log-level` ask for, and those that look after users, chats, sessions and reports.
+//! The admin listener: `/metrics`, `/healthz`, `/readyz` and the page `/console` for every client that reaches it, and
+//! under `/admin/v1` the endpoints that need the admin token. The console uses them, and so do `tidings admin`,
+//! `tidings log webhook`, `notifications` and `dead-letters`, and `tidings store verify` and `backup` with `--admin`.
 //!
-//! | route | says or does | where |
+//! | route | reads or does | where |
 //! |---|---|---|
 //! | `GET /pulse?since=` | samples of the last 30 min, one every 2 s: rates, percentiles, queues, lags, errors | this process |
-//! | `GET /nodes` | this process, and the others of a fleet with what is shared of them | everywhere |
-//! | `GET /search?q=` | what an id or a phone number stands for | role `api` |
+//! | `GET /nodes` | this process, and the other processes of a fleet with the facts they share | everywhere |
+//! | `GET /search?q=` | the object that an id or a phone number stands for | role `api` |
 //! | `GET /users/{id}` | profile, sessions, connections, chats with unread counts | role `api` |
 //! | `GET /users/{id}/connections` | live connections | everywhere |
-//! | `GET /chats/{id}` | members with roles, watermarks and gateways; head, place in the log | role `api` |
-//! | `GET /chats/{id}/timeline?before=&limit=` | what has happened, newest first, without contents | role `api` |
+//! | `GET /chats/{id}` | members with roles, watermarks and gateways; head sequence, published sequence | role `api` |
+//! | `GET /chats/{id}/timeline?before=&limit=` | events, newest first, without contents | role `api` |
 //! | `GET /messages/{id}` | where a message is, in plain words and facts, without its content | role `api` |
-//! | `GET /gateways`, `GET /gateways/{id}/connections?limit=` | gateways and who is connected to them | everywhere |
-//! | `GET /webhook`, `GET /dead-letters?after=`, `GET /verify?rate=` | how deliveries go; what is dead; an audit | role `api` |
-//! | `GET /reports?state=&after=` | what users have reported, `open` or `resolved`, without contents | role `api` |
-//! | `GET /reports/{id}` | one report with the message that was reported; an action, though a read | role `api` |
-//! | `GET /audit?limit=` | what operators have had done, newest first | this process |
-//! | `POST /users`, `PATCH /users/{id}` | makes a user before their first sign-in; renames one | role `api` |
-//! | `POST /users/{id}/export` | everything that is a user's own: the one place where an operator is shown contents | role `api` |
-//! | `DELETE /users/{id}` | deletes an account, which goes on by itself; `GET` says how far it is | role `api` |
-//! | `DELETE /chats/{id}/members/{user_id}`, `PUT /chats/{id}/owner` | acts for the owner of a group | role `api` |
-//! | `PUT /chats/{id}/retention` | how long messages live, those of the past too | role `api` |
-//! | `GET /log-level`, `PUT /log-level` | what is logged; logs at another level, for a while or until the next change | this process |
+//! | `GET /gateways`, `GET /gateways/{id}/connections?limit=` | gateways and their connections | everywhere |
+//! | `GET /webhook`, `GET /dead-letters?after=` | state of the deliveries; dead letters | role `api` |
+//! | `GET /verify?rate=&deep=&rate_mib=` | an audit of all rows; if deep, of the checksums of all files first | one machine |
+//! | `GET /reports?state=&after=` | reports of users, `open` or `resolved`, without contents | role `api` |
+//! | `GET /reports/{id}` | one report with the reported message; audited as an action, though a read | role `api` |
+//! | `GET /audit?limit=` | actions of operators, newest first | this process |
+//! | `POST /users`, `PATCH /users/{id}` | creates a user before their first sign-in; renames one | role `api` |
+//! | `POST /users/{id}/export` | all data of a user, message contents included | role `api` |
+//! | `DELETE /users/{id}` | starts the deletion of an account in the background; `GET` shows its progress | role `api` |
+//! | `DELETE /chats/{id}/members/{user_id}`, `PUT /chats/{id}/owner` | acts on behalf of the owner of a group | role `api` |
+//! | `PUT /chats/{id}/retention` | sets how long messages live, existing ones included | role `api` |
+//! | `GET /log-level`, `PUT /log-level` | the log level; changes it, for a time or until the next change | this process |
 //! | `DELETE /users/{id}/sessions[/{session_id}]` | signs devices out; their sockets close within a second | role `api` |
+//! | `POST /users/{id}/suspend`, `/resume` | refuses every token and send of a user; ends that | role `api` |
+//! | `POST /users/{id}/sign-out` | invalidates all sessions and tokens of a user up to now | role `api` |
+//! | `POST /users/{id}/revoke-token` | invalidates one token by its id | role `api` |
 //! | `DELETE /connections/{id}` | closes a socket; its client reconnects and syncs | the gateway's process |
-//! | `POST /gateways/{id}/drain`, `/resume` | sends the clients of a gateway elsewhere; takes clients again | the gateway's process |
-//! | `POST /reports/{id}/resolve` | ends a report with a note; it is forgotten 90 days later | role `api` |
-//! | `GET /drain`, `POST /drain`, `POST /resume` | what a drain has left to do; drains the process; calls that off | this process |
+//! | `POST /gateways/{id}/drain`, `/resume` | moves the clients of a gateway elsewhere; accepts clients again | the gateway's process |
+//! | `POST /reports/{id}/resolve` | resolves a report with a note; it is deleted 90 days later | role `api` |
+//! | `GET /drain`, `POST /drain`, `POST /resume` | remaining work of a drain; drains the process; cancels the drain | this process |
 //! | `POST /webhook/replay`, `POST /notifications/replay` | delivers again | role `api` |
-//! | `POST /backup` | answers with a backup of the store, keys included | one machine |
-//! | `POST /dead-letters/{id}/redeliver`, `DELETE /dead-letters/{id}` | delivers a dead letter again; forgets it | role `api` |
+//! | `POST /backup` | streams a backup of the store, keys included | one machine |
+//! | `POST /dead-letters/{id}/redeliver`, `DELETE /dead-letters/{id}` | delivers a dead letter again; deletes it | role `api` |
 //!
-//! Whatever is no GET is an action, and so is looking at what somebody wrote: it is written into `admin-audit.jsonl` of the
-//! data directory before it is done, and what came of it after; where that cannot be written it is refused. A process that
-//! is not the right one for a question or an action says so, and which one is.
+//! Every request other than a GET is an action, and so is reading the contents of a report. It is recorded in
+//! `admin-audit.jsonl` of the data directory before it runs, and its outcome afterwards. If it cannot be recorded, it
+//! is refused. A process that cannot serve a request responds with an error that names the right process or role.
 
 mod accounts;
 mod audit_trail;
@@ -46,6 +50,7 @@ mod dead_letters;
 mod drain;
 mod error;
 mod gateways;
+mod host;
 mod log_level;
 mod messages;
 mod metrics;
@@ -54,6 +59,7 @@ mod pulse;
 mod records;
 mod replay;
 mod reports;
+mod restrictions;
 mod routes;
 mod search;
 mod standing;
@@ -78,8 +84,11 @@ use protocol::ErrorCode;
 
 pub(crate) use audit_trail::AuditTrail;
 pub(crate) use backup::Backups;
+pub(crate) use host::check as check_host;
 pub(crate) use metrics::{install_metrics, measure_process};
-pub(crate) use node::{Fleet, Node};
+#[cfg(feature = "fleet")]
+pub(crate) use node::FleetInfo;
+pub(crate) use node::NodeInfo;
 pub(crate) use pulse::Pulse;
 pub(crate) use records::Records;
 pub use token::AdminToken;
@@ -90,30 +99,30 @@ use crate::health::Drain;
 use crate::outward::Outward;
 use crate::telemetry::LogLevel;
 
-/// What operators can see and have done.
+/// State of the admin API.
 #[derive(Clone)]
-pub(crate) struct Admin {
+pub(crate) struct AdminState {
     pub(crate) token: Arc<AdminToken>,
     pub(crate) trail: AuditTrail,
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<NodeInfo>,
     pub(crate) pulse: Arc<Pulse>,
-    /// Who is connected where, over all gateways.
+    /// The connections of users, over all gateways.
     pub(crate) routes: Arc<dyn Routes>,
-    /// The sockets of clients, where this process is a gateway.
+    /// The sockets of clients, if this process is a gateway.
     pub(crate) hub: Option<Arc<Hub>>,
-    /// Whether the process is about to go.
+    /// The drain state of this process.
     pub(crate) drain: Arc<Drain>,
-    /// What is stored, where this process has the role `api`.
+    /// The stored records, if this process has the role `api`.
     pub(crate) records: Option<Records>,
-    /// What runs for the world outside, likewise.
+    /// Outbound integrations, if this process has the role `api`.
     pub(crate) outward: Option<Outward>,
-    /// The store, where it is in this process.
+    /// The store for audits, if it is in this process.
     pub(crate) auditable: Option<Auditable>,
-    /// The same, to be backed up.
+    /// The store for backups, if it is in this process.
     pub(crate) backups: Option<Backups>,
 }
 
-impl Admin {
+impl AdminState {
     fn outward(&self) -> Result<&Outward, AdminError> {
         self.outward.as_ref().ok_or_else(no_api)
     }
@@ -127,12 +136,12 @@ fn no_api() -> AdminError {
     AdminError::new(ErrorCode::NotFound, "this process does not have the role `api`; ask one that has")
 }
 
-/// An id of a path.
+/// Parses an id of a path.
 fn parse<T: FromStr<Err: Display>>(id: &str) -> Result<T, AdminError> {
     id.parse().map_err(|error| AdminError::new(ErrorCode::ValidationError, error))
 }
 
-/// How many of something are asked for.
+/// Checks the requested page size.
 fn limit(asked: Option<usize>, default: usize, max: usize) -> Result<usize, AdminError> {
     let limit = asked.unwrap_or(default);
     if (1..=max).contains(&limit) {
@@ -142,7 +151,7 @@ fn limit(asked: Option<usize>, default: usize, max: usize) -> Result<usize, Admi
     Err(AdminError::new(ErrorCode::ValidationError, message))
 }
 
-pub(crate) fn router(admin: Admin, metrics: PrometheusHandle, level: LogLevel) -> Router {
+pub(crate) fn router(admin: AdminState, metrics: PrometheusHandle, level: LogLevel) -> Router {
     let guarded = Router::new()
         .route("/pulse", get(pulse::pulse))
         .route("/nodes", get(node::list))
@@ -153,6 +162,10 @@ pub(crate) fn router(admin: Admin, metrics: PrometheusHandle, level: LogLevel) -
         .route("/users/{id}/connections", get(routes::of_user))
         .route("/users/{id}/sessions", delete(users::revoke_all))
         .route("/users/{id}/sessions/{session_id}", delete(users::revoke_one))
+        .route("/users/{id}/suspend", post(restrictions::suspend))
+        .route("/users/{id}/resume", post(restrictions::resume))
+        .route("/users/{id}/sign-out", post(restrictions::sign_out))
+        .route("/users/{id}/revoke-token", post(restrictions::revoke_token))
         .route("/chats/{id}", get(chats::chat))
         .route("/chats/{id}/timeline", get(chats::timeline))
         .route("/chats/{id}/members/{user_id}", delete(chat_actions::remove_member))
@@ -179,7 +192,7 @@ pub(crate) fn router(admin: Admin, metrics: PrometheusHandle, level: LogLevel) -
         .route("/backup", post(backup::backup))
         .route("/audit", get(audited::list))
         .route("/log-level", get(log_level::show).put(log_level::change).layer(Extension(level)))
-        // The token is looked at before anything is written down.
+        // The token is checked before anything is recorded.
         .route_layer(from_fn_with_state(admin.clone(), audited::audit))
         .route_layer(from_fn_with_state(admin.clone(), token::require))
         .with_state(admin);

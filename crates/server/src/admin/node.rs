@@ -4,34 +4,34 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use domain::Timestamp;
-use ports::{GatewayId, Peer, Peers, ProcessRole};
+use ports::{GatewayId, PeerProcess, PeerRegistry, ProcessRole};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
 use super::error::AdminError;
-use super::{Admin, routes};
+use super::{AdminState, routes};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// This process, as operators see it.
-pub(crate) struct Node {
-    /// Its name in the fleet, and that of its gateway.
+/// This process, as the admin API describes it.
+pub(crate) struct NodeInfo {
+    /// Its id in the fleet, and that of its gateway.
     pub(crate) id: Arc<str>,
     pub(crate) roles: Vec<ProcessRole>,
     pub(crate) started_at: Timestamp,
-    /// The others, where there are any.
-    pub(crate) fleet: Option<Fleet>,
+    /// The other processes, if it is part of a fleet.
+    pub(crate) fleet: Option<FleetInfo>,
 }
 
-/// The fleet that a process is in.
-pub(crate) struct Fleet {
-    /// Where others call this process.
+/// The fleet of a process.
+pub(crate) struct FleetInfo {
+    /// The address where peers call this process.
     pub(crate) address: Arc<str>,
-    pub(crate) peers: Arc<dyn Peers>,
+    pub(crate) peers: Arc<dyn PeerRegistry>,
 }
 
-impl Node {
-    /// Where the process of a gateway is called by others, if it is another one of the fleet.
+impl NodeInfo {
+    /// The address where peers call the process of a gateway, if it is another process of the fleet.
     pub(super) async fn address_of(&self, gateway: &GatewayId) -> Result<Option<Arc<str>>, AdminError> {
         let Some(fleet) = &self.fleet else { return Ok(None) };
         let peers = fleet.peers.peers(ProcessRole::Gateway).await?;
@@ -39,11 +39,12 @@ impl Node {
     }
 }
 
-/// The processes of the service: this one, then the others. Of those only what all of a fleet share is known here.
-pub(super) async fn list(State(admin): State<Admin>) -> Result<Json<Value>, AdminError> {
+/// Lists the processes of the service: this one, then the others. For those only the facts that a fleet shares are
+/// known.
+pub(super) async fn list(State(admin): State<AdminState>) -> Result<Json<Value>, AdminError> {
     let mut nodes = vec![this(&admin)];
     if let Some(fleet) = &admin.node.fleet {
-        let mut others: BTreeMap<Peer, Vec<ProcessRole>> = BTreeMap::new();
+        let mut others: BTreeMap<PeerProcess, Vec<ProcessRole>> = BTreeMap::new();
         for role in ProcessRole::ALL {
             for peer in fleet.peers.peers(role).await? {
                 others.entry(peer).or_default().push(role);
@@ -56,8 +57,8 @@ pub(super) async fn list(State(admin): State<Admin>) -> Result<Json<Value>, Admi
     Ok(Json(json!({ "nodes": nodes })))
 }
 
-fn this(admin: &Admin) -> Value {
-    let Admin { node, hub, .. } = admin;
+fn this(admin: &AdminState) -> Value {
+    let AdminState { node, hub, .. } = admin;
     json!({
         "id": *node.id,
         "is_this": true,
@@ -72,7 +73,7 @@ fn this(admin: &Admin) -> Value {
     })
 }
 
-async fn other(admin: &Admin, peer: &Peer, roles: &[ProcessRole]) -> Result<Value, AdminError> {
+async fn other(admin: &AdminState, peer: &PeerProcess, roles: &[ProcessRole]) -> Result<Value, AdminError> {
     let counted = match roles.contains(&ProcessRole::Gateway) {
         true => Some(routes::listed(admin, &GatewayId(peer.id.clone()), routes::COUNTED_MAX).await?),
         false => None,
@@ -95,7 +96,7 @@ fn names(roles: &[ProcessRole]) -> Vec<&'static str> {
     roles.iter().map(|role| role.name()).collect()
 }
 
-/// When a process was started: its name is a ulid that was made then.
+/// The start time of a process: its id is a ULID created at its start.
 fn started_at(id: &str) -> Option<Timestamp> {
     Ulid::from_string(id).ok().map(|ulid| Timestamp::from_millis(ulid.timestamp_ms()))
 }
@@ -113,10 +114,10 @@ mod tests {
     use super::*;
     use crate::admin::world::World;
 
-    /// Another process of the fleet, whose name says when it was started.
+    /// Another process of the fleet; its id encodes its start time.
     const OTHER: &str = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-    /// This process, which is a gateway and more, and another gateway with one connection.
+    /// This process with a gateway, and another gateway with one connection.
     async fn fleet() -> (World, Route) {
         let clock = Arc::new(SystemClock);
         let routes = Arc::new(MemoryRoutes::new(clock.clone(), Duration::from_secs(15)));
@@ -129,21 +130,21 @@ mod tests {
         };
         routes.register(&route).await.unwrap();
         routes.beat(&route.gateway).await.unwrap();
-        let peers: Arc<dyn Peers> = Arc::new(MemoryPeers::new(clock));
-        let other = Peer { id: OTHER.into(), address: "10.0.0.5:7070".into() };
+        let peers: Arc<dyn PeerRegistry> = Arc::new(MemoryPeers::new(clock));
+        let other = PeerProcess { id: OTHER.into(), address: "10.0.0.5:7070".into() };
         peers.announce(&other, &[ProcessRole::Gateway]).await.unwrap();
-        let me = Peer { id: "local".into(), address: "10.0.0.4:7070".into() };
+        let me = PeerProcess { id: "local".into(), address: "10.0.0.4:7070".into() };
         peers.announce(&me, &ProcessRole::ALL).await.unwrap();
         let world = World::with(routes, |admin| {
             admin.hub = Some(Arc::new(Hub::new(GatewayId("local".into()), 10)));
             let node = Arc::get_mut(&mut admin.node).unwrap();
-            node.fleet = Some(Fleet { address: me.address, peers });
+            node.fleet = Some(FleetInfo { address: me.address, peers });
         });
         (world, route)
     }
 
     #[tokio::test]
-    async fn the_others_of_a_fleet_are_listed_with_what_is_shared_of_them() {
+    async fn peers_are_listed_with_the_facts_that_a_fleet_shares() {
         let (world, _) = fleet().await;
         let (status, answer) = world.get("/nodes").await;
         let nodes = answer["nodes"].as_array().unwrap();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_done_to_the_gateway_of_another_process_but_it_is_named() {
+    async fn an_action_on_the_gateway_of_another_process_is_refused_and_names_it() {
         let (world, route) = fleet().await;
         let paths = [
             (Method::POST, format!("/gateways/{OTHER}/drain")),

@@ -1,9 +1,9 @@
-//! How the service has been doing for the last half hour: one sample every two seconds, for plots.
+//! Samples of the last half hour, one every two seconds, for the plots of the console.
 
 mod sample;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Json;
@@ -11,7 +11,7 @@ use axum::extract::{Query, State};
 use domain::Timestamp;
 use metrics::gauge;
 use metrics_exporter_prometheus::PrometheusHandle;
-use ports::{Clock, EventLog, SystemClock};
+use ports::{Clock, EventLog, SystemClock, error_chain, lock};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,20 +19,20 @@ use tidings_metrics::Scrape;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::warn;
 
-use self::sample::{Machine, Sample};
-use super::Admin;
+use self::sample::{ProcessUsage, PulseSample};
+use super::AdminState;
 use super::error::AdminError;
 use super::metrics::{cpu_time, resident_bytes};
 
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Half an hour of samples. The oldest makes room for the newest.
+/// Half an hour of samples; the oldest is dropped first.
 const SAMPLES_MAX: usize = 900;
 
-/// The last samples, and what they are taken from besides the metrics.
+/// The latest samples, and the sources that they need besides the metrics.
 pub(crate) struct Pulse {
-    /// Consumers of a log that is asked how far behind they are. A log with metrics of its own says it there.
+    /// Consumer groups and the log to query for their lag. Kafka's consumers report their lag as a metric instead.
     consumers: Vec<(&'static str, Arc<dyn EventLog>)>,
-    samples: Mutex<VecDeque<Arc<Sample>>>,
+    samples: Mutex<VecDeque<Arc<PulseSample>>>,
 }
 
 impl Pulse {
@@ -40,7 +40,7 @@ impl Pulse {
         Self { consumers, samples: Mutex::default() }
     }
 
-    /// Takes samples, for ever.
+    /// Takes samples until it is stopped.
     pub(crate) async fn run(&self, metrics: PrometheusHandle) {
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -50,11 +50,11 @@ impl Pulse {
             ticks.tick().await;
             let now = (Instant::now(), Scrape::of(&metrics.render()), cpu_time());
             let over = now.0 - before.0;
-            let machine = Machine {
+            let machine = ProcessUsage {
                 memory_bytes: resident_bytes(),
                 cpu_cores: now.2.zip(before.2).map(|(now, before)| (now - before).as_secs_f64() / over.as_secs_f64()),
             };
-            let mut sample = Sample::between(SystemClock.now(), over, &before.1, &now.1, machine);
+            let mut sample = PulseSample::between(SystemClock.now(), over, &before.1, &now.1, machine);
             sample.lag_events.extend(self.lags().await);
             self.keep(sample);
             before = now;
@@ -69,13 +69,16 @@ impl Pulse {
                     gauge!("tidings_log_lag_events", "group" => *group).set(lag as f64);
                     lags.insert((*group).to_owned(), lag as f64);
                 }
-                Err(failure) => warn!(error = &failure as &dyn std::error::Error, group, "a lag is unknown"),
+                Err(failure) => warn!(
+                    error = %error_chain(&failure),
+                    group, "could not read the consumer lag; it is missing in this sample"
+                ),
             }
         }
         lags
     }
 
-    fn keep(&self, sample: Sample) {
+    fn keep(&self, sample: PulseSample) {
         let mut samples = self.lock();
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
@@ -83,13 +86,12 @@ impl Pulse {
         samples.push_back(Arc::new(sample));
     }
 
-    fn since(&self, since: Timestamp) -> Vec<Arc<Sample>> {
+    fn since(&self, since: Timestamp) -> Vec<Arc<PulseSample>> {
         self.lock().iter().filter(|sample| sample.at > since).cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Sample>>> {
-        // Nothing that runs under the lock can leave the queue half changed.
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<PulseSample>>> {
+        lock(&self.samples)
     }
 }
 
@@ -100,7 +102,7 @@ pub(super) struct PulseQuery {
 
 /// The samples of this process that were taken after `since`, or all that are kept.
 pub(super) async fn pulse(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Query(PulseQuery { since }): Query<PulseQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let since = match since {
@@ -118,9 +120,9 @@ pub(super) async fn pulse(
 mod tests {
     use super::*;
 
-    fn sample(at: u64) -> Sample {
-        let (nothing, machine) = (Scrape::of(""), Machine { memory_bytes: None, cpu_cores: None });
-        Sample::between(Timestamp::from_millis(at), INTERVAL, &nothing, &nothing, machine)
+    fn sample(at: u64) -> PulseSample {
+        let (nothing, machine) = (Scrape::of(""), ProcessUsage { memory_bytes: None, cpu_cores: None });
+        PulseSample::between(Timestamp::from_millis(at), INTERVAL, &nothing, &nothing, machine)
     }
 
     #[test]
@@ -136,9 +138,9 @@ mod tests {
         assert_eq!(times(905), [0_u64; 0]);
     }
 
-    /// The recorder of a process and this have to agree.
+    /// The recorder's output and [`Scrape`] have to agree.
     #[test]
-    fn what_the_recorder_writes_is_read_back() {
+    fn the_output_of_the_recorder_is_parsed() {
         let recorder =
             metrics_exporter_prometheus::PrometheusBuilder::new().set_buckets(&[0.5, 1.0]).unwrap().build_recorder();
         metrics::with_local_recorder(&recorder, || {

@@ -4,11 +4,11 @@ use auth::Auth;
 use chats::Accounts;
 use domain::{ChatId, Sequence, Timestamp, UserId};
 use ports::{
-    ChatReader, Clock, MessageReader, Outbox, PushDeviceStore, ReportStore, SessionStore, StoreError, Transitions,
-    UserReader, UserWriter, WatermarkStore,
+    ChatReader, Clock, MessageReader, Outbox, PresenceTransitions, PushDeviceStore, ReportStore, RestrictionStore,
+    SessionStore, StoreError, UserReader, UserWriter, WatermarkStore,
 };
 
-/// What operators can look into and change, where the role `api` is.
+/// The stored records that operators can inspect and change, in processes with the role `api`.
 #[derive(Clone)]
 pub(crate) struct Records {
     pub(crate) auth: Auth,
@@ -16,13 +16,14 @@ pub(crate) struct Records {
     pub(crate) user_writer: Arc<dyn UserWriter>,
     pub(crate) users: Arc<dyn UserReader>,
     pub(crate) sessions: Arc<dyn SessionStore>,
+    pub(crate) restrictions: Arc<dyn RestrictionStore>,
     pub(crate) chats: Arc<dyn ChatReader>,
     pub(crate) messages: Arc<dyn MessageReader>,
     pub(crate) watermarks: Arc<dyn WatermarkStore>,
     pub(crate) push_devices: Arc<dyn PushDeviceStore>,
     pub(crate) reports: Arc<dyn ReportStore>,
-    pub(crate) transitions: Arc<dyn Transitions>,
-    /// What is not in the log yet; absent where the log is part of the commit.
+    pub(crate) transitions: Arc<dyn PresenceTransitions>,
+    /// Events that are not in the log yet; absent if the log is part of the commit.
     pub(crate) outbox: Option<Arc<dyn Outbox>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -32,7 +33,7 @@ impl Records {
         self.clock.now()
     }
 
-    /// Up to where the messages of a chat are known to be in the log.
+    /// The highest sequence up to which all messages of a chat are known to be in the log.
     pub(super) async fn published(&self, chat_id: ChatId, head: Sequence) -> Result<Sequence, StoreError> {
         let Some(outbox) = &self.outbox else { return Ok(head) };
         let first = outbox.unpublished(chat_id).await?.into_iter().next();
@@ -42,7 +43,7 @@ impl Records {
         }))
     }
 
-    /// What users are called, in the order asked; their id for whoever is not there any more.
+    /// The display names of users in the given order; the id if the user no longer exists.
     pub(super) async fn names(&self, user_ids: &[UserId]) -> Result<Vec<String>, StoreError> {
         let users = self.users.users(user_ids).await?.into_iter();
         let name = |(user, user_id): (Option<domain::User>, &UserId)| match user {

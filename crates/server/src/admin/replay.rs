@@ -9,10 +9,10 @@ use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Admin;
+use super::AdminState;
 use super::error::AdminError;
 
-/// What is to be delivered again: everything from a place of the log on, or the messages of one chat.
+/// The deliveries to replay: everything from a position of the log on, or the messages of one chat.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum ReplayRequest {
@@ -30,7 +30,7 @@ pub(super) struct ChatMessages {
     sequence: Sequence,
 }
 
-pub(super) async fn webhook_status(State(admin): State<Admin>) -> Result<Json<Value>, AdminError> {
+pub(super) async fn webhook_status(State(admin): State<AdminState>) -> Result<Json<Value>, AdminError> {
     let status = webhook(&admin)?.status().await?;
     Ok(Json(json!({
         "lag_events": status.lag,
@@ -42,7 +42,7 @@ pub(super) async fn webhook_status(State(admin): State<Admin>) -> Result<Json<Va
 }
 
 pub(super) async fn replay_events(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Json(request): Json<ReplayRequest>,
 ) -> Result<Json<Value>, AdminError> {
     let replay = match request {
@@ -60,14 +60,14 @@ pub(super) async fn replay_events(
 }
 
 pub(super) async fn replay_notifications(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Json(ChatMessages { chat_id, sequence }): Json<ChatMessages>,
 ) -> Result<Json<Value>, AdminError> {
     let owed = admin.outward()?.notifications.replay(chat_id, sequence).await?;
     Ok(Json(json!({ "owed": owed })))
 }
 
-fn webhook(admin: &Admin) -> Result<&Arc<EventWebhook>, AdminError> {
+fn webhook(admin: &AdminState) -> Result<&Arc<EventWebhook>, AdminError> {
     let webhook = admin.outward()?.webhook.as_ref();
     webhook.ok_or_else(|| AdminError::new(ErrorCode::NotFound, "this service has no `webhook.url`"))
 }

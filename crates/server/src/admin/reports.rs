@@ -7,25 +7,25 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::AdminError;
-use super::{Admin, parse};
+use super::{AdminState, parse};
 
 /// Reports in a page.
 const PAGE_LEN: usize = 100;
-/// The route that shows what somebody wrote.
+/// The route that shows message contents.
 pub(super) const SHOWN: &str = "/reports/{id}";
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct ReportsQuery {
     /// `open` unless given, or `resolved`.
     state: Option<String>,
-    /// The last one of the page before.
+    /// The last report of the previous page.
     after: Option<String>,
 }
 
-/// What users have reported, oldest first: why and about whom, and nothing that anybody wrote.
+/// Lists reports, oldest first: reason and reported user, without any text that users wrote.
 pub(super) async fn list(
-    State(admin): State<Admin>,
-    Query(query): Query<ListQuery>,
+    State(admin): State<AdminState>,
+    Query(query): Query<ReportsQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let records = admin.records()?;
     let state = match query.state.as_deref() {
@@ -42,8 +42,8 @@ pub(super) async fn list(
     Ok(Json(json!({ "reports": reports.iter().map(summary).collect::<Vec<_>>(), "next": next })))
 }
 
-/// One report with everything that is kept of it.
-pub(super) async fn show(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// One report with all stored details.
+pub(super) async fn show(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let records = admin.records()?;
     let report = records.reports.report(parse(&id)?, records.now()).await?;
     Ok(Json(whole(&report.ok_or_else(|| not_found(&id))?)))
@@ -52,13 +52,13 @@ pub(super) async fn show(State(admin): State<Admin>, Path(id): Path<String>) -> 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRequest {
-    /// What came of it.
+    /// A note on the outcome.
     note: String,
 }
 
-/// Ends a report. One that is resolved stays as it is.
+/// Resolves a report. A resolved report is left unchanged.
 pub(super) async fn resolve(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
     Json(ResolveRequest { note }): Json<ResolveRequest>,
 ) -> Result<Json<Value>, AdminError> {

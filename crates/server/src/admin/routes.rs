@@ -6,23 +6,23 @@ use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Admin;
+use super::AdminState;
 use super::error::AdminError;
 
-/// Connections of a gateway that are counted. Beyond that it has more.
+/// Most connections of a gateway that are counted. Beyond that, `has_more` is true.
 pub(super) const COUNTED_MAX: usize = 10_000;
-/// Connections of a gateway in an answer, unless another number is asked for.
+/// Connections of a gateway in a response, unless the request gives another limit.
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
 #[derive(Deserialize)]
-pub(super) struct ListQuery {
+pub(super) struct ConnectionsQuery {
     limit: Option<usize>,
 }
 
-/// The live connections of a user. Whether there is such a user is not known here.
+/// The live connections of a user. It does not check whether the user exists.
 pub(super) async fn of_user(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(user_id): Path<String>,
 ) -> Result<Json<Value>, AdminError> {
     let user_id: UserId = super::parse(&user_id)?;
@@ -30,8 +30,8 @@ pub(super) async fn of_user(
     Ok(Json(json!({ "user_id": user_id, "connections": bodies(&routes) })))
 }
 
-/// The gateways that beat, and how many connections each has.
-pub(super) async fn gateways(State(admin): State<Admin>) -> Result<Json<Value>, AdminError> {
+/// The gateways with a live heartbeat, and the number of connections of each.
+pub(super) async fn gateways(State(admin): State<AdminState>) -> Result<Json<Value>, AdminError> {
     let mut gateways = vec![];
     for gateway in admin.routes.live_gateways().await? {
         let (routes, has_more) = listed(&admin, &gateway, COUNTED_MAX).await?;
@@ -40,11 +40,11 @@ pub(super) async fn gateways(State(admin): State<Admin>) -> Result<Json<Value>, 
     Ok(Json(json!({ "gateways": gateways })))
 }
 
-/// Connections of a gateway. One that beats no more has some for as long as nobody has swept them away.
+/// The connections of a gateway. A dead gateway still has connections until its routes are purged.
 pub(super) async fn of_gateway(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path(id): Path<String>,
-    Query(ListQuery { limit }): Query<ListQuery>,
+    Query(ConnectionsQuery { limit }): Query<ConnectionsQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let limit = super::limit(limit, LIMIT, LIMIT_MAX)?;
     let gateway = GatewayId(id.into());
@@ -59,15 +59,20 @@ pub(super) async fn of_gateway(
 }
 
 /// Up to `limit` routes of a gateway, and whether there are more.
-pub(super) async fn listed(admin: &Admin, gateway: &GatewayId, limit: usize) -> Result<(Vec<Route>, bool), AdminError> {
+pub(super) async fn listed(
+    admin: &AdminState,
+    gateway: &GatewayId,
+    limit: usize,
+) -> Result<(Vec<Route>, bool), AdminError> {
     let mut routes = admin.routes.on_gateway(gateway, limit + 1).await?;
     let has_more = routes.len() > limit;
     routes.truncate(limit);
     Ok((routes, has_more))
 }
 
-/// Where a connection is. Each gateway's first [`COUNTED_MAX`] are looked at: routes are kept by user, and nobody else asks.
-pub(super) async fn connection(admin: &Admin, connection_id: ConnectionId) -> Result<Option<Route>, AdminError> {
+/// The route of a connection. It scans the first [`COUNTED_MAX`] connections of each gateway, because routes are
+/// indexed by user and nothing else needs this lookup.
+pub(super) async fn connection(admin: &AdminState, connection_id: ConnectionId) -> Result<Option<Route>, AdminError> {
     for gateway in admin.routes.live_gateways().await? {
         let (routes, _) = listed(admin, &gateway, COUNTED_MAX).await?;
         if let Some(route) = routes.into_iter().find(|route| route.connection_id == connection_id) {
@@ -102,7 +107,7 @@ mod tests {
     use super::*;
     use crate::admin::world::World;
 
-    /// What operators see of gateways with so many connections, of which some beat.
+    /// The admin API over gateways, each with a number of connections and with or without a heartbeat.
     async fn world(gateways: &[(&str, usize, bool)]) -> World {
         let routes = MemoryRoutes::new(Arc::new(SystemClock), Duration::from_secs(15));
         for (name, count, beats) in gateways {
@@ -135,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gateway_that_beats_no_more_is_known_for_what_it_has_left() {
+    async fn a_dead_gateway_is_known_while_it_has_routes() {
         let world = world(&[("dead", 1, false), ("empty", 0, true)]).await;
         let (status, mut dead) = world.get("/gateways/dead/connections").await;
         assert_eq!((status, dead["connections"].as_array().unwrap().len()), (200, 1));
@@ -152,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_has_a_hundred_connections_unless_another_number_is_asked_for() {
+    async fn a_response_has_a_hundred_connections_unless_the_request_gives_a_limit() {
         let world = world(&[("local", 1001, true)]).await;
         for (query, count) in [("", 100), ("?limit=1", 1), ("?limit=1000", 1000)] {
             let (status, answer) = world.get(&format!("/gateways/local/connections{query}")).await;
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_question_that_cannot_be_is_refused_by_name() {
+    async fn an_invalid_request_is_refused_with_the_invalid_value() {
         let world = world(&[("local", 1, true)]).await;
         for limit in [0, 1001] {
             let (status, answer) = world.get(&format!("/gateways/local/connections?limit={limit}")).await;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::error::AdminError;
 use super::records::Records;
-use super::{Admin, routes};
+use super::{AdminState, routes};
 
-/// Digits of a phone number that are shown.
+/// Trailing digits of a phone number that are shown.
 const DIGITS_SHOWN: usize = 3;
 
 #[derive(Deserialize)]
@@ -17,7 +17,7 @@ pub(super) struct SearchQuery {
     q: String,
 }
 
-/// What somebody looks for, as its text says.
+/// The object searched for, recognized by the form of the text.
 enum Wanted {
     User(UserId),
     Phone(PhoneNumber),
@@ -40,10 +40,10 @@ impl Wanted {
     }
 }
 
-/// Finds what an id or a phone number stands for, and says what it is. There is nothing else to search by: names are no
-/// keys of the store.
+/// Finds the object that an id or a phone number stands for. Names are not searchable, because the store has no index
+/// on them.
 pub(super) async fn search(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Query(SearchQuery { q }): Query<SearchQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let records = admin.records()?;
@@ -113,7 +113,7 @@ async fn name(records: &Records, user_id: UserId) -> Result<Option<String>, Admi
     Ok(records.names(&[user_id]).await?.pop())
 }
 
-/// A phone number of which the last digits are left.
+/// A phone number with all but the last digits masked.
 fn masked(phone: &PhoneNumber) -> String {
     let digits = phone.as_str();
     let hidden = digits.len() - DIGITS_SHOWN;
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_for_follows_from_the_text() {
+    fn the_kind_of_object_follows_from_the_text() {
         let ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
         let kind = |text: &str| match Wanted::parse(text) {
             Some(Wanted::User(_)) => "user",

@@ -9,10 +9,11 @@ use keyfile::{KeyFile, KeyFileError, Keys};
 use protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use super::Admin;
+use super::AdminState;
 use super::error::AdminError;
 
-/// The word that lets operators in, in the file `admin.json` of a data directory. Whoever can read the file is one.
+/// The bearer token of operators, in the file `admin.json` of a data directory. Read access to the file grants operator
+/// access.
 #[derive(Serialize, Deserialize)]
 pub struct AdminToken {
     token: String,
@@ -21,11 +22,11 @@ pub struct AdminToken {
 impl Keys for AdminToken {
     const FILE: &'static str = "admin.json";
     const VERSION: u32 = 1;
-    const LOSS: &'static str = "whoever has copied the old token has to read the new one";
+    const LOSS: &'static str = "every copy of the old token has to be replaced";
 }
 
 impl AdminToken {
-    /// The token of a data directory, made if there is none. Blocks on the disk.
+    /// Reads the token of a data directory, or creates one. Blocks on the disk.
     pub(crate) fn open(directory: &Path) -> Result<Self, KeyFileError> {
         let file = KeyFile::<Self>::new(directory);
         match file.read()? {
@@ -39,7 +40,7 @@ impl AdminToken {
         }
     }
 
-    /// The token of a data directory in which a service has been started. Blocks on the disk.
+    /// Reads the token of a data directory, if a service has created one. Blocks on the disk.
     pub fn read(directory: &Path) -> Result<Option<Self>, KeyFileError> {
         KeyFile::new(directory).read()
     }
@@ -49,8 +50,12 @@ impl AdminToken {
     }
 }
 
-/// Lets requests with the token through.
-pub(super) async fn require(State(admin): State<Admin>, request: Request, next: Next) -> Result<Response, AdminError> {
+/// Requires the token in each request.
+pub(super) async fn require(
+    State(admin): State<AdminState>,
+    request: Request,
+    next: Next,
+) -> Result<Response, AdminError> {
     let presented = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let expected = admin.token.expose().as_bytes();
     match presented.map(|presented| verify_slices_are_equal(presented.as_bytes(), expected)) {

@@ -2,20 +2,20 @@ use auth::Revoke;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::{ChatId, Member, SessionId, User, UserId};
-use ports::{OwnMessages, Principal, UnreadQuery};
+use ports::{MessageDisposition, Principal, UnreadQuery};
 use protocol::ErrorCode;
 use serde_json::{Value, json};
 
 use super::error::AdminError;
 use super::records::Records;
-use super::{Admin, parse, routes};
+use super::{AdminState, parse, restrictions, routes};
 
-/// Chats of a user in an answer: those with the newest activity.
+/// Most chats of a user in a response: those with the latest activity.
 const CHATS_MAX: usize = 100;
 
-/// One user: who they are, where they are signed in and connected, and how far they have come in their chats. No phone
-/// number: whoever needs it has it, and searched by it.
-pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// One user: profile, sessions, connections, and the watermarks and unread counts of their chats. It omits the phone
+/// number: operators who need it already know it and search by it.
+pub(super) async fn user(State(admin): State<AdminState>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
     let (records, user_id) = (admin.records()?, parse(&id)?);
     let user = known(records, user_id).await?;
     let sessions = records.sessions.sessions(user_id, records.now()).await?;
@@ -23,9 +23,10 @@ pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> 
     let devices = records.push_devices.devices(&[user_id]).await?;
     let (chats, has_more) = chats(records, user_id).await?;
     let deletion = records.accounts.store.deletion(user_id).await?.map(|deletion| {
-        let erases = deletion.messages == OwnMessages::Erase;
+        let erases = deletion.messages == MessageDisposition::Erase;
         json!({ "begun_at": deletion.begun_at, "erase_messages": erases })
     });
+    let restrictions = records.restrictions.current_restrictions(user_id).await?;
     let session = |session: &domain::Session| {
         json!({
             "session_id": session.session_id,
@@ -43,8 +44,9 @@ pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> 
         "created_at": user.created_at,
         "last_seen_at": user.last_seen_at,
         "deleted_at": user.deleted_at,
-        // While something is left to delete.
+        // Present until the deletion is complete.
         "deletion": deletion,
+        "restrictions": restrictions::body(&restrictions),
         "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
         "connections": routes::bodies(&connections),
         "chats": chats,
@@ -52,14 +54,17 @@ pub(super) async fn user(State(admin): State<Admin>, Path(id): Path<String>) -> 
     })))
 }
 
-/// Ends all sessions of a user. Their devices are signed out, and their sockets close within a second.
-pub(super) async fn revoke_all(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Json<Value>, AdminError> {
+/// Revokes all sessions of a user. Their devices are signed out, and their sockets close within a second.
+pub(super) async fn revoke_all(
+    State(admin): State<AdminState>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, AdminError> {
     revoke(&admin, parse(&id)?, Revoke::All).await
 }
 
-/// Ends one session of a user.
+/// Revokes one session of a user.
 pub(super) async fn revoke_one(
-    State(admin): State<Admin>,
+    State(admin): State<AdminState>,
     Path((id, session)): Path<(String, String)>,
 ) -> Result<Json<Value>, AdminError> {
     let session_id: SessionId = parse(&session)?;
@@ -71,10 +76,10 @@ pub(super) async fn revoke_one(
     Ok(answer)
 }
 
-async fn revoke(admin: &Admin, user_id: UserId, which: Revoke) -> Result<Json<Value>, AdminError> {
+async fn revoke(admin: &AdminState, user_id: UserId, which: Revoke) -> Result<Json<Value>, AdminError> {
     let records = admin.records()?;
     known(records, user_id).await?;
-    // The operator asks in the place of the user, on no device of theirs.
+    // The operator acts on behalf of the user, without a session or device.
     let as_user = Principal { user_id, session_id: None, device_id: None, token_expires_at: records.now() };
     let revoked = records.auth.revoke(&as_user, which).await.map_err(AdminError::failed)?;
     Ok(Json(json!({ "revoked_count": revoked })))
@@ -120,7 +125,8 @@ async fn chats(records: &Records, user_id: UserId) -> Result<(Vec<Value>, bool),
                 "head_sequence": head.sequence,
                 "delivered_sequence": marks.delivered,
                 "read_sequence": marks.read,
-                "unread_count": unread,
+                "unread_count": unread.count,
+                "unread_count_exact": unread.is_exact,
             })
         },
     );

@@ -1,4 +1,4 @@
-//! The admin API over a process that has little, for the tests of this module.
+//! A minimal process with the admin API, for the tests of this module.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use tower::ServiceExt;
 
 use crate::health::Drain;
 
-use super::{Admin, AdminToken, AuditTrail, Node, Pulse, router};
+use super::{AdminState, AdminToken, AuditTrail, NodeInfo, Pulse, router};
 use crate::telemetry::LogLevel;
 
-/// What operators can ask and have done.
+/// A client of the admin API.
 pub(super) struct World {
     token: Arc<AdminToken>,
     app: Router,
@@ -24,13 +24,17 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A process that knows its routes, and what `more` gives it.
-    pub(super) fn with(routes: Arc<dyn Routes>, more: impl FnOnce(&mut Admin)) -> Self {
+    /// A process with these routes; `more` adjusts its state.
+    pub(super) fn with(routes: Arc<dyn Routes>, more: impl FnOnce(&mut AdminState)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let token = Arc::new(AdminToken::open(directory.path()).unwrap());
-        let node =
-            Node { id: "local".into(), roles: ProcessRole::ALL.to_vec(), started_at: SystemClock.now(), fleet: None };
-        let mut admin = Admin {
+        let node = NodeInfo {
+            id: "local".into(),
+            roles: ProcessRole::ALL.to_vec(),
+            started_at: SystemClock.now(),
+            fleet: None,
+        };
+        let mut admin = AdminState {
             token: token.clone(),
             trail: AuditTrail::new(directory.path()),
             node: Arc::new(node),

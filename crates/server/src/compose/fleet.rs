@@ -1,63 +1,65 @@
-//! One process of a fleet. Each role is a function that is handed the ports it may use: fanout gets a store it can only
-//! read, a gateway neither store nor log.
+//! One process of a fleet. Each role is a function that receives only the ports it may use: fanout gets a read-only
+//! store, a gateway neither store nor log.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use async_trait::async_trait;
 use auth::KeyRing;
 use axum::Router;
 use dynamodb::DynamoStore;
 use fanout::{Fallback, Fanout, Receipts, Shared};
 use futures_util::future::join_all;
 use gateway::{Gateway, Hub};
-use ingest::{Ingester, Relay};
+use ingest::{Grouping, Ingester, Relay};
 use keyfile::MasterSecret;
 use memory::MemoryLimits;
 use notify::VapidKeys;
 use ports::{
-    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, Peer, Peers, Presences,
-    ProcessRole, RandomIds, RateLimiter, Signals, SystemClock,
+    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess, PeerRegistry,
+    PresenceReader, ProcessRole, RandomIds, RateLimiter, SignalSender, Stores, SystemClock,
 };
-use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, Services};
+use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, RpcServices};
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tidings_redis::{
-    Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisMetrics, RedisPeers, RedisRoutes,
-    RedisTickets,
+    Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisMetrics, RedisPeers, RedisRecipients,
+    RedisRoutes, RedisTickets,
 };
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::{info, warn};
 
-use super::rest::{Keys, Rest, RestPorts, rest};
-use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{self, Admin, AdminToken, AuditTrail, Node, Pulse};
+use super::rest::{InstallationKeys, RestApi, RestPorts, rest};
+use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gateway};
+use crate::admin::{self, AdminState, AdminToken, AuditTrail, NodeInfo, Pulse};
 use crate::config::Config;
 use crate::engines;
-use crate::health::{self, Drain, Left, Liveness, Probe, Requests, Standing};
+use crate::health::{self, Drain, HealthState, Liveness, Probe, RemainingWork, Requests};
 use crate::later_receipts::LaterReceipts;
 use crate::outage_limits::OutageLimits;
 use crate::run::bind;
 use crate::tools::transfer;
 
-/// How often a process says that it is there; a third of how long it is believed.
+/// Interval of announcements; a third of their lease.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a start waits for pushes to find their way here before it takes connections without them: they come
-/// directly then (C8).
+/// How long a start waits for the gateway's Redis subscription. After that it accepts connections, and pushes arrive
+/// directly until the subscription is there (C8).
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
-/// How long an end waits for its consumers to leave their groups, so that others take their parts of the log at once.
+/// How long a shutdown waits for its consumers to leave their groups, so that others take over their partitions at
+/// once.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
-/// Lanes of ingest. Each waits for one commit at a time, and a commit is a round trip over the network.
-const LANES: usize = 256;
+/// Most concurrent commits of an ingest process. A commit is a round trip over the network.
+const COMMITS_MAX: usize = 256;
 
-/// What every role of the process shares.
-struct Commons {
-    me: Peer,
+/// State that all roles of the process share.
+struct SharedAdapters {
+    me: PeerProcess,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     redis: Redis,
-    peers: Arc<dyn Peers>,
+    peers: Arc<dyn PeerRegistry>,
     directory: Arc<Directory>,
     routes: Arc<RedisRoutes>,
     limiter: Arc<dyn RateLimiter>,
@@ -65,11 +67,11 @@ struct Commons {
     probes: Vec<(&'static str, Probe)>,
     /// The logs that this process consumes.
     logs: Vec<Arc<KafkaLog>>,
-    /// What it has to do before it may be removed.
-    left: Vec<Left>,
+    /// Pending work to finish before the process may be removed.
+    left: Vec<RemainingWork>,
 }
 
-pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<Service> {
+pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<ComposedService> {
     let roles = config.roles()?;
     let has = |role| roles.contains(&role);
     let listener = bind("rpc.listen", config.rpc.listen)?;
@@ -79,14 +81,17 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     };
     let security = engines::security(config)?;
     let mut commons = commons(config, address, security.clone())?;
-    let mut lanes = JoinSet::new();
+    let mut commits = JoinSet::new();
 
     let store = if roles == [ProcessRole::Gateway] { None } else { Some(open_store(config, &mut commons).await) };
     if let Some(store) = &store {
         match store.is_unfinished().await {
             Ok(is_unfinished) => transfer::ensure_finished(is_unfinished)?,
-            // A process starts without its engines, and is not ready before they are there.
-            Err(failure) => warn!(error = &failure as &dyn std::error::Error, "cannot tell whether the store is whole"),
+            // A process starts without its engines, and reports itself not ready until they are available.
+            Err(failure) => warn!(
+                error = &failure as &dyn std::error::Error,
+                "cannot tell whether the store has an unfinished import; starting anyway"
+            ),
         }
     }
     let producer = if has(ProcessRole::Ingest) || has(ProcessRole::Api) {
@@ -97,12 +102,12 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     let signals = Arc::new(LaterReceipts::new(Arc::new(RemoteSignals::new(commons.directory.clone()))));
     let passing = signals.clone();
     commons.background.spawn(async move { passing.run().await });
-    let mut services = Services::default();
+    let mut services = RpcServices::default();
     let mut app = Router::new();
     let (mut hub, mut announced, mut outward, mut records, mut ring) = (None, None, None, None, None);
 
     if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
-        services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut lanes));
+        services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut commits));
     }
     let fallback = (has(ProcessRole::Fanout) || has(ProcessRole::Api)).then(|| fallback(&mut commons));
     if let Some((store, fallback)) = store.clone().zip(fallback.clone()).filter(|_| has(ProcessRole::Fanout)) {
@@ -143,32 +148,32 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let Commons { me, clock, peers, routes, mut background, probes, logs, mut left, .. } = commons;
+    let SharedAdapters { me, clock, peers, routes, mut background, probes, logs, mut left, .. } = commons;
     let requests = Requests::default();
     left.push(requests.left());
     let drain = Arc::new(Drain::of(hub.clone(), left));
     let liveness = Liveness::new("the process", config.stuck_after());
     let beating = liveness.clone();
-    // Whatever a process of a fleet waits for has a deadline. That its tasks run at all is what is left to know.
+    // Every wait in a fleet's process has a deadline, so the liveness check only has to show that its tasks run at all.
     background.spawn(async move { beating.keep_beating(tokio::task::yield_now).await });
-    let standing = Standing { dependencies: probes.into(), drain: drain.clone(), liveness: liveness.clone() };
+    let standing = HealthState { dependencies: probes.into(), drain: drain.clone(), liveness };
     background.spawn(health::measure(standing.clone()));
-    app = app.merge(health::router(standing));
+    app = app.merge(health::router(standing.clone()));
     if let Some(api) = api {
         let pages = web::public(config.site());
         app = chats::router(api, app).merge(pages);
     }
-    let node = Node {
+    let node = NodeInfo {
         id: me.id.clone(),
         roles: roles.clone(),
         started_at: clock.now(),
-        fleet: Some(admin::Fleet { address: me.address.clone(), peers: peers.clone() }),
+        fleet: Some(admin::FleetInfo { address: me.address.clone(), peers: peers.clone() }),
     };
-    let admin = Admin {
+    let admin = AdminState {
         token: Arc::new(open_admin_token(&config.data_dir).await?),
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
-        // Kafka's consumers measure how far behind they are.
+        // Kafka's consumers report their lag as a metric.
         pulse: Arc::new(Pulse::new(vec![])),
         routes,
         hub: hub.clone(),
@@ -180,28 +185,27 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     };
     let mut listeners = JoinSet::new();
     listeners.spawn(serve_calls(listener, services, security, stopped));
-    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced, drain.clone()));
+    let announcing = background.spawn(announce(peers.clone(), me.clone(), roles.clone(), announced, drain));
     let membership = Membership { peers, me, roles, announcing, relay, logs };
     info!(id = &*membership.me.id, address = &*membership.me.address, roles = config.roles, "member of the fleet");
-    Ok(Service {
+    Ok(ComposedService {
         app: requests.counted(app),
         admin,
         hub,
         keys: ring,
-        drain,
-        liveness,
+        standing,
         listeners,
-        lanes,
+        commits,
         background,
-        engine: RunningEngine::Fleet(membership),
+        engine: Box::new(membership),
     })
 }
 
-fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow::Result<Commons> {
+fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow::Result<SharedAdapters> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let redis = Redis::open(engines::redis(config)?, clock.clone()).context("Redis cannot be used")?;
-    let peers: Arc<dyn Peers> = Arc::new(RedisPeers::new(redis.clone()));
+    let peers: Arc<dyn PeerRegistry> = Arc::new(RedisPeers::new(redis.clone()));
     let rpc_config = rpc::Config::new(ProcessRole::ALL.to_vec());
     let directory = Arc::new(Directory::new(peers.clone(), security, rpc_config).context("`rpc` is not usable")?);
     let mut background = JoinSet::new();
@@ -212,10 +216,10 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     let routes = Arc::new(RedisRoutes::new(redis.clone(), config.expiry()));
     let shared = Arc::new(RedisLimits::new(redis.clone()));
     let limiter = Arc::new(OutageLimits::new(shared, Arc::new(MemoryLimits::new(clock.clone()))));
-    let me = Peer { id: ids.ulid().to_string().into(), address: address.into() };
+    let me = PeerProcess { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
     let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
-    Ok(Commons {
+    Ok(SharedAdapters {
         me,
         clock,
         ids,
@@ -231,11 +235,12 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     })
 }
 
-/// The way to the gateways, also while Redis is away.
-fn fallback(commons: &mut Commons) -> Arc<Fallback> {
+/// The delivery path to the gateways, which also works while Redis is unavailable.
+fn fallback(commons: &mut SharedAdapters) -> Arc<Fallback> {
     let redis = &commons.redis;
     let shared = Shared {
         routes: commons.routes.clone(),
+        recipients: Arc::new(RedisRecipients::new(commons.routes.clone())),
         cache: Arc::new(RedisMemberCache::new(redis.clone())),
         delivery: Arc::new(RedisDelivery::new(redis.clone())),
         peers: commons.peers.clone(),
@@ -246,7 +251,7 @@ fn fallback(commons: &mut Commons) -> Arc<Fallback> {
     fallback
 }
 
-async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> {
+async fn open_store(config: &Config, commons: &mut SharedAdapters) -> Arc<DynamoStore> {
     let settings = engines::dynamodb(config);
     let client = dynamodb::connect(&settings).await;
     let store = Arc::new(DynamoStore::new(client, &settings, commons.clock.clone(), commons.ids.clone()));
@@ -257,7 +262,7 @@ async fn open_store(config: &Config, commons: &mut Commons) -> Arc<DynamoStore> 
     store
 }
 
-fn open_producer(config: &Config, commons: &mut Commons) -> anyhow::Result<Arc<KafkaProducer>> {
+fn open_producer(config: &Config, commons: &mut SharedAdapters) -> anyhow::Result<Arc<KafkaProducer>> {
     let producer = KafkaProducer::open(engines::kafka(config)?, commons.clock.clone());
     let producer = Arc::new(producer.context("Kafka cannot be used")?);
     let health = producer.clone();
@@ -269,9 +274,9 @@ fn open_producer(config: &Config, commons: &mut Commons) -> anyhow::Result<Arc<K
 fn ingest(
     config: &Config,
     store: &Arc<DynamoStore>,
-    signals: Arc<dyn Signals>,
-    commons: &mut Commons,
-    lanes: &mut JoinSet<()>,
+    signals: Arc<dyn SignalSender>,
+    commons: &mut SharedAdapters,
+    commits: &mut JoinSet<()>,
 ) -> Arc<dyn Ingest> {
     let purging = store.clone();
     commons.background.spawn(async move { purging.keep_purging().await });
@@ -284,21 +289,28 @@ fn ingest(
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),
     };
-    let ingester = Arc::new(Ingester::start(ingest::Config { lanes: LANES, ..config.ingest() }, ports, lanes));
+    let configured = config.ingest();
+    let config = ingest::Config {
+        grouping: Grouping::ByChat { commits_max: COMMITS_MAX },
+        // At most one transaction, so that no send waits for the transaction of a later one.
+        batch_len_max: configured.batch_len_max.min(dynamodb::TRANSACTION_SENDS_MAX),
+        ..configured
+    };
+    let ingester = Arc::new(Ingester::start(config, ports, commits));
     let sends = Arc::downgrade(&ingester);
-    // The lanes end when nobody can send any more, so whoever only counts what waits in them must not keep them.
+    // The commits end when no `Ingester` is left, so this counter of queued sends holds a weak reference.
     let waiting = move || sends.upgrade().map_or(0, |ingester| ingester.waiting());
     commons.left.push(("sends", Arc::new(waiting)));
     ingester
 }
 
-/// The delivery plane. Of the store it can read chats and their members, and of the log it can read all.
+/// The delivery plane. It can read chats and members from the store, and all of the log.
 fn fanout(
     config: &Config,
     chats: Arc<dyn ChatReader>,
     fallback: Arc<Fallback>,
-    commons: &mut Commons,
-) -> anyhow::Result<Arc<dyn Signals>> {
+    commons: &mut SharedAdapters,
+) -> anyhow::Result<Arc<dyn SignalSender>> {
     let log = KafkaLog::reading(engines::kafka(config)?, commons.clock.clone()).context("Kafka cannot be used")?;
     let log = Arc::new(log);
     let health = log.clone();
@@ -307,6 +319,7 @@ fn fanout(
     let fanout = Arc::new(Fanout {
         chats,
         cache: fallback.clone(),
+        recipients: fallback.clone(),
         routes: fallback.clone(),
         delivery: fallback,
         clock: commons.clock.clone(),
@@ -317,15 +330,15 @@ fn fanout(
     Ok(fanout)
 }
 
-/// REST, signing in, and what goes out to others' servers.
+/// REST, authentication, and outbound integrations.
 fn api(
     config: &Config,
     store: &Arc<DynamoStore>,
-    keys: Keys,
+    keys: InstallationKeys,
     ingest: Arc<dyn Ingest>,
     fallback: Arc<Fallback>,
-    commons: &mut Commons,
-) -> anyhow::Result<Rest> {
+    commons: &mut SharedAdapters,
+) -> anyhow::Result<RestApi> {
     let log = KafkaLog::burying(engines::kafka(config)?, commons.clock.clone(), store.clone());
     let log = Arc::new(log.context("Kafka cannot be used")?);
     commons.logs.push(log.clone());
@@ -338,7 +351,7 @@ fn api(
         tickets: Arc::new(RedisTickets::new(redis.clone())),
         limiter: commons.limiter.clone(),
         delivery: fallback,
-        // Not those of the fallback, in which everybody is at every gateway while Redis is away.
+        // Not the routes of the fallback: while Redis is unavailable, it reports every user at every gateway.
         routes: commons.routes.clone(),
         transitions: commons.routes.clone(),
         watchers: Arc::new(RedisDelivery::new(redis.clone())),
@@ -349,21 +362,21 @@ fn api(
     rest(config, keys, ports, &mut commons.background)
 }
 
-/// The connection plane. It has no store and no log: whatever it needs to know, it asks other processes.
+/// The connection plane. It has no store and no log, and calls other processes instead.
 async fn gateway(
     config: &Config,
     identity: Arc<dyn Identity>,
-    presences: Arc<dyn Presences>,
+    presences: Arc<dyn PresenceReader>,
     ingest: Arc<dyn Ingest>,
-    signals: Arc<dyn Signals>,
-    commons: &mut Commons,
+    signals: Arc<dyn SignalSender>,
+    commons: &mut SharedAdapters,
 ) -> Arc<Gateway> {
     let hub = Arc::new(Hub::new(GatewayId(commons.me.id.clone()), config.gateway.connections_max));
     let inbox = Inbox::new(commons.redis.clone(), hub.id().clone(), hub.clone());
     let mut state = inbox.state();
     commons.background.spawn(async move { match inbox.run().await {} });
     if tokio::time::timeout(LISTEN_PATIENCE, state.wait_for(|state| state.listening)).await.is_err() {
-        warn!("Redis does not let this gateway listen yet; pushes come directly until it does");
+        warn!("this gateway has no Redis subscription yet; pushes arrive directly until it has");
     }
     let gateway = Arc::new(Gateway {
         config: config.gateway(),
@@ -384,7 +397,7 @@ async fn gateway(
     gateway
 }
 
-/// Makes up for everything that the inbox may have missed, for ever.
+/// Resyncs clients after each gap in which the inbox may have missed pushes.
 async fn watch_gaps(gateway: Arc<Gateway>, mut state: watch::Receiver<InboxState>) {
     let mut gaps = state.borrow_and_update().gaps;
     while state.changed().await.is_ok() {
@@ -396,20 +409,19 @@ async fn watch_gaps(gateway: Arc<Gateway>, mut state: watch::Receiver<InboxState
     }
 }
 
-/// The keys of the fleet, which every process with the role `api` derives for itself.
-fn keys(config: &Config, clock: &dyn Clock) -> anyhow::Result<Keys> {
+/// The keys of the fleet, which each process with the role `api` derives from the master secret.
+fn keys(config: &Config, clock: &dyn Clock) -> anyhow::Result<InstallationKeys> {
     let secret = MasterSecret::read(Path::new(&config.auth.secret_file)).context("`auth.secret_file` is not usable")?;
     let vapid = config.notify.webpush.enabled.then(|| Arc::new(VapidKeys::derived(&secret)));
     let auth_config = auth_config(config)?;
     let ring = Arc::new(KeyRing::derived(secret, &auth_config, clock.now()));
-    Ok(Keys { config: auth_config, ring, vapid })
+    Ok(InstallationKeys { config: auth_config, ring, vapid })
 }
 
 async fn open_admin_token(directory: &Path) -> anyhow::Result<AdminToken> {
     let directory = directory.to_owned();
     let opening = move || {
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the data directory `{}`", directory.display()))?;
+        embedded::private_directory(&directory).context("`data_dir` is not usable")?;
         anyhow::Ok(AdminToken::open(&directory)?)
     };
     tokio::task::spawn_blocking(opening).await?
@@ -417,21 +429,21 @@ async fn open_admin_token(directory: &Path) -> anyhow::Result<AdminToken> {
 
 async fn serve_calls(
     listener: tokio::net::TcpListener,
-    services: Services,
+    services: RpcServices,
     security: rpc::Security,
     mut stopped: watch::Receiver<bool>,
 ) {
     let stop = async move { drop(stopped.wait_for(|stopped| *stopped).await) };
     if let Err(failure) = rpc::serve(listener, services, security, stop).await {
-        warn!(error = &failure as &dyn std::error::Error, "the listener for other processes has failed");
+        warn!(error = &failure as &dyn std::error::Error, "the listener for calls of other processes failed");
     }
 }
 
-/// Says that a process is there, for ever. While an operator drains it the others call it no more, but for its gateway: the
-/// clients that are still there are pushed what comes.
+/// Announces this process at an interval. During a drain by an operator it withdraws all roles except `gateway`, so
+/// that peers stop calling it, while its remaining clients still receive pushes.
 async fn announce(
-    peers: Arc<dyn Peers>,
-    me: Peer,
+    peers: Arc<dyn PeerRegistry>,
+    me: PeerProcess,
     roles: Vec<ProcessRole>,
     gateway: Option<Arc<Gateway>>,
     drain: Arc<Drain>,
@@ -450,34 +462,38 @@ async fn announce(
             (Ok(()), None) => {}
             (Err(failure), _) => {
                 let error: &dyn std::error::Error = &failure;
-                warn!(error, "this process could not be announced; those who know it already go on");
+                warn!(error, "could not announce this process; retrying, and peers keep using their current list");
             }
         }
         tokio::time::sleep(ANNOUNCE_INTERVAL).await;
     }
 }
 
-/// The place of this process in the fleet.
-pub(crate) struct Membership {
-    peers: Arc<dyn Peers>,
-    me: Peer,
+/// The membership of this process in the fleet.
+struct Membership {
+    peers: Arc<dyn PeerRegistry>,
+    me: PeerProcess,
     roles: Vec<ProcessRole>,
     announcing: AbortHandle,
     relay: Option<RunningRelay>,
     logs: Vec<Arc<KafkaLog>>,
 }
 
-impl Membership {
-    pub(crate) async fn leave(&self) {
-        // Or it would be announced again while it drains.
+#[async_trait]
+impl RunningEngine for Membership {
+    async fn leave(&self) {
+        // Otherwise the next announcement would register it again while it drains.
         self.announcing.abort();
         if let Err(failure) = self.peers.leave(&self.me, &self.roles).await {
-            warn!(error = &failure as &dyn std::error::Error, "the others find out by themselves that this one goes");
+            warn!(
+                error = &failure as &dyn std::error::Error,
+                "could not deregister; peers notice when the lease expires"
+            );
         }
     }
 
-    /// Ready when what was committed is published no more.
-    pub(crate) async fn failed(&mut self) -> anyhow::Error {
+    /// Completes when the relay has ended, so that committed events are no longer published.
+    async fn failed(&mut self) -> anyhow::Error {
         match &mut self.relay {
             Some(relay) => {
                 let end = relay.task.join_next().await;
@@ -487,27 +503,28 @@ impl Membership {
         }
     }
 
-    pub(crate) async fn close(self) {
+    async fn close(self: Box<Self>) {
+        let Self { relay, logs, .. } = *self;
         let relayed = async {
-            if let Some(relay) = self.relay {
+            if let Some(relay) = relay {
                 relay.finish().await;
             }
         };
-        let left = tokio::time::timeout(LEAVE_PATIENCE, join_all(self.logs.iter().map(|log| log.left())));
+        let left = tokio::time::timeout(LEAVE_PATIENCE, join_all(logs.iter().map(|log| log.left())));
         if let ((), Err(_)) = tokio::join!(relayed, left) {
-            warn!("the brokers find out by themselves that this process consumes no more");
+            warn!("consumers did not leave their groups in time; the brokers notice when their sessions expire");
         }
     }
 }
 
-/// The relay of a process that commits.
+/// The relay of a process that commits events.
 struct RunningRelay {
     task: JoinSet<()>,
     stop: oneshot::Sender<()>,
 }
 
 impl RunningRelay {
-    /// How long the last events may take to get into the log. Beyond that another relay sees to them.
+    /// How long a shutdown waits for the last events to be published. After that another relay publishes them.
     const PATIENCE: Duration = Duration::from_secs(1);
 
     fn start(store: Arc<DynamoStore>, producer: Arc<dyn EventProducer>, clock: Arc<dyn Clock>) -> Self {
@@ -519,10 +536,10 @@ impl RunningRelay {
     }
 
     async fn finish(mut self) {
-        // If the relay has ended already there is nobody to tell.
+        // Fails if the relay has already ended.
         let _ = self.stop.send(());
         if tokio::time::timeout(Self::PATIENCE, self.task.join_next()).await.is_err() {
-            warn!("the last events are left to other relays");
+            warn!("the relay did not finish in time; another relay publishes the last events");
         }
     }
 }
@@ -534,14 +551,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_others_call_a_process_no_more_that_an_operator_drains_but_for_its_gateway() {
-        let peers: Arc<dyn Peers> = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
-        let me = Peer { id: "me".into(), address: "10.0.0.1:7400".into() };
+    async fn a_drained_process_withdraws_all_roles_but_gateway() {
+        let peers: Arc<dyn PeerRegistry> = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
+        let me = PeerProcess { id: "me".into(), address: "10.0.0.1:7400".into() };
         let drain = Arc::new(Drain::of(None, []));
         let announcing = announce(peers.clone(), me.clone(), ProcessRole::ALL.to_vec(), None, drain.clone());
         let announcing = tokio::spawn(announcing);
         let known = async || {
-            // At least one announcement later, whichever of two that fall together comes first.
+            // Wait for at least one announcement, in either order of simultaneous timers.
             tokio::time::sleep(2 * ANNOUNCE_INTERVAL).await;
             let mut known = vec![];
             for role in ProcessRole::ALL {

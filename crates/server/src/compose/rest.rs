@@ -4,46 +4,46 @@ use anyhow::Context;
 use auth::{Auth, KeyRing};
 use notify::VapidKeys;
 use ports::{
-    Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, RateLimiter, Routes, TicketStore, Transitions,
-    Watchers,
+    Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, PresenceNotifier, PresenceTransitions, RateLimiter,
+    Routes, Stores, TicketStore,
 };
-use presence::{Doubts, Presence};
+use presence::{PendingRechecks, Presence};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::{Stores, otp_sender};
+use super::otp_sender;
 use crate::admin::Records;
 use crate::config::Config;
 use crate::outward::{Outward, OutwardPorts, outward};
 
-/// Who answers REST, signs people in, and tells the world outside: the keys of the installation.
-pub(super) struct Keys {
+/// The keys of the installation, for authentication and Web Push.
+pub(super) struct InstallationKeys {
     pub(super) config: auth::Config,
     pub(super) ring: Arc<KeyRing>,
-    /// Absent where Web Push is off.
+    /// Absent if Web Push is off.
     pub(super) vapid: Option<Arc<VapidKeys>>,
 }
 
-/// What the role `api` may use.
+/// The ports that the role `api` may use.
 pub(super) struct RestPorts {
     pub(super) stores: Stores,
     pub(super) log: Arc<dyn EventLog>,
-    /// What is not in the log yet; absent where the log is part of the commit.
+    /// Events that are not in the log yet; absent if the log is part of the commit.
     pub(super) outbox: Option<Arc<dyn Outbox>>,
     pub(super) ingest: Arc<dyn Ingest>,
     pub(super) tickets: Arc<dyn TicketStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) delivery: Arc<dyn Delivery>,
     pub(super) routes: Arc<dyn Routes>,
-    pub(super) transitions: Arc<dyn Transitions>,
-    pub(super) watchers: Arc<dyn Watchers>,
+    pub(super) transitions: Arc<dyn PresenceTransitions>,
+    pub(super) watchers: Arc<dyn PresenceNotifier>,
     pub(super) members: Arc<dyn MemberCache>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
 }
 
-/// The role `api`, at work.
-pub(super) struct Rest {
+/// The running role `api`.
+pub(super) struct RestApi {
     pub(super) api: chats::Api,
     pub(super) auth: Auth,
     pub(super) presence: Arc<Presence>,
@@ -53,10 +53,10 @@ pub(super) struct Rest {
 
 pub(super) fn rest(
     config: &Config,
-    keys: Keys,
+    keys: InstallationKeys,
     ports: RestPorts,
     background: &mut JoinSet<()>,
-) -> anyhow::Result<Rest> {
+) -> anyhow::Result<RestApi> {
     let RestPorts {
         stores,
         log,
@@ -72,11 +72,13 @@ pub(super) fn rest(
         clock,
         ids,
     } = ports;
-    let Keys { config: auth_config, ring, vapid } = keys;
+    let InstallationKeys { config: auth_config, ring, vapid } = keys;
     let auth = Auth::new(
         auth::Ports {
             users: stores.user_writer.clone(),
+            user_reader: stores.user_reader.clone(),
             sessions: stores.sessions.clone(),
+            restrictions: stores.restrictions.clone(),
             codes: stores.codes.clone(),
             tickets,
             limits: limiter.clone(),
@@ -88,17 +90,17 @@ pub(super) fn rest(
         ring,
         auth_config,
     )
-    .context("no HTTP client can be made for the keys of [auth.external]")?;
+    .context("cannot build the HTTP client for the keys of [auth.external]")?;
 
     let accounts = Arc::new(chats::Accounts {
         auth: auth.clone(),
         store: stores.accounts,
         expirer: stores.expirer,
-        users: stores.users.clone(),
-        chats: stores.chats.clone(),
+        users: stores.user_reader.clone(),
+        chats: stores.chat_reader.clone(),
         chat_writer: stores.chat_writer.clone(),
         members: members.clone(),
-        messages: stores.messages.clone(),
+        messages: stores.message_reader.clone(),
         watermarks: stores.watermarks.clone(),
         contacts: stores.contacts.clone(),
         blocks: stores.blocks.clone(),
@@ -111,13 +113,14 @@ pub(super) fn rest(
     background.spawn(async move { deleting.run().await });
 
     let records = Records {
+        restrictions: stores.restrictions.clone(),
         auth: auth.clone(),
         accounts: accounts.clone(),
         user_writer: stores.user_writer.clone(),
-        users: stores.users.clone(),
+        users: stores.user_reader.clone(),
         sessions: stores.sessions,
-        chats: stores.chats.clone(),
-        messages: stores.messages.clone(),
+        chats: stores.chat_reader.clone(),
+        messages: stores.message_reader.clone(),
         watermarks: stores.watermarks.clone(),
         push_devices: stores.push_devices.clone(),
         reports: stores.reports.clone(),
@@ -132,11 +135,11 @@ pub(super) fn rest(
         vapid,
         OutwardPorts {
             log: log.clone(),
-            chats: stores.chats.clone(),
+            chats: stores.chat_reader.clone(),
             members: members.clone(),
-            messages: stores.messages.clone(),
+            messages: stores.message_reader.clone(),
             watermarks: stores.watermarks.clone(),
-            users: stores.users.clone(),
+            users: stores.user_reader.clone(),
             routes: routes.clone(),
             devices: stores.push_devices.clone(),
             notices: stores.notices,
@@ -155,14 +158,14 @@ pub(super) fn rest(
         routes,
         transitions,
         watchers,
-        users: stores.users.clone(),
+        users: stores.user_reader.clone(),
         last_seen: stores.last_seen,
         contacts: stores.contacts.clone(),
         blocks: stores.blocks.clone(),
-        chats: stores.chats.clone(),
-        messages: stores.messages.clone(),
+        chats: stores.chat_reader.clone(),
+        messages: stores.message_reader.clone(),
         clock: clock.clone(),
-        doubts: Doubts::default(),
+        doubts: PendingRechecks::default(),
     });
     let announcing = presence.clone();
     background.spawn(async move { announcing.run().await });
@@ -170,11 +173,11 @@ pub(super) fn rest(
     let api = chats::Api {
         auth: auth.clone(),
         ingest,
-        messages: stores.messages,
-        chats: stores.chats,
+        messages: stores.message_reader,
+        chats: stores.chat_reader,
         chat_writer: stores.chat_writer,
         members,
-        users: stores.users,
+        users: stores.user_reader,
         user_writer: stores.user_writer,
         watermarks: stores.watermarks,
         contacts: stores.contacts,
@@ -196,7 +199,11 @@ pub(super) fn rest(
             send_per_chat: config.limits.send_per_chat(),
             send_per_user: config.limits.send_per_user(),
             exports: config.limits.exports(),
+            groups_created: config.limits.groups_created(),
+            members_added: config.limits.members_added(),
+            message_kib: config.limits.message_kib(),
+            chats_per_user: (config.limits.chats_per_user > 0).then_some(config.limits.chats_per_user as usize),
         },
     };
-    Ok(Rest { api, auth, presence, outward, records })
+    Ok(RestApi { api, auth, presence, outward, records })
 }

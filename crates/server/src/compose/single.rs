@@ -1,33 +1,40 @@
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use auth::KeyRing;
 use embedded::EmbeddedStore;
 use fanout::{Fanout, Receipts};
 use gateway::{Gateway, Hub};
 use ingest::Ingester;
-use memory::{MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
+use memory::{MemoryLimits, MemoryMemberCache, MemoryRecipients, MemoryRoutes, MemoryTickets};
 use notify::{EventWebhook, Notifications, VapidKeys};
-use ports::{Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, SystemClock};
+use ports::{Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, Stores, SystemClock};
 use presence::Presence;
 use tokio::task::JoinSet;
 
-use super::rest::{Keys, Rest, RestPorts, rest};
-use super::{RunningEngine, Service, Stores, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{Admin, AdminToken, AuditTrail, Auditable, Backups, Node, Pulse};
+use super::rest::{InstallationKeys, RestApi, RestPorts, rest};
+use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gateway};
+use crate::admin::{AdminState, AdminToken, AuditTrail, Auditable, Backups, NodeInfo, Pulse};
 use crate::config::Config;
-use crate::health::{self, Drain, Liveness, Requests, Standing};
+use crate::health::{self, Drain, HealthState, Liveness, Requests};
+use crate::scrub;
 use crate::tools::transfer;
 
 /// Wires all planes for one machine: embedded store and log, everything else in this process.
-pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
+pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
-    let Opened { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
+    let DataDirectory { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
     transfer::ensure_finished(store.is_unfinished().await?)?;
     let ring = keys.ring.clone();
     let store_ports = Arc::new(store.clone());
-    let auditable = Auditable::new(store_ports.clone(), store_ports.clone());
-    let (mut lanes, mut background) = (JoinSet::new(), JoinSet::new());
+    let auditable = Auditable::new(store.clone());
+    let (mut commits, mut background) = (JoinSet::new(), JoinSet::new());
+
+    scrub::begin_metrics();
+    if let Some(every) = config.scrub_every() {
+        background.spawn(scrub::on_schedule(store.clone(), every, config.store.scrub_mib_per_second));
+    }
 
     let gateway_id = GatewayId("local".into());
     let hub = Arc::new(Hub::new(gateway_id.clone(), config.gateway.connections_max));
@@ -37,6 +44,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let fanout = Arc::new(Fanout {
         chats: store_ports.clone(),
         cache: members.clone(),
+        recipients: Arc::new(MemoryRecipients::new(routes.clone(), members.clone())),
         routes: routes.clone(),
         delivery: hub.clone(),
         clock: clock.clone(),
@@ -55,10 +63,10 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
             clock: clock.clone(),
             ids: ids.clone(),
         },
-        &mut lanes,
+        &mut commits,
     ));
     let ingest: Arc<dyn Ingest> = ingester.clone();
-    let Rest { api, auth, presence, outward, records } = rest(
+    let RestApi { api, auth, presence, outward, records } = rest(
         config,
         keys,
         RestPorts {
@@ -81,7 +89,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let gateway = Arc::new(Gateway {
         config: config.gateway(),
         hub: hub.clone(),
-        // All connections are here, so nobody elsewhere is ever displaced.
+        // All connections are in this process, so displacement never involves another gateway.
         displacement: hub.clone(),
         identity: Arc::new(auth),
         ingest,
@@ -103,7 +111,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
     let requests = Requests::default();
     let sends = Arc::downgrade(&ingester);
     drop(ingester);
-    // The lanes end when nobody can send any more, so whoever only counts what waits in them must not keep them.
+    // The commits end when no `Ingester` is left, so this counter of queued sends holds a weak reference.
     let waiting = move || sends.upgrade().map_or(0, |ingester| ingester.waiting());
     let drain = Arc::new(Drain::of(Some(hub.clone()), [requests.left(), ("sends", Arc::new(waiting))]));
     let liveness = Liveness::new("the committer", config.stuck_after());
@@ -113,9 +121,13 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
         async move { store.beat().await }
     };
     background.spawn(async move { beating.keep_beating(beat).await });
-    let node =
-        Node { id: gateway_id.0.clone(), roles: ProcessRole::ALL.to_vec(), started_at: SystemClock.now(), fleet: None };
-    let admin = Admin {
+    let node = NodeInfo {
+        id: gateway_id.0.clone(),
+        roles: ProcessRole::ALL.to_vec(),
+        started_at: SystemClock.now(),
+        fleet: None,
+    };
+    let admin = AdminState {
         token: Arc::new(admin_token),
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
@@ -131,56 +143,58 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<Service> {
 
     let health = store.clone();
     let dependencies = [("store", Arc::new(move || health.health()) as health::Probe)].into();
-    let standing = Standing { dependencies, drain: drain.clone(), liveness: liveness.clone() };
+    let standing = HealthState { dependencies, drain, liveness };
     background.spawn(health::measure(standing.clone()));
-    // Beside the API and not inside it: its answers are for one user and never kept, pages are for all and checked by tag.
+    // Outside the API router: API responses are private to a user and never cached, pages are public and revalidated by
+    // ETag.
     let pages = web::public(config.site());
-    let app = chats::router(api, gateway::router(gateway).merge(health::router(standing))).merge(pages);
-    Ok(Service {
+    let app = chats::router(api, gateway::router(gateway).merge(health::router(standing.clone()))).merge(pages);
+    Ok(ComposedService {
         app: requests.counted(app),
         admin,
         hub: Some(hub),
         keys: Some(ring),
-        drain,
-        liveness,
+        standing,
         listeners: JoinSet::new(),
-        lanes,
+        commits,
         background,
-        engine: RunningEngine::Embedded(Alone { store, presence, gateway_id }),
+        engine: Box::new(Alone { store, presence, gateway_id }),
     })
 }
 
-/// What a process that is the whole service stands on.
-pub(crate) struct Alone {
+/// The engine of a process that runs the whole service.
+struct Alone {
     store: EmbeddedStore,
     presence: Arc<Presence>,
     gateway_id: GatewayId,
 }
 
-impl Alone {
-    pub(crate) async fn closed(&self) {
+#[async_trait]
+impl RunningEngine for Alone {
+    async fn failed(&mut self) -> anyhow::Error {
         self.store.closed().await;
+        anyhow::anyhow!("the store's committer has ended")
     }
 
-    /// Nobody else announces who is gone with this process.
-    pub(crate) async fn leave(&self) {
+    /// Announces all users of this gateway as offline, since no other process does.
+    async fn leave(&self) {
         self.presence.note_all_at(&self.gateway_id).await;
     }
 
-    pub(crate) async fn close(self) {
+    async fn close(self: Box<Self>) {
         self.store.close().await;
     }
 }
 
-/// What is in the data directory.
-struct Opened {
+/// The contents of the data directory.
+struct DataDirectory {
     store: EmbeddedStore,
-    keys: Keys,
+    keys: InstallationKeys,
     admin_token: AdminToken,
 }
 
-/// Opens what is in the data directory. It waits for the disk, so it runs where waiting holds up nobody.
-async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<Opened> {
+/// Opens the data directory, on a blocking thread because it waits for the disk.
+async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<DataDirectory> {
     let directory = config.data_dir.clone();
     let store_config = embedded::Config { cache_bytes: config.store.cache_mib << 20, ..embedded::Config::default() };
     let auth_config = auth_config(config)?;
@@ -190,8 +204,8 @@ async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyh
         let store = EmbeddedStore::open(&directory, store_config, clock, ids)?;
         let ring = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
         let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
-        let keys = Keys { config: auth_config, ring, vapid };
-        anyhow::Ok(Opened { store, keys, admin_token: AdminToken::open(&directory)? })
+        let keys = InstallationKeys { config: auth_config, ring, vapid };
+        anyhow::Ok(DataDirectory { store, keys, admin_token: AdminToken::open(&directory)? })
     };
     tokio::task::spawn_blocking(opening).await?
 }

@@ -1,21 +1,23 @@
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
+use tracing::info;
 
 use super::Config;
+use super::service_links::is_service_link;
 
-/// Where settings come from besides the defaults.
+/// The sources of settings besides the defaults.
 #[derive(Debug, Default)]
 pub struct Sources {
     /// The TOML file, if one is named.
     pub file: Option<PathBuf>,
-    /// The environment: `TIDINGS_` and `__` between levels.
+    /// The environment: the prefix `TIDINGS_`, and `__` between levels.
     pub environment: Vec<(String, String)>,
-    /// Flags, as dotted keys and texts.
+    /// Flags, as dotted keys and strings.
     pub flags: Vec<(&'static str, String)>,
 }
 
-/// A setting that cannot be used, with the remedy.
+/// An unusable setting, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read the configuration file `{}`", path.display())]
@@ -32,22 +34,44 @@ pub enum ConfigError {
     WrongType { origin: String, key: String, value: String, expected: &'static str },
     #[error("`{key}` is not usable: {message}")]
     Invalid { key: String, message: String },
+    #[error("`{key}` is unsafe: {message}; --insecure or TIDINGS_INSECURE=true starts the service anyway")]
+    Unsafe { key: &'static str, message: String },
 }
 
-/// What every environment variable of ours begins with.
+/// The prefix of all our environment variables.
 const PREFIX: &str = "TIDINGS_";
 
-/// Reads all sources, the later over the earlier.
+impl Sources {
+    /// Logs which environment variables [`load`] ignores, if any.
+    pub fn log_ignored(&self) {
+        let defaults = defaults();
+        let mut ignored = self.environment.iter().filter_map(|(name, text)| {
+            let key = key(name)?;
+            is_ignored(&defaults, &key, name, text).then_some(&**name)
+        });
+        if let Some(first) = ignored.next() {
+            info!(
+                first,
+                count = 1 + ignored.count(),
+                "ignoring service-link variables of Kubernetes; no setting has such a name"
+            );
+        }
+    }
+}
+
+/// Merges all sources; later ones take precedence.
 pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
-    let defaults = Table::try_from(Config::default()).expect("the defaults are plain tables, texts and numbers");
+    let defaults = defaults();
     let mut merged = defaults.clone();
     if let Some(path) = &sources.file {
         let origin = format!("the configuration file `{}`", path.display());
         merge(&mut merged, read(path)?, &defaults, &defaults, &origin, "")?;
     }
     for (name, text) in &sources.environment {
-        let Some(key) = name.strip_prefix(PREFIX) else { continue };
-        let key = key.to_lowercase().replace("__", ".");
+        let Some(key) = key(name) else { continue };
+        if is_ignored(&defaults, &key, name, text) {
+            continue;
+        }
         set(&mut merged, &defaults, &key, text, &format!("the environment variable `{name}`"))?;
     }
     for (key, text) in &sources.flags {
@@ -61,6 +85,20 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
+fn defaults() -> Table {
+    Table::try_from(Config::default()).expect("the defaults are plain tables, texts and numbers")
+}
+
+/// The key that an environment variable sets, if it has our prefix.
+fn key(name: &str) -> Option<String> {
+    Some(name.strip_prefix(PREFIX)?.to_lowercase().replace("__", "."))
+}
+
+/// Whether a variable was set by Kubernetes. A variable that sets an existing key is never ignored.
+fn is_ignored(all: &Table, key: &str, name: &str, text: &str) -> bool {
+    is_service_link(name, text) && !keys(all).iter().any(|known| known == key)
+}
+
 fn read(path: &Path) -> Result<Table, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
@@ -70,7 +108,7 @@ fn read(path: &Path) -> Result<Table, ConfigError> {
     })
 }
 
-/// Lays a table over another. `known` is the part of the defaults that belongs to it, `all` the whole.
+/// Merges a table into another. `known` is the matching part of the defaults, `all` the whole.
 fn merge(into: &mut Table, from: Table, known: &Table, all: &Table, origin: &str, at: &str) -> Result<(), ConfigError> {
     for (name, value) in from {
         let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
@@ -92,7 +130,7 @@ fn merge(into: &mut Table, from: Table, known: &Table, all: &Table, origin: &str
     Ok(())
 }
 
-/// Sets one key from a text, read as what the default is.
+/// Sets one key from a string, parsed as the type of its default.
 fn set(into: &mut Table, all: &Table, key: &str, text: &str, origin: &str) -> Result<(), ConfigError> {
     let mut into = into;
     let mut known = all;
@@ -116,9 +154,7 @@ fn set(into: &mut Table, all: &Table, key: &str, text: &str, origin: &str) -> Re
 }
 
 fn unknown(all: &Table, origin: &str, key: &str) -> ConfigError {
-    let mut keys = Vec::new();
-    list(all, "", &mut keys);
-    let nearest = keys
+    let nearest = keys(all)
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(&candidate, key), candidate))
         .max_by(|a, b| a.0.total_cmp(&b.0))
@@ -128,6 +164,12 @@ fn unknown(all: &Table, origin: &str, key: &str) -> ConfigError {
 }
 
 /// All keys of a table, dotted.
+fn keys(table: &Table) -> Vec<String> {
+    let mut keys = Vec::new();
+    list(table, "", &mut keys);
+    keys
+}
+
 fn list(table: &Table, at: &str, keys: &mut Vec<String>) {
     for (name, value) in table {
         let key = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
@@ -211,6 +253,40 @@ mod tests {
     }
 
     #[test]
+    fn variables_that_kubernetes_sets_for_a_service_are_ignored() {
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let config = load(&Sources {
+            environment: vec![
+                set("TIDINGS_SERVICE_HOST", "10.96.0.11"),
+                set("TIDINGS_PORT", "tcp://10.96.0.11:80"),
+                set("TIDINGS_PORT_80_TCP_PROTO", "tcp"),
+                set("TIDINGS_GATEWAY_SERVICE_PORT_PUBLIC", "80"),
+                set("TIDINGS_LIMITS__SYNC", "7"),
+            ],
+            ..Sources::default()
+        });
+        assert_eq!(config.unwrap().limits.sync, 7);
+        refused(from_environment("TIDINGS_PORT", "8080"), expect!["sets `port`, which does not exist"]);
+    }
+
+    #[test]
+    fn no_key_of_ours_has_the_name_of_a_service_link() {
+        for key in keys(&defaults()) {
+            let name = format!("{PREFIX}{}", key.replace('.', "__").to_uppercase());
+            for value in ["10.96.0.11", "80", "tcp://10.96.0.11:80", "tcp"] {
+                assert!(!is_service_link(&name, value), "{name}={value}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_ours_wins_over_a_service_link() {
+        let all: Table = "service_port = 1".parse().unwrap();
+        assert!(!is_ignored(&all, "service_port", "TIDINGS_SERVICE_PORT", "80"));
+        assert!(is_ignored(&all, "service_host", "TIDINGS_SERVICE_HOST", "10.96.0.11"));
+    }
+
+    #[test]
     fn a_value_of_the_wrong_kind_says_what_the_key_takes() {
         refused(
             from_file("[limits]\nsync = \"many\""),
@@ -246,12 +322,12 @@ mod tests {
         refused(
             from_environment("TIDINGS_ALLOWED_ORIGINS", "https://a.example, https://b.example/"),
             expect![[
-                r#"`allowed_origins` is not usable: `https://b.example/` is no origin, such as https://app.example or http://localhost:3000"#
+                r#"`allowed_origins` is not usable: `https://b.example/` is not an origin, such as https://app.example or http://localhost:3000"#
             ]],
         );
         refused(
             from_environment("TIDINGS_TRUSTED_PROXIES", "10.0.0.0/8, balancer"),
-            expect!["`trusted_proxies` is not usable: `balancer` is no network, such as 10.0.0.0/8 or fd00::/8"],
+            expect!["`trusted_proxies` is not usable: `balancer` is not a network, such as 10.0.0.0/8 or fd00::/8"],
         );
         for (table, key) in [("tls", "TIDINGS_TLS__CERT_FILE"), ("admin", "TIDINGS_ADMIN__KEY_FILE")] {
             let refused = from_environment(key, "file.pem").unwrap_err().to_string();
@@ -259,12 +335,12 @@ mod tests {
         }
         refused(
             from_file("[telemetry]\ntrace_ratio = 2"),
-            expect!["`telemetry.trace_ratio` is not usable: 2 is no share; it is from 0 to 1"],
+            expect!["`telemetry.trace_ratio` is not usable: 2 is not a share from 0 to 1"],
         );
         refused(
             from_environment("TIDINGS_TELEMETRY__OTLP_ENDPOINT", "collector:4318"),
             expect![
-                "`telemetry.otlp_endpoint` is not usable: `collector:4318` is no URL, such as http://localhost:4318"
+                "`telemetry.otlp_endpoint` is not usable: `collector:4318` is not a URL, such as http://localhost:4318"
             ],
         );
         refused(
@@ -290,6 +366,22 @@ mod tests {
             expect!["`auth.external` is not usable: tokens are only accepted with an issuer and an audience set"],
         );
         refused(
+            from_environment("TIDINGS_AUTH__PHONE__ALLOWED_PREFIXES", "+49, 43"),
+            expect![
+                "`auth.phone.allowed_prefixes` is not usable: `43` is not a prefix of phone numbers, such as +49 or +1900"
+            ],
+        );
+        refused(
+            from_environment("TIDINGS_AUTH__PHONE__ENABLED", "false"),
+            expect!["`auth.phone.enabled` is not usable: nobody could sign in: set `auth.external.issuer` too"],
+        );
+        refused(
+            from_file("[auth.external]\nissuer = \"shop\"\naudience = \"tidings\""),
+            expect![[
+                r#"`auth.external.issuer` is not usable: `shop` is not a URL, so its keys cannot be discovered; set jwks_url or jwks_file"#
+            ]],
+        );
+        refused(
             from_environment("TIDINGS_WEBHOOK__URL", "https://app.example/hook"),
             expect!["`webhook.secret_file` is not usable: calls of `webhook.url` are signed with it"],
         );
@@ -304,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_that_lacks_something_is_told_what() {
+    fn an_incomplete_fleet_configuration_names_the_missing_key() {
         let mut settings = vec!["TIDINGS_STORE__ENGINE=dynamodb"];
         let mut lacks = |next: &'static str, expected: expect_test::Expect| {
             let environment = settings.iter().map(|set| set.split_once('=').unwrap());
@@ -318,7 +410,7 @@ mod tests {
         lacks(
             "TIDINGS_RPC__CERT_FILE=cert.pem",
             expect![
-                "`rpc` is not usable: the processes of a fleet know each other by secret_file, or by ca_file, cert_file and key_file"
+                "`rpc` is not usable: the processes of a fleet authenticate each other: set secret_file, or ca_file, cert_file and key_file"
             ],
         );
         lacks(

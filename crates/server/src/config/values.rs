@@ -4,19 +4,33 @@ use std::time::Duration;
 use domain::Quota;
 use ports::ProcessRole;
 
-use super::{Auth, Config, ConfigError, Engine, External, Limits, OtpSender};
+use super::{
+    AuthSettings, Config, ConfigError, ExternalAuthSettings, LimitSettings, OtpSenderKind, PhoneSettings, StoreEngine,
+};
 use crate::forwarded::TrustedProxies;
+use crate::listener::ListenerBounds;
 use crate::outward::event_kinds;
+
+/// The remedy for a setting of a fleet in a binary for one machine.
+const FLEET_MISSING: &str = "this binary was built without fleet support; use a release archive or the container image, or \
+                             build with `cargo build --release --features fleet`";
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const QUARTER: Duration = Duration::from_secs(15 * 60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// Why a command of a fleet cannot run. Settings of a fleet are refused earlier, by [`load`](super::load).
+#[cfg(not(feature = "fleet"))]
+pub fn without_fleet() -> anyhow::Error {
+    anyhow::anyhow!(FLEET_MISSING)
+}
+
 impl Config {
     /// Refuses settings that contradict each other.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let invalid = |key: &str, message: String| Err(ConfigError::Invalid { key: key.into(), message });
+        self.check_supported(cfg!(feature = "fleet"))?;
         self.check_fleet()?;
         for (key, address) in self.addresses() {
             if self.dev && !address.ip().is_loopback() {
@@ -27,7 +41,7 @@ impl Config {
             }
         }
         if let Some(origin) = self.origins().find(|origin| *origin != "*" && !is_origin(origin)) {
-            let message = format!("`{origin}` is no origin, such as https://app.example or http://localhost:3000");
+            let message = format!("`{origin}` is not an origin, such as https://app.example or http://localhost:3000");
             return invalid("allowed_origins", message);
         }
         self.trusted_proxies()?;
@@ -38,35 +52,47 @@ impl Config {
         }
         let (ratio, endpoint) = (self.telemetry.trace_ratio, &self.telemetry.otlp_endpoint);
         if !(0.0..=1.0).contains(&ratio) {
-            return invalid("telemetry.trace_ratio", format!("{ratio} is no share; it is from 0 to 1"));
+            return invalid("telemetry.trace_ratio", format!("{ratio} is not a share from 0 to 1"));
         }
         let is_url = |text: &str| {
             let uri = text.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some());
             uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")))
         };
         if !endpoint.is_empty() && !is_url(endpoint) {
-            let message = format!("`{endpoint}` is no URL, such as http://localhost:4318");
+            let message = format!("`{endpoint}` is not a URL, such as http://localhost:4318");
             return invalid("telemetry.otlp_endpoint", message);
         }
         match self.otp_sender() {
-            OtpSender::Fixed if !self.dev => {
+            OtpSenderKind::Fixed if !self.dev => {
                 return invalid("auth.otp.sender", "`fixed` lets anybody sign in and needs --dev".into());
             }
-            OtpSender::Webhook if self.auth.otp.webhook_url.is_empty() => {
+            OtpSenderKind::Webhook if self.auth.otp.webhook_url.is_empty() => {
                 return invalid("auth.otp.webhook_url", "the sender `webhook` needs it".into());
             }
-            OtpSender::Webhook if self.auth.otp.webhook_secret_file.is_empty() => {
+            OtpSenderKind::Webhook if self.auth.otp.webhook_secret_file.is_empty() => {
                 return invalid("auth.otp.webhook_secret_file", "the sender `webhook` signs its calls with it".into());
             }
             _ => {}
         }
-        let External { jwks_file, jwks_url, issuer, audience, .. } = &self.auth.external;
+        self.auth.phone.prefixes()?;
+        let external = &self.auth.external;
+        let ExternalAuthSettings { jwks_file, jwks_url, issuer, audience, .. } = external;
         if !jwks_file.is_empty() && !jwks_url.is_empty() {
             return invalid("auth.external", "set jwks_file or jwks_url, not both".into());
         }
-        let external = !jwks_file.is_empty() || !jwks_url.is_empty();
-        if external && (issuer.is_empty() || audience.is_empty()) {
+        if external.is_set() && (issuer.is_empty() || audience.is_empty()) {
             return invalid("auth.external", "tokens are only accepted with an issuer and an audience set".into());
+        }
+        if external.is_discovered() && !is_url(issuer) {
+            let message =
+                format!("`{issuer}` is not a URL, so its keys cannot be discovered; set jwks_url or jwks_file");
+            return invalid("auth.external.issuer", message);
+        }
+        if external.name_from_issuer && external.name_claim.is_empty() {
+            return invalid("auth.external.name_from_issuer", "set name_claim to the claim with the name".into());
+        }
+        if !self.auth.phone.enabled && !external.is_set() {
+            return invalid("auth.phone.enabled", "nobody could sign in: set `auth.external.issuer` too".into());
         }
         if let Some((key, ..)) = self.receivers().find(|(_, _, secret_file)| secret_file.is_empty()) {
             return invalid(&format!("{key}.secret_file"), format!("calls of `{key}.url` are signed with it"));
@@ -77,7 +103,7 @@ impl Config {
         }
         if self.gateway.expiry_ms < 2 * self.gateway.heartbeat_interval_ms {
             let message = format!(
-                "{} is less than two beats of {} ms: one that is late would take all connections away",
+                "{} is less than two heartbeat intervals of {} ms: one late heartbeat would expire all routes",
                 self.gateway.expiry_ms, self.gateway.heartbeat_interval_ms
             );
             return invalid("gateway.expiry_ms", message);
@@ -85,6 +111,8 @@ impl Config {
         event_kinds(&self.webhook.events)?;
         let zero = [
             ("http_connections_max", self.http_connections_max as u64),
+            ("http_connections_per_address_max", self.http_connections_per_address_max as u64),
+            ("http_requests_mib_max", self.http_requests_mib_max as u64),
             ("auth.access_token_ttl_seconds", self.auth.access_token_ttl_seconds),
             ("auth.refresh_token_ttl_seconds", self.auth.refresh_token_ttl_seconds),
             ("auth.code_ttl_seconds", self.auth.code_ttl_seconds),
@@ -97,6 +125,7 @@ impl Config {
             ("gateway.connections_max", self.gateway.connections_max as u64),
             ("ingest.queue_len_max", self.ingest.queue_len_max as u64),
             ("ingest.batch_len_max", self.ingest.batch_len_max as u64),
+            ("store.scrub_mib_per_second", self.store.scrub_mib_per_second.into()),
         ];
         match zero.into_iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => invalid(key, "it must be 1 or more".into()),
@@ -104,11 +133,25 @@ impl Config {
         }
     }
 
-    /// Refuses a fleet that lacks something, and parts of a service that is no fleet.
+    /// Refuses the settings of a fleet where the binary is built for one machine.
+    fn check_supported(&self, has_fleet: bool) -> Result<(), ConfigError> {
+        let of_fleet = [
+            ("store.engine", self.store.engine != StoreEngine::Embedded),
+            ("roles", self.roles()?.len() < ProcessRole::ALL.len()),
+        ];
+        match of_fleet.into_iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) if !has_fleet => {
+                Err(ConfigError::Invalid { key: key.into(), message: FLEET_MISSING.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an incomplete fleet configuration, and single roles outside a fleet.
     fn check_fleet(&self) -> Result<(), ConfigError> {
         let invalid = |key: &str, message: &str| Err(ConfigError::Invalid { key: key.into(), message: message.into() });
         let roles = self.roles()?;
-        if self.store.engine == Engine::Embedded {
+        if self.store.engine == StoreEngine::Embedded {
             if roles.len() < ProcessRole::ALL.len() {
                 return invalid(
                     "roles",
@@ -132,15 +175,15 @@ impl Config {
             (true, _) => invalid("rpc", "set secret_file or certificates, not both"),
             (false, [false, false, false]) => invalid(
                 "rpc",
-                "the processes of a fleet know each other by secret_file, or by ca_file, cert_file and key_file",
+                "the processes of a fleet authenticate each other: set secret_file, or ca_file, cert_file and key_file",
             ),
             (false, _) => invalid("rpc", "certificates need ca_file, cert_file and key_file"),
         }
     }
 
-    /// What the pages are told about this server.
-    pub(crate) fn site(&self) -> web::Site {
-        web::Site { admin: self.admin.listen, admin_tls: !self.admin.cert_file.is_empty(), dev: self.dev }
+    /// The facts about this server that the pages need.
+    pub(crate) fn site(&self) -> web::SiteInfo {
+        web::SiteInfo { admin: self.admin.listen, admin_tls: !self.admin.cert_file.is_empty(), dev: self.dev }
     }
 
     /// The networks of `trusted_proxies`.
@@ -148,12 +191,33 @@ impl Config {
         self.trusted_proxies.parse().map_err(|message| ConfigError::Invalid { key: "trusted_proxies".into(), message })
     }
 
-    /// The origins of `allowed_origins`, one by one.
-    pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
-        self.allowed_origins.split(',').map(str::trim).filter(|origin| !origin.is_empty())
+    /// The bounds of the public listener.
+    pub(crate) fn public_bounds(&self) -> ListenerBounds {
+        ListenerBounds {
+            connections: self.http_connections_max,
+            connections_per_network: self.http_connections_per_address_max,
+            request_bytes: self.http_requests_mib_max << 20,
+            unauthenticated: self.limits.unauthenticated_per_ip(),
+        }
     }
 
-    /// The parts of the service that this process is, each once.
+    /// The interval of scrubs, if they are enabled.
+    pub(crate) fn scrub_every(&self) -> Option<Duration> {
+        let every = Duration::from_secs(self.store.scrub_every_seconds);
+        (!every.is_zero()).then_some(every)
+    }
+
+    /// The origins of `allowed_origins`.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
+        listed(&self.allowed_origins)
+    }
+
+    /// The host names of `admin.allowed_hosts`.
+    pub(crate) fn admin_hosts(&self) -> Vec<String> {
+        listed(&self.admin.allowed_hosts).map(str::to_owned).collect()
+    }
+
+    /// The roles of this process, each once.
     pub(crate) fn roles(&self) -> Result<Vec<ProcessRole>, ConfigError> {
         if self.roles == "all" {
             return Ok(ProcessRole::ALL.to_vec());
@@ -169,11 +233,11 @@ impl Config {
         }
     }
 
-    /// The sender of one-time codes, with the default decided.
-    pub(crate) fn otp_sender(&self) -> OtpSender {
+    /// The sender of one-time codes, with `auto` resolved.
+    pub(crate) fn otp_sender(&self) -> OtpSenderKind {
         match (self.auth.otp.sender, self.dev) {
-            (OtpSender::Auto, true) => OtpSender::Fixed,
-            (OtpSender::Auto, false) => OtpSender::Log,
+            (OtpSenderKind::Auto, true) => OtpSenderKind::Fixed,
+            (OtpSenderKind::Auto, false) => OtpSenderKind::Log,
             (sender, _) => sender,
         }
     }
@@ -194,19 +258,22 @@ impl Config {
                 connections_new: Quota::per(self.limits.connections_new, MINUTE),
                 send_per_chat: self.limits.send_per_chat(),
                 send_per_user: self.limits.send_per_user(),
+                message_kib: self.limits.message_kib(),
                 sync: Quota::per(self.limits.sync, SECOND),
                 typing: Quota::per(self.limits.typing, SECOND),
+                typing_per_user: self.limits.typing_per_user(),
                 rest_read: self.limits.rest_read(),
+                frames_per_connection: self.limits.frames_per_connection(),
             },
         }
     }
 
-    /// How long the routes of a gateway outlive its last beat.
+    /// How long the routes of a gateway stay valid after its last heartbeat.
     pub(crate) fn expiry(&self) -> Duration {
         Duration::from_millis(self.gateway.expiry_ms)
     }
 
-    /// How long nothing may be answered before a restart is asked for.
+    /// How long the process may be unresponsive before it asks for a restart.
     pub(crate) fn stuck_after(&self) -> Duration {
         Duration::from_millis(self.health.stuck_after_ms)
     }
@@ -219,7 +286,7 @@ impl Config {
         }
     }
 
-    /// The operator's servers that are called, each by its key with URL and file of the secret.
+    /// The operator's webhooks that are set: key, URL and secret file.
     pub(crate) fn receivers(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
         let (notify, events) = (&self.notify.webhook, &self.webhook);
         let receivers =
@@ -230,15 +297,15 @@ impl Config {
 
     pub(crate) fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let mut addresses = vec![("listen", self.listen), ("admin.listen", self.admin.listen)];
-        if self.store.engine == Engine::Dynamodb {
+        if self.store.engine == StoreEngine::Dynamodb {
             addresses.push(("rpc.listen", self.rpc.listen));
         }
         addresses
     }
 }
 
-impl Limits {
-    /// Twice the rate may come at once.
+impl LimitSettings {
+    /// Allows bursts of twice the rate.
     pub(crate) fn send_per_chat(&self) -> Option<Quota> {
         Quota::with_burst(self.send_per_chat, SECOND, self.send_per_chat.saturating_mul(2))
     }
@@ -255,6 +322,17 @@ impl Limits {
         Quota::per(self.rest_write, MINUTE)
     }
 
+    /// Three times the limit of one chat over all chats, with bursts of ten times as many: a person types in one chat at
+    /// a time, on few devices.
+    fn typing_per_user(&self) -> Option<Quota> {
+        Quota::with_burst(self.typing.saturating_mul(3), SECOND, self.typing.saturating_mul(10))
+    }
+
+    /// Allows bursts of five seconds: a client may acknowledge many chats at once.
+    fn frames_per_connection(&self) -> Option<Quota> {
+        Quota::with_burst(self.frames_per_connection, SECOND, self.frames_per_connection.saturating_mul(5))
+    }
+
     pub(crate) fn lookup_numbers(&self) -> Option<Quota> {
         Quota::per(self.lookup_numbers, DAY)
     }
@@ -263,18 +341,43 @@ impl Limits {
         Quota::per(self.exports, DAY)
     }
 
+    pub(crate) fn groups_created(&self) -> Option<Quota> {
+        Quota::per(self.groups_created, DAY)
+    }
+
+    pub(crate) fn members_added(&self) -> Option<Quota> {
+        Quota::per(self.members_added, DAY)
+    }
+
+    pub(crate) fn message_kib(&self) -> Option<Quota> {
+        Quota::per(self.message_mib.saturating_mul(1024), DAY)
+    }
+
+    /// Allows bursts of five seconds: a network may have many users who load a page or sign in at once.
+    pub(crate) fn unauthenticated_per_ip(&self) -> Option<Quota> {
+        let rate = self.unauthenticated_per_ip;
+        Quota::with_burst(rate, SECOND, rate.saturating_mul(5))
+    }
+
     fn auth(&self) -> auth::Limits {
         auth::Limits {
             otp_request_per_phone: Quota::per(self.otp_request_per_phone, QUARTER),
             otp_request_per_ip: Quota::per(self.otp_request_per_ip, QUARTER),
+            otp_request_per_country: Quota::per(self.otp_request_per_country, QUARTER),
+            otp_request_total: Quota::per(self.otp_request_total, QUARTER),
+            otp_verify_per_phone: auth::Limits::wrong_codes(self.otp_verify),
             otp_verify_per_ip: Quota::per(self.otp_verify_per_ip, QUARTER),
             refresh: Quota::per(self.refresh, MINUTE),
         }
     }
 }
 
-impl Auth {
-    pub(crate) fn config(&self, limits: &Limits, fixed_code: Option<String>) -> Result<auth::Config, ConfigError> {
+impl AuthSettings {
+    pub(crate) fn config(
+        &self,
+        limits: &LimitSettings,
+        fixed_code: Option<String>,
+    ) -> Result<auth::Config, ConfigError> {
         Ok(auth::Config {
             access_ttl: Duration::from_secs(self.access_token_ttl_seconds),
             refresh_ttl: Duration::from_secs(self.refresh_token_ttl_seconds),
@@ -282,16 +385,51 @@ impl Auth {
             code_tries_max: if limits.otp_verify == 0 { u32::MAX } else { limits.otp_verify },
             key_rotation: Duration::from_secs(self.key_rotation_days.saturating_mul(24 * 3600)),
             limits: limits.auth(),
+            phone_sign_in: self.phone.enabled,
+            prefixes: self.phone.prefixes()?,
             fixed_code,
             external: self.external.config()?,
         })
     }
 }
 
-impl External {
+impl PhoneSettings {
+    fn prefixes(&self) -> Result<auth::PhonePrefixes, ConfigError> {
+        let prefixes = |key: &str, list: &str| {
+            let is_prefix = |text: &str| {
+                let digits = text.strip_prefix('+').unwrap_or_default();
+                (1..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            match listed(list).find(|text| !is_prefix(text)) {
+                Some(text) => Err(ConfigError::Invalid {
+                    key: format!("auth.phone.{key}"),
+                    message: format!("`{text}` is not a prefix of phone numbers, such as +49 or +1900"),
+                }),
+                None => Ok(listed(list).map(str::to_owned).collect()),
+            }
+        };
+        Ok(auth::PhonePrefixes {
+            allowed: prefixes("allowed_prefixes", &self.allowed_prefixes)?,
+            denied: prefixes("denied_prefixes", &self.denied_prefixes)?,
+        })
+    }
+}
+
+impl ExternalAuthSettings {
+    /// Whether tokens of an external provider are accepted.
+    fn is_set(&self) -> bool {
+        [&self.jwks_file, &self.jwks_url, &self.issuer].iter().any(|text| !text.is_empty())
+    }
+
+    /// Whether the keys are discovered from the issuer.
+    pub(super) fn is_discovered(&self) -> bool {
+        self.is_set() && self.jwks_file.is_empty() && self.jwks_url.is_empty()
+    }
+
     fn config(&self) -> Result<Option<auth::ExternalConfig>, ConfigError> {
         let jwks = match (self.jwks_file.as_str(), self.jwks_url.as_str()) {
-            ("", "") => return Ok(None),
+            _ if !self.is_set() => return Ok(None),
+            ("", "") => auth::JwksSource::Discovery(self.issuer.clone()),
             (file, "") => auth::JwksSource::File(file.into()),
             (_, url) => auth::JwksSource::Url(url.parse().map_err(|error| ConfigError::Invalid {
                 key: "auth.external.jwks_url".into(),
@@ -304,13 +442,45 @@ impl External {
             audience: self.audience.clone(),
             user_claim: self.user_claim.clone(),
             name_claim: (!self.name_claim.is_empty()).then(|| self.name_claim.clone()),
+            name_from_issuer: self.name_from_issuer,
+            clients: listed(&self.clients).map(str::to_owned).collect(),
         }))
     }
 }
 
-/// Whether a browser would name a page so: a scheme and a host, and nothing behind them.
+/// The entries of a list that is separated by commas.
+fn listed(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|entry| !entry.is_empty())
+}
+
+/// Whether it has the form of an `Origin` header: scheme and host only.
 fn is_origin(text: &str) -> bool {
     let authority = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_bare = |authority: &str| !authority.contains(['/', '?', '#', '@', '*']);
     authority.is_some_and(is_bare) && text.parse::<http::Uri>().is_ok_and(|uri| uri.host().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_fleet_need_a_binary_with_fleet_support() {
+        let mut engine = Config::default();
+        engine.store.engine = StoreEngine::Dynamodb;
+        let roles = Config { roles: "gateway".to_owned(), ..Config::default() };
+        for (key, config) in [("store.engine", engine), ("roles", roles)] {
+            config.check_supported(true).unwrap();
+            let refusal = config.check_supported(false).unwrap_err().to_string();
+            assert!(
+                refusal.starts_with(&format!("`{key}` is not usable: this binary was built without fleet support;"))
+            );
+            assert!(refusal.contains("`cargo build --release --features fleet`"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn one_machine_needs_no_fleet_support() {
+        Config::default().check_supported(false).unwrap();
+    }
 }

@@ -1,16 +1,17 @@
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use ports::lock;
 use tokio::time::{self, Instant};
 
-/// How long after an answer the next beat begins.
+/// Pause between an answer and the next heartbeat.
 const BEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether the process gets on at all.
+/// Whether the process makes progress at all.
 ///
-/// A beat goes through whatever everything else waits for. An answer is enough, also one that something failed: a full disk
-/// is answered, heals by itself and is no reason for a restart. Only what answers nobody is.
+/// A heartbeat passes through the component that all work depends on. Any answer counts, even a failure: a full disk is
+/// answered and can recover without a restart. Only a component that does not answer at all is stuck.
 #[derive(Clone)]
 pub(crate) struct Liveness {
     what: &'static str,
@@ -18,7 +19,7 @@ pub(crate) struct Liveness {
     answered_at: Arc<Mutex<Instant>>,
 }
 
-/// Something that answers nobody.
+/// A component that does not answer.
 #[derive(Debug)]
 pub(crate) struct Stuck {
     pub(crate) what: &'static str,
@@ -32,12 +33,12 @@ impl fmt::Display for Stuck {
 }
 
 impl Liveness {
-    /// That of `what`, which is stuck when it has not answered for so long.
+    /// Watches `what`, which is stuck when it has not answered for `stuck_after`.
     pub(crate) fn new(what: &'static str, stuck_after: Duration) -> Self {
         Self { what, stuck_after, answered_at: Arc::new(Mutex::new(Instant::now())) }
     }
 
-    /// Sends one beat after the other, for ever.
+    /// Sends one heartbeat after the other, until it is stopped.
     pub(crate) async fn keep_beating<F: Future<Output = ()>>(&self, beat: impl Fn() -> F) {
         loop {
             beat().await;
@@ -46,15 +47,14 @@ impl Liveness {
         }
     }
 
-    /// What is stuck, if anything is.
+    /// The stuck component, if there is one.
     pub(crate) fn stuck(&self) -> Option<Stuck> {
         let since = self.answered_at().elapsed();
         (since > self.stuck_after).then_some(Stuck { what: self.what, since })
     }
 
-    /// An instant is written whole, so one left by a panicking thread is as good as any.
     fn answered_at(&self) -> MutexGuard<'_, Instant> {
-        self.answered_at.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.answered_at)
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whatever_answers_is_alive_and_what_does_not_is_stuck_after_its_time() {
+    async fn a_component_is_stuck_when_it_has_not_answered_in_time() {
         let liveness = Liveness::new("the committer", Duration::from_secs(30));
         let answers = Arc::new(AtomicBool::new(true));
         let (beating, answering) = (liveness.clone(), answers.clone());

@@ -6,25 +6,25 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 
-use super::Left;
+use super::RemainingWork;
 
-/// The requests that are under way.
+/// The requests in progress.
 #[derive(Clone, Default)]
 pub(crate) struct Requests(Arc<AtomicUsize>);
 
 impl Requests {
-    /// Counts those of the routes, but for questions about health: whoever asks whether something is under way is not.
+    /// Counts the requests of these routes, except health checks, which would otherwise count themselves.
     pub(crate) fn counted(self, app: Router) -> Router {
         app.layer(from_fn_with_state(self, count))
     }
 
-    pub(crate) fn left(&self) -> Left {
+    pub(crate) fn left(&self) -> RemainingWork {
         let requests = self.clone();
         ("requests", Arc::new(move || requests.0.load(Ordering::Relaxed)))
     }
 }
 
-/// One request, for as long as it is under way, whether it is answered or given up.
+/// One request in progress, whether it completes or is cancelled.
 struct UnderWay(Requests);
 
 impl UnderWay {

@@ -1,37 +1,39 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use metrics::counter;
+use ports::lock;
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
 
-/// Warnings and errors of one place in the code that are logged within [`WINDOW`], at the most.
+/// Most warnings and errors of one callsite that are logged within [`WINDOW`].
 const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Keeps repeated failures from filling the log.
 ///
-/// While an engine is away every send and every round of every loop fails in the same few places. The first lines of each say
-/// what there is to know; the rest is counted, and the next line that is logged says how many were left out before it.
+/// While an engine is unavailable, every send and every iteration of a loop fails at the same few callsites. The first
+/// lines of each give the reason. The rest is counted, and the next logged line has the number of lines left out before
+/// it.
 #[derive(Default)]
-pub(super) struct Floods(Mutex<HashMap<Identifier, Window>>);
+pub(super) struct Floods(Mutex<HashMap<Identifier, RepeatWindow>>);
 
-struct Window {
+struct RepeatWindow {
     began: Instant,
     lines: u32,
     left_out: u64,
 }
 
 impl Floods {
-    /// How many lines of the same place were left out before this one; `None` if this is left out too.
+    /// The number of lines of this callsite left out before this one; `None` if this one is left out too.
     pub(super) fn admit(&self, metadata: &Metadata<'_>, now: Instant) -> Option<u64> {
         if *metadata.level() > Level::WARN {
             return Some(0);
         }
-        // Each window is changed whole. There are as many as there are places in the code.
-        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let window = windows.entry(metadata.callsite()).or_insert(Window { began: now, lines: 0, left_out: 0 });
+        // There are as many windows as callsites.
+        let mut windows = lock(&self.0);
+        let window = windows.entry(metadata.callsite()).or_insert(RepeatWindow { began: now, lines: 0, left_out: 0 });
         if now.duration_since(window.began) >= WINDOW {
             (window.began, window.lines) = (now, 0);
         }
@@ -55,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of every line at a time that the test sets.
+    /// Records the decision for every line, at a time that the test sets.
     #[derive(Clone)]
     struct Judged {
         floods: Arc<Floods>,
@@ -71,22 +73,22 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_repeats_itself_is_heard_and_then_counted() {
+    fn a_callsite_that_repeats_itself_is_logged_and_then_counted() {
         let judged =
             Judged { floods: Arc::default(), now: Arc::new(Mutex::new(Instant::now())), outcomes: Arc::default() };
         let outcomes = || std::mem::take(&mut *judged.outcomes.lock().unwrap());
         tracing::subscriber::with_default(registry().with(judged.clone()), || {
-            let fail = || error!("the store is away");
+            let fail = || error!("the store is unavailable");
             (0..LINES_MAX + 2).for_each(|_| fail());
             let heard = outcomes();
             assert!(heard[..LINES_MAX as usize].iter().all(|outcome| *outcome == Some(0)), "{heard:?}");
             assert_eq!(heard[LINES_MAX as usize..], [None, None]);
-            error!("another place");
+            error!("another callsite");
             assert_eq!(outcomes(), [Some(0)]);
             *judged.now.lock().unwrap() += WINDOW;
             (0..2).for_each(|_| fail());
             assert_eq!(outcomes(), [Some(2), Some(0)]);
-            (0..2 * LINES_MAX).for_each(|_| info!("what is no failure is always heard"));
+            (0..2 * LINES_MAX).for_each(|_| info!("lines below warn are always logged"));
             assert!(outcomes().iter().all(|outcome| *outcome == Some(0)));
         });
     }

@@ -1,7 +1,8 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ports::trace::TARGET;
+use ports::{error_chain, lock};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::level_filters::LevelFilter;
@@ -9,24 +10,24 @@ use tracing::{Level, Metadata, info};
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::{EnvFilter, reload};
 
-use super::asked::Asked;
+use super::uncached_filter::UncachedFilter;
 
-/// What the store's engine tells about every file it touches; whoever wants to hear it names it in the level.
+/// Limits the store engine's lines about every file it touches; naming the crate in the level overrides it.
 const QUIET: &str = "fjall=warn,lsm_tree=warn";
-/// Libraries that quote frames, requests and answers at the levels `debug` and `trace`, by the beginning of their names.
+/// Libraries that log frames, requests and responses at the levels `debug` and `trace`, by the prefix of their names.
 const INDISCREET: [&str; 2] = ["aws_", "tungstenite"];
-/// Our crates, by the names that people know them by.
+/// Our crates, by their names without the prefix.
 const PLANES: [&str; 18] = [
     "audit", "auth", "chats", "client", "dynamodb", "embedded", "fanout", "gateway", "ingest", "kafka", "keyfile",
     "notify", "ports", "presence", "redis", "rpc", "server", "webhook",
 ];
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Directives that cannot be used.
+/// Unusable directives.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LevelError {
     #[error(
-        "`{0}` is no level; say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
+        "`{0}` is not a level; use off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
     )]
     NoLevel(String),
     #[error("`{directives}` cannot be read")]
@@ -35,12 +36,12 @@ pub(crate) enum LevelError {
         #[source]
         source: ParseError,
     },
-    #[error("the level cannot be changed any more")]
+    #[error("the level can no longer be changed")]
     Gone(#[source] reload::Error),
 }
 
-/// What decides which lines are logged: a level, or directives with commas between. With `spans`, lines have the fields of
-/// the spans that they are in, whatever the level.
+/// Builds the filter of log lines from a level, or from directives separated by commas. With `spans`, lines have the
+/// fields of their enclosing spans, at any level.
 pub(super) fn filter(directives: &str, spans: bool) -> Result<EnvFilter, LevelError> {
     let mut all = vec![QUIET.to_owned()];
     if spans {
@@ -49,12 +50,12 @@ pub(super) fn filter(directives: &str, spans: bool) -> Result<EnvFilter, LevelEr
     for directive in directives.split(',').map(str::trim) {
         let (target, level) =
             directive.split_once('=').map_or((None, directive), |(target, level)| (Some(target), level));
-        // One with the name or the fields of a span in it is for those who know the syntax.
+        // A directive with the name or fields of a span is not checked here.
         let is_plain = !directive.contains(['[', ']', '{', '}']);
         if is_plain && !LEVELS.contains(&level.to_ascii_lowercase().as_str()) {
             return Err(LevelError::NoLevel(directive.to_owned()));
         }
-        // `gateway` alone would be a crate of somebody else's.
+        // `gateway` alone would not match our crate, `tidings_gateway`.
         let is_ours = target.is_some_and(|target| PLANES.contains(&target.split("::").next().unwrap_or(target)));
         all.push(if is_plain && is_ours { format!("tidings_{directive}") } else { directive.to_owned() });
     }
@@ -62,41 +63,41 @@ pub(super) fn filter(directives: &str, spans: bool) -> Result<EnvFilter, LevelEr
         .map_err(|source| LevelError::Directives { directives: directives.to_owned(), source })
 }
 
-/// What keeps the lines of libraries out of every log that quote what they carry: contents, tokens, phone numbers. Nobody can
-/// ask for them, so nobody asks for them by mistake.
-pub(super) fn discretion() -> Asked {
+/// Excludes lines of libraries that contain payloads: message contents, tokens, phone numbers. No setting can enable
+/// them, so they cannot be enabled by mistake.
+pub(super) fn discretion() -> UncachedFilter {
     let is_discreet = |metadata: &Metadata<'_>| {
         *metadata.level() <= Level::INFO || !INDISCREET.iter().any(|name| metadata.target().starts_with(name))
     };
-    Asked::new(is_discreet, LevelFilter::TRACE)
+    UncachedFilter::new(is_discreet, LevelFilter::TRACE)
 }
 
-/// What is logged, which an operator may change while the process runs.
+/// The log level, which an operator may change while the process runs.
 #[derive(Clone)]
-pub(crate) struct LogLevel(Arc<Shared>);
+pub(crate) struct LogLevel(Arc<LogLevelState>);
 
-struct Shared {
+struct LogLevelState {
     apply: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
     spans: bool,
-    standing: Mutex<Standing>,
-    /// Tells [`LogLevel::keep`] that there is another end to wait for.
+    standing: Mutex<LevelState>,
+    /// Notifies [`LogLevel::keep`] that the expiry has changed.
     changed: Notify,
 }
 
 #[derive(Clone)]
-struct Standing {
+struct LevelState {
     configured: String,
     now: String,
-    /// When the configured level is back.
+    /// When the configured level returns.
     until: Option<Instant>,
 }
 
-/// What is logged, and for how long.
+/// The current log level, and how long it lasts.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct LevelStanding {
+pub(crate) struct LogLevelStatus {
     pub(crate) level: String,
     pub(crate) configured: String,
-    /// How long the level stays that is not the configured one; for ever, if absent.
+    /// How long a temporary level remains in effect; absent if it does not expire.
     pub(crate) left: Option<Duration>,
 }
 
@@ -106,23 +107,23 @@ impl LogLevel {
         spans: bool,
         apply: impl Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync + 'static,
     ) -> Self {
-        let standing = Standing { configured: configured.to_owned(), now: configured.to_owned(), until: None };
+        let standing = LevelState { configured: configured.to_owned(), now: configured.to_owned(), until: None };
         let apply = Box::new(apply);
-        Self(Arc::new(Shared { apply, spans, standing: Mutex::new(standing), changed: Notify::new() }))
+        Self(Arc::new(LogLevelState { apply, spans, standing: Mutex::new(standing), changed: Notify::new() }))
     }
 
-    pub(crate) fn standing(&self) -> LevelStanding {
-        let Standing { configured, now, until } = self.lock().clone();
+    pub(crate) fn standing(&self) -> LogLevelStatus {
+        let LevelState { configured, now, until } = self.lock().clone();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        LevelStanding { level: now, configured, left }
+        LogLevelStatus { level: now, configured, left }
     }
 
-    /// Logs at another level, for a while or until the next change. The configured one stays what it is.
+    /// Changes the level, for a time or until the next change. The configured level stays unchanged.
     pub(crate) fn set(&self, level: &str, lasts: Option<Duration>) -> Result<(), LevelError> {
         self.change(level, |standing| standing.until = lasts.map(|lasts| Instant::now() + lasts))
     }
 
-    /// Takes over what the configuration says now, and logs at it.
+    /// Sets the configured level, and logs at it.
     pub(crate) fn configure(&self, level: &str) -> Result<(), LevelError> {
         self.change(level, |standing| {
             standing.configured = level.to_owned();
@@ -130,7 +131,7 @@ impl LogLevel {
         })
     }
 
-    fn change(&self, level: &str, note: impl FnOnce(&mut Standing)) -> Result<(), LevelError> {
+    fn change(&self, level: &str, note: impl FnOnce(&mut LevelState)) -> Result<(), LevelError> {
         let filter = filter(level, self.0.spans)?;
         let mut standing = self.lock();
         (self.0.apply)(filter).map_err(LevelError::Gone)?;
@@ -141,7 +142,7 @@ impl LogLevel {
         Ok(())
     }
 
-    /// Goes back to the configured level whenever another one has lasted long enough, for ever.
+    /// Returns to the configured level whenever a temporary one has expired, until it is stopped.
     pub(crate) async fn keep(&self) {
         loop {
             let until = self.lock().until;
@@ -160,22 +161,24 @@ impl LogLevel {
 
     fn go_back(&self) {
         let standing = self.lock().clone();
-        // Changed in this very moment, it is the business of the next round.
+        // The level has just been changed again; the next iteration handles it.
         if standing.until.is_none_or(|until| until > Instant::now()) {
             return;
         }
         match self.configure(&standing.configured) {
-            Ok(()) => info!(level = standing.configured, "the log is back at its configured level"),
+            Ok(()) => info!(level = standing.configured, "the log level is back at the configured one"),
             Err(failure) => {
                 self.lock().until = None;
-                tracing::error!(error = &failure as &dyn std::error::Error, "the log stays at its level");
+                tracing::error!(
+                    error = %error_chain(&failure),
+                    "could not return to the configured log level; keeping the current one"
+                );
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Standing> {
-        // Each field is written whole.
-        self.0.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LevelState> {
+        lock(&self.0.standing)
     }
 }
 
@@ -199,34 +202,37 @@ mod tests {
             assert!(all.split(',').any(|one| one == directive), "{directive} is in {all}");
         }
         assert!(!filter("info", false).unwrap().to_string().contains(TARGET));
-        assert!(filters("info,[command{chat_id=x}]=trace").contains("chat_id"), "what is not plain goes through");
+        assert!(
+            filters("info,[command{chat_id=x}]=trace").contains("chat_id"),
+            "directives with spans are passed through"
+        );
     }
 
     #[test]
-    fn what_is_no_level_is_refused_by_name() {
+    fn an_invalid_level_is_refused_by_name() {
         refused(
             "inof",
             expect![
-                "`inof` is no level; say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
+                "`inof` is not a level; use off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
             ],
         );
         refused(
             "info,gateway=loud",
             expect![
-                "`gateway=loud` is no level; say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
+                "`gateway=loud` is not a level; use off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
             ],
         );
         refused("info,[x{=debug", expect!["`info,[x{=debug` cannot be read"]);
         refused(
             "",
             expect![
-                "`` is no level; say off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
+                "`` is not a level; use off, error, warn, info, debug or trace, or for one part of the service `gateway=debug`"
             ],
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_level_lasts_as_long_as_it_is_told_to_and_then_the_configured_one_is_back() {
+    async fn a_temporary_level_expires_and_the_configured_one_returns() {
         let applied = Arc::new(Mutex::new(vec![]));
         let noted = applied.clone();
         let level = LogLevel::new("warn", false, move |filter: EnvFilter| {
@@ -240,13 +246,13 @@ mod tests {
         level.set("nonsense", Some(Duration::from_secs(1))).unwrap_err();
         tokio::time::sleep(Duration::from_secs(599)).await;
         let left = Some(Duration::from_secs(1));
-        assert_eq!(level.standing(), LevelStanding { level: "debug".into(), configured: "warn".into(), left });
+        assert_eq!(level.standing(), LogLevelStatus { level: "debug".into(), configured: "warn".into(), left });
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(level.standing(), LevelStanding { level: "warn".into(), configured: "warn".into(), left: None });
+        assert_eq!(level.standing(), LogLevelStatus { level: "warn".into(), configured: "warn".into(), left: None });
         level.set("trace", None).unwrap();
         level.configure("error").unwrap();
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(level.standing(), LevelStanding { level: "error".into(), configured: "error".into(), left: None });
+        assert_eq!(level.standing(), LogLevelStatus { level: "error".into(), configured: "error".into(), left: None });
         kept.abort();
         assert_eq!(applied.lock().unwrap().len(), 4, "{applied:?}");
     }

@@ -2,39 +2,40 @@ use std::fmt;
 use std::time::Instant;
 
 use domain::TraceContext;
-use tracing::{Event, Subscriber};
+use tracing::{Event, Subscriber, dispatcher};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::bridge;
 use super::flood::Floods;
 
-/// Lines of another format, each with the ids of the trace that it is in, and not too many of the same.
-pub(super) struct Lines<F> {
+/// Wraps a line format: adds the ids of the enclosing trace, and limits repeated lines.
+pub(super) struct LogLineFormat<F> {
     format: F,
-    shape: Shape,
+    shape: LogLineShape,
     floods: Floods,
 }
 
 #[derive(Clone, Copy)]
-enum Shape {
-    /// For people.
+enum LogLineShape {
+    /// For people to read.
     Text,
     /// A JSON object on each line.
     Json,
 }
 
-impl<F> Lines<F> {
+impl<F> LogLineFormat<F> {
     pub(super) fn text(format: F) -> Self {
-        Self { format, shape: Shape::Text, floods: Floods::default() }
+        Self { format, shape: LogLineShape::Text, floods: Floods::default() }
     }
 
     pub(super) fn json(format: F) -> Self {
-        Self { format, shape: Shape::Json, floods: Floods::default() }
+        Self { format, shape: LogLineShape::Json, floods: Floods::default() }
     }
 }
 
-impl<S, N, F> FormatEvent<S, N> for Lines<F>
+impl<S, N, F> FormatEvent<S, N> for LogLineFormat<F>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -42,8 +43,9 @@ where
 {
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let Some(left_out) = self.floods.admit(event.metadata(), Instant::now()) else { return Ok(()) };
-        let mut spans = ctx.event_scope().into_iter().flatten();
-        let context = spans.find_map(|span| span.extensions().get::<TraceContext>().copied());
+        let context = dispatcher::get_default(|dispatch| {
+            ctx.event_scope()?.find_map(|span| bridge::context(&span.id(), dispatch))
+        });
         let more = self.shape.more(context, left_out);
         if more.is_empty() {
             return self.format.format_event(ctx, writer, event);
@@ -51,14 +53,14 @@ where
         let mut line = String::new();
         self.format.format_event(ctx, Writer::new(&mut line), event)?;
         match self.shape {
-            Shape::Text => writeln!(writer, "{}{more}", line.trim_end_matches('\n')),
-            Shape::Json => write!(writer, "{{{more}{}", line.trim_start_matches('{')),
+            LogLineShape::Text => writeln!(writer, "{}{more}", line.trim_end_matches('\n')),
+            LogLineShape::Json => write!(writer, "{{{more}{}", line.trim_start_matches('{')),
         }
     }
 }
 
-impl Shape {
-    /// What a line says besides what it is made of.
+impl LogLineShape {
+    /// The fields added to a line.
     fn more(self, context: Option<TraceContext>, left_out: u64) -> String {
         let mut more = String::new();
         let mut add = |name: &str, value: &dyn fmt::Display| {
@@ -83,11 +85,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_its_trace_and_what_was_left_out_before_it() {
+    fn a_line_has_its_trace_and_the_number_of_lines_left_out_before_it() {
         let context = Some(TraceContext { trace_id: [1; 16], span_id: [2; 8], sampled: false });
         let text = " trace_id=01010101010101010101010101010101 span_id=0202020202020202 left_out_before=7";
-        assert_eq!(Shape::Text.more(context, 7), text);
-        assert_eq!(Shape::Json.more(None, 7), r#""left_out_before":"7","#);
-        assert_eq!(Shape::Json.more(None, 0), "");
+        assert_eq!(LogLineShape::Text.more(context, 7), text);
+        assert_eq!(LogLineShape::Json.more(None, 7), r#""left_out_before":"7","#);
+        assert_eq!(LogLineShape::Json.more(None, 0), "");
     }
 }

@@ -1,22 +1,20 @@
 use std::collections::BTreeMap;
 
-use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
 };
 
-use super::exporter::attribute;
-
-/// The metrics of the process as OpenTelemetry has them, from the page that Prometheus reads: so both tell the same under the
+/// Converts the Prometheus page of the process to OpenTelemetry metrics, so that both report the same values under the
 /// same names. Sums count from the start of the process.
 pub(super) fn measured(page: &str, started_unix_nano: u64, now_unix_nano: u64) -> Vec<Metric> {
     let times = Times { started_unix_nano, now_unix_nano };
     let mut metrics: Vec<Metric> = vec![];
     let mut descriptions = BTreeMap::new();
-    let mut histogram: Option<(&str, BTreeMap<&str, Buckets>)> = None;
+    let mut histogram: Option<(&str, BTreeMap<&str, HistogramSeries>)> = None;
     for line in page.lines() {
         if let Some((name, description)) = line.strip_prefix("# HELP ").and_then(|help| help.split_once(' ')) {
             descriptions.insert(name, description);
@@ -32,7 +30,7 @@ pub(super) fn measured(page: &str, started_unix_nano: u64, now_unix_nano: u64) -
                     histogram = Some((name, BTreeMap::new()));
                     Data::Histogram(Histogram { aggregation_temporality: temporality, data_points: vec![] })
                 }
-                // We have no others.
+                // We record no other types.
                 _ => continue,
             };
             let description = descriptions.get(name).copied().unwrap_or_default().to_owned();
@@ -60,9 +58,9 @@ struct Times {
     now_unix_nano: u64,
 }
 
-/// What a histogram has under some labels: how many up to each bound, how many at all, and their sum.
+/// A histogram under one set of labels: cumulative counts by bound, total count, and sum.
 #[derive(Default)]
-struct Buckets {
+struct HistogramSeries {
     bounds: Vec<(f64, u64)>,
     count: u64,
     sum: f64,
@@ -83,8 +81,8 @@ fn add(metric: &mut Metric, labels: &str, value: f64, times: Times) {
     }
 }
 
-/// Notes a line of a histogram, by what stands behind its name.
-fn note<'a>(suffix: Option<&str>, labels: &'a str, value: f64, all: &mut BTreeMap<&'a str, Buckets>) {
+/// Records a line of a histogram, by the suffix of its name.
+fn note<'a>(suffix: Option<&str>, labels: &'a str, value: f64, all: &mut BTreeMap<&'a str, HistogramSeries>) {
     match suffix {
         // The bound is the last label.
         Some("_bucket") => {
@@ -102,15 +100,15 @@ fn note<'a>(suffix: Option<&str>, labels: &'a str, value: f64, all: &mut BTreeMa
     }
 }
 
-fn finish(metrics: &mut [Metric], histogram: Option<(&str, BTreeMap<&str, Buckets>)>, times: Times) {
+fn finish(metrics: &mut [Metric], histogram: Option<(&str, BTreeMap<&str, HistogramSeries>)>, times: Times) {
     let (Some((_, all)), Some(Metric { data: Some(Data::Histogram(data)), .. })) = (histogram, metrics.last_mut())
     else {
         return;
     };
     data.data_points = all
         .into_iter()
-        .map(|(labels, Buckets { bounds, count, sum })| {
-            // Prometheus counts what is below each bound, OpenTelemetry what is between two.
+        .map(|(labels, HistogramSeries { bounds, count, sum })| {
+            // Prometheus counts observations up to each bound, OpenTelemetry those between two bounds.
             let mut below = 0;
             let mut between = |upto: u64| upto.saturating_sub(std::mem::replace(&mut below, upto));
             let bucket_counts = bounds.iter().map(|(_, upto)| *upto).chain([count]).map(&mut between).collect();
@@ -128,13 +126,18 @@ fn finish(metrics: &mut [Metric], histogram: Option<(&str, BTreeMap<&str, Bucket
         .collect();
 }
 
-/// Labels as we write them: values without quotes in them.
+/// Parses labels as we write them: values contain no quotes.
 fn attributes(labels: &str) -> Vec<KeyValue> {
     let label = |label: &str| {
         let (name, value) = label.split_once("=\"")?;
-        Some(attribute(name, Value::StringValue(value.trim_end_matches('"').to_owned())))
+        Some(attribute(name, value.trim_end_matches('"')))
     };
     labels.split("\",").filter_map(label).collect()
+}
+
+fn attribute(name: &str, value: &str) -> KeyValue {
+    let value = Some(AnyValue { value: Some(Value::StringValue(value.to_owned())) });
+    KeyValue { key: name.to_owned(), value, ..KeyValue::default() }
 }
 
 #[cfg(test)]
@@ -160,7 +163,6 @@ mod tests {
         });
         let metrics = measured(&handle.render(), 10, 20);
         let named = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap();
-        let text = |name: &str, value: &str| attribute(name, Value::StringValue(value.to_owned()));
 
         let Some(Data::Sum(sends)) = &named("tidings_sends_total").data else { panic!("{metrics:?}") };
         assert_eq!(named("tidings_sends_total").description, "Sends.");
@@ -175,7 +177,7 @@ mod tests {
 
         let Some(Data::Histogram(calls)) = &named("tidings_call_seconds").data else { panic!("{metrics:?}") };
         let [call] = &calls.data_points[..] else { panic!("{calls:?}") };
-        assert_eq!(call.attributes, [text("method", "sync")]);
+        assert_eq!(call.attributes, [attribute("method", "sync")]);
         assert_eq!((call.count, &call.bucket_counts, &call.explicit_bounds), (4, &vec![1, 2, 1], &vec![0.1, 1.0]));
         assert_eq!(call.sum, Some(31.15));
         let Some(Data::Histogram(waits)) = &named("tidings_wait_seconds").data else { panic!("{metrics:?}") };

@@ -1,7 +1,7 @@
-//! The store of one machine as one file: taken from a running service by its admin listener, or from the data directory
-//! of a stopped one.
+//! A backup of the embedded store as one file: taken from a running service through its admin listener, or from the
+//! data directory of a stopped one.
 //!
-//! Keys go with it, so that whoever was signed in still is after a restore. The file is as secret as the data directory.
+//! It includes the keys, so that sessions stay valid after a restore. The file is as sensitive as the data directory.
 
 mod destination;
 
@@ -14,30 +14,31 @@ use anyhow::{Context, ensure};
 use auth::KeyRing;
 use embedded::EmbeddedStore;
 use embedded::backup::Backup;
-pub use embedded::backup::{Contents, Header};
+pub use embedded::backup::{BackupContents, Header};
 use notify::VapidKeys;
 use ports::StoreError;
 use tokio::time::{Instant, sleep_until};
 
 pub use self::destination::Destination;
-use super::verify::open;
-use crate::config::{Config, Engine};
+use super::engine::{embedded_store, ensure_exists, with_remedy};
+use super::verify::IN_USE;
+use crate::config::{Config, StoreEngine};
 
-/// MiB that are read in a second, unless another number is asked for: a part of what a small disk can do.
+/// MiB per second that a backup reads by default: a fraction of the throughput of a small disk.
 pub const RATE_MIB: u32 = 64;
-/// The highest number that can be asked for, which is as good as no limit.
+/// The highest allowed rate, which is effectively unlimited.
 pub const RATE_MIB_MAX: u32 = 100_000;
-/// The header of an answer that says how long a backup will be, roughly.
+/// The response header with the approximate size of a backup.
 pub const BYTES_ABOUT: &str = "tidings-bytes-about";
 
-/// The files of a data directory that sessions and subscriptions stand on. The admin token is not among them: who holds a
-/// backup is not an operator yet, and a new token is made at the next start.
+/// The key files of a data directory that sessions and push subscriptions depend on. The admin token is not included,
+/// so that a backup does not grant operator access. The next start creates a new token.
 pub(super) const KEY_FILES: [&str; 2] = [KeyRing::FILE, VapidKeys::FILE];
 
-/// The version that backups are taken with.
+/// The version written into backups.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Why a backup could not begin.
+/// Why a backup could not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BeginError {
     #[error(transparent)]
@@ -52,10 +53,10 @@ pub(crate) enum BeginError {
     Read(#[source] Box<dyn error::Error + Send + Sync>),
 }
 
-/// Begins a backup of a store and its keys.
+/// Starts a backup of a store and its keys.
 pub(crate) async fn begin(store: &EmbeddedStore, data_dir: &Path) -> Result<Backup, BeginError> {
     let mut backup = store.backup(VERSION).await?;
-    // Read behind the moment of the backup, so whatever signed a token before it is among them.
+    // Keys are read after the snapshot, so every key that signed a token before it is included.
     let directory = data_dir.to_owned();
     let read = tokio::task::spawn_blocking(move || key_files(&directory)).await;
     for (name, bytes) in read.map_err(|error| BeginError::Read(error.into()))?? {
@@ -64,7 +65,7 @@ pub(crate) async fn begin(store: &EmbeddedStore, data_dir: &Path) -> Result<Back
     Ok(backup)
 }
 
-/// The key files that are there.
+/// The existing key files.
 pub(super) fn key_files(directory: &Path) -> Result<Vec<(&'static str, Vec<u8>)>, BeginError> {
     let mut files = vec![];
     for name in KEY_FILES {
@@ -77,7 +78,7 @@ pub(super) fn key_files(directory: &Path) -> Result<Vec<(&'static str, Vec<u8>)>
     Ok(files)
 }
 
-/// Takes a backup of the store of a stopped service. `progress` is told how many bytes there are, and of how many.
+/// Takes a backup of the store of a stopped service. `progress` receives the bytes written and the approximate total.
 pub async fn take(
     config: &Config,
     rate_mib: u32,
@@ -85,7 +86,8 @@ pub async fn take(
     progress: impl Fn(u64, u64),
 ) -> anyhow::Result<()> {
     only_embedded(config)?;
-    let store = open(config)?;
+    ensure_exists(config)?;
+    let store = embedded_store(config).map_err(|error| with_remedy(error, IN_USE))?;
     let taken = write(&store, config, rate_mib, to, progress).await;
     store.close().await;
     taken
@@ -99,7 +101,7 @@ async fn write(
     progress: impl Fn(u64, u64),
 ) -> anyhow::Result<()> {
     let mut backup = begin(store, &config.data_dir).await?;
-    let (about, mut pace) = (backup.bytes_about(), Pace::new(rate_mib));
+    let (about, mut pace) = (backup.bytes_about(), ByteRateLimit::new(rate_mib));
     while let Some((rest, piece)) = backup.next().await.context("the store cannot be read")? {
         to.write(&piece)?;
         progress(to.written(), about);
@@ -109,27 +111,27 @@ async fn write(
     Ok(())
 }
 
-/// Refuses where the store is not in the data directory.
+/// Refuses a configuration with another engine than the embedded store.
 pub(super) fn only_embedded(config: &Config) -> anyhow::Result<()> {
     ensure!(
-        config.store.engine == Engine::Embedded,
+        config.store.engine == StoreEngine::Embedded,
         "this is for the store of one machine; DynamoDB keeps backups of a fleet's tables (docs/fleet.md)"
     );
     Ok(())
 }
 
-/// Has so many bytes pass in a second.
-pub(crate) struct Pace {
+/// Limits a transfer to a number of bytes per second.
+pub(crate) struct ByteRateLimit {
     bytes_per_second: f64,
     next: Instant,
 }
 
-impl Pace {
+impl ByteRateLimit {
     pub(crate) fn new(rate_mib: u32) -> Self {
         Self { bytes_per_second: f64::from(rate_mib.max(1)) * 1_048_576.0, next: Instant::now() }
     }
 
-    /// Waits until as many more may follow.
+    /// Waits for as long as these bytes take at the rate.
     pub(crate) async fn passed(&mut self, bytes: usize) {
         let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
         self.next = self.next.max(Instant::now()) + takes;
@@ -144,7 +146,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn bytes_pass_at_the_rate() {
         let started = Instant::now();
-        let mut pace = Pace::new(2);
+        let mut pace = ByteRateLimit::new(2);
         for _ in 0..8 {
             pace.passed(1 << 20).await;
         }

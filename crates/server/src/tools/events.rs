@@ -1,34 +1,34 @@
-//! The event log for operators: reading along, and sending a group of consumers to another place (ADR-003, 7.4).
+//! The event log for operators: reads it, and moves consumer groups to another position (ADR-003, 7.4).
 
 use std::borrow::Cow;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use domain::{ChatId, EventKind, Timestamp};
 use fanout::Fanout;
 use notify::{EventWebhook, Notifications};
 pub use ports::Record;
-use ports::{EventConsumer, EventLog, Ids, Position, RandomIds, Start, StoreError};
+use ports::{Engine, EventConsumer, EventLog, GroupActive, Ids, Position, RandomIds, Start, StoreError};
 use protocol::event::EventEnvelope;
 use serde_json::Value;
-use tidings_kafka::GroupActive;
 
-use super::opened::Opened;
+use super::engine::{open_existing, with_remedy};
 use crate::config::Config;
 
-/// Bytes of the name of a group, at the most.
+/// Most bytes in the name of a group.
 const GROUP_LEN_MAX: usize = 200;
-/// What of an event's payload its users wrote: the content of a message, the name of a chat.
+/// The fields of an event's payload that users wrote: the content of a message, the name of a chat.
 const CONTENTS: [&str; 2] = ["content", "name"];
 
-/// The groups that are the service's own, and the role whose processes consume as them.
+/// The consumer groups of the service itself, and the role that consumes as each.
 const OWN_GROUPS: [(&str, &str); 3] =
     [(Fanout::GROUP, "fanout"), (EventWebhook::GROUP, "api"), (Notifications::GROUP, "api")];
 
-/// A place in the log, as it is typed.
+/// A position in the log, as an operator types it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// Behind everything that is there.
+    /// After the last event.
     Now,
     /// At the oldest event kept.
     Oldest,
@@ -38,10 +38,10 @@ pub enum Beginning {
     Position(u64),
 }
 
-/// A text that names no place.
+/// A text that is not a position.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no place in the log; it is `now`, `oldest`, a time as 2026-01-30T14:30:00Z, or the position of an event"
+    "`{0}` is not a position in the log; use `now`, `oldest`, a time as 2026-01-30T14:30:00Z, or the position of an event"
 )]
 pub struct BeginningError(String);
 
@@ -62,7 +62,7 @@ impl FromStr for Beginning {
 impl From<Beginning> for Start {
     fn from(beginning: Beginning) -> Self {
         match beginning {
-            // No event has this place, and none is behind it.
+            // No event has this position, so everything existing is before it.
             Beginning::Now => Self::At(Position(u64::MAX)),
             Beginning::Oldest => Self::Oldest,
             Beginning::Time(time) => Self::Time(time),
@@ -71,20 +71,21 @@ impl From<Beginning> for Start {
     }
 }
 
-/// What of the log is shown, and from where on.
+/// The part of the log to show.
 #[derive(Clone, Debug, Default)]
 pub struct TailOptions {
-    /// Where to begin; where the group is, if it is absent.
+    /// The position to start at; the position of the group, if absent.
     pub from: Option<Beginning>,
-    /// The group to read as, which goes on there the next time. Without one it is a group of this call alone.
+    /// The consumer group, which keeps its position for the next call. Without one, a temporary group is used.
     pub group: Option<String>,
     pub chat_id: Option<ChatId>,
     pub kind: Option<EventKind>,
 }
 
-/// Reads the log along.
+/// Follows the log.
 pub struct Tail {
-    opened: Opened,
+    engine: Box<dyn Engine>,
+    log: Arc<dyn EventLog>,
     consumer: Box<dyn EventConsumer>,
     group: String,
     options: TailOptions,
@@ -98,21 +99,22 @@ impl Tail {
         };
         ensure!(
             role_of(&group).is_none(),
-            "the service consumes as group `{group}`, and would miss what is shown here; choose another --group"
+            "the service consumes as group `{group}`, and would miss the events shown here; choose another --group"
         );
-        let opened = Opened::open(config).await?;
+        let engine = open(config).await?;
+        let log = engine.log();
         let from = options.from.or_else(|| options.group.is_none().then_some(Beginning::Now));
         if let Some(from) = from {
-            seek(&*opened.log, &group, from.into()).await?;
+            seek(&*log, &group, from.into()).await?;
         }
-        let consumer = opened.log.consumer(&group).await?;
-        Ok(Self { opened, consumer, group, options })
+        let consumer = log.consumer(&group).await?;
+        Ok(Self { engine, log, consumer, group, options })
     }
 
-    /// Waits for the next events and returns those that are asked for, maybe none. `None` where nobody can write while
-    /// this is open, and everything has been read.
+    /// Waits for the next events and returns those that match, maybe none. Returns `None` when everything has been read
+    /// and no process can write while this is open.
     pub async fn next(&mut self) -> anyhow::Result<Option<Vec<Record>>> {
-        if self.opened.is_still() && self.opened.log.lag(&self.group).await? == 0 {
+        if self.engine.is_exclusive() && self.log.lag(&self.group).await? == 0 {
             return Ok(None);
         }
         let mut records = self.consumer.next().await.context("the log cannot be read")?;
@@ -124,18 +126,24 @@ impl Tail {
         Ok(Some(records))
     }
 
-    /// Says that everything so far was shown: the group goes on behind it.
+    /// Commits the position of the group after all events returned so far.
     pub async fn shown(&mut self) -> anyhow::Result<()> {
         Ok(self.consumer.commit().await?)
     }
 
     pub async fn close(self) {
-        drop(self.consumer);
-        self.opened.close().await;
+        drop((self.consumer, self.log));
+        self.engine.close().await;
     }
 }
 
-/// An event in its envelope, with its place. What users wrote is replaced by its length, unless `contents` are wanted.
+/// Opens the store and log of a configuration.
+pub(super) async fn open(config: &Config) -> anyhow::Result<Box<dyn Engine>> {
+    let remedy = "the log is in the data directory, which one process holds at a time";
+    open_existing(config).await.map_err(|error| with_remedy(error, remedy))
+}
+
+/// An event in its envelope, with its position. Without `contents`, text written by users is replaced by its length.
 pub fn envelope(record: &Record, contents: bool) -> anyhow::Result<Value> {
     let envelope = EventEnvelope { event: Cow::Borrowed(&*record.event), position: Some(record.position.0) };
     let mut envelope: Value = serde_json::from_slice(&envelope.encode())?;
@@ -149,63 +157,63 @@ pub fn envelope(record: &Record, contents: bool) -> anyhow::Result<Value> {
     Ok(envelope)
 }
 
-/// A group that was sent to a place.
+/// A group that was moved to a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
+pub struct MovedGroup {
     pub group: String,
-    /// How many places of the log it will read.
+    /// The number of log entries that it will read.
     pub events: u64,
 }
 
-/// Has a group begin at a place, so that whatever consumes as it builds its state anew from there.
+/// Moves a group to a position, so that its consumers rebuild their state from there.
 ///
-/// It is for a fresh group: one that has consumers is refused, and one that has consumed too, unless `force` says that
-/// this is meant.
-pub async fn replay(config: &Config, group: &str, from: Beginning, force: bool) -> anyhow::Result<Prepared> {
+/// It is meant for a new group. A group with active consumers is refused. A group that has already consumed is refused
+/// unless `force` is set.
+pub async fn replay(config: &Config, group: &str, from: Beginning, force: bool) -> anyhow::Result<MovedGroup> {
     let group = checked(group)?;
-    let opened = Opened::open(config).await?;
-    let outcome = prepare(&*opened.log, group, from, force).await;
-    opened.close().await;
+    let engine = open(config).await?;
+    let outcome = prepare(&*engine.log(), group, from, force).await;
+    engine.close().await;
     outcome
 }
 
-async fn prepare(log: &dyn EventLog, group: &str, from: Beginning, force: bool) -> anyhow::Result<Prepared> {
+async fn prepare(log: &dyn EventLog, group: &str, from: Beginning, force: bool) -> anyhow::Result<MovedGroup> {
     if let Some(role) = role_of(group).filter(|_| !force) {
         bail!(
-            "the service itself consumes as group `{group}`; stop all processes with the role `{role}`, say --force, \
+            "the service itself consumes as group `{group}`; stop all processes with the role `{role}`, pass --force, \
              then start them again"
         );
     }
     if !force && !is_fresh(log, group).await? {
         bail!(
-            "group `{group}` has consumed already; to rebuild from a place give the new consumer a new group, or say \
+            "group `{group}` has consumed already; to rebuild from a position give the new consumer a new group, or pass \
              --force to move this one"
         );
     }
     seek(log, group, from.into()).await?;
-    Ok(Prepared { group: group.to_owned(), events: log.lag(group).await? })
+    Ok(MovedGroup { group: group.to_owned(), events: log.lag(group).await? })
 }
 
-/// The groups that the service itself consumes as.
+/// The consumer groups of the service itself.
 pub fn own_groups() -> [&'static str; OWN_GROUPS.len()] {
     OWN_GROUPS.map(|(group, _)| group)
 }
 
-/// The role whose processes consume as a group, if it is one of the service's own.
+/// The role that consumes as a group, if it is one of the service's own.
 fn role_of(group: &str) -> Option<&'static str> {
     OWN_GROUPS.iter().find(|(own, _)| *own == group).map(|(_, role)| *role)
 }
 
-/// Whether a group stands where one stands that has never consumed.
+/// Whether a group is at the position of a group that has never consumed.
 async fn is_fresh(log: &dyn EventLog, group: &str) -> Result<bool, StoreError> {
     let unused = format!("unused-{}", RandomIds.ulid());
-    // Events come in meanwhile, so there is one look before and one after.
+    // New events may arrive meanwhile, so the reference is read before and after.
     let fewest = log.lag(&unused).await?;
     let left = log.lag(group).await?;
     Ok((fewest..=log.lag(&unused).await?).contains(&left))
 }
 
-/// Moves a group, and says what to stop if the log refuses it because the group is in use.
+/// Moves a group. If the log refuses because the group is in use, the error names the processes to stop.
 async fn seek(log: &dyn EventLog, group: &str, to: Start) -> anyhow::Result<()> {
     let Err(failure) = log.seek(group, to).await else { return Ok(()) };
     let StoreError::Unavailable(source) = &failure else { return Err(failure.into()) };
@@ -217,24 +225,25 @@ async fn seek(log: &dyn EventLog, group: &str, to: Start) -> anyhow::Result<()> 
         Some(role) => bail!(
             "processes with the role `{role}` consume as group `{group}`; stop them, replay, then start them again"
         ),
-        None => bail!("somebody consumes as group `{group}`; stop its consumers, or choose a group that is not in use"),
+        None => {
+            bail!("consumers are active in group `{group}`; stop its consumers, or choose a group that is not in use")
+        }
     }
 }
 
-/// The name of a group as the log knows it.
+/// Checks the name of a group, and returns the name that the log uses.
 fn checked(group: &str) -> anyhow::Result<&str> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     ensure!(
         (1..=GROUP_LEN_MAX).contains(&group.len()) && group.bytes().all(allowed),
-        "`{group}` is no name for a group; use 1 to {GROUP_LEN_MAX} letters, digits, `.`, `_` and `-`"
+        "`{group}` is not a group name; use 1 to {GROUP_LEN_MAX} letters, digits, `.`, `_` and `-`"
     );
-    // What people call it is not what the log calls it.
+    // Operators call it `notifications`, the log has another name.
     Ok(if group == "notifications" { Notifications::GROUP } else { group })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::Duration;
 
     use domain::{ChatId, Event, EventBody, EventId, UserId};
@@ -256,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_words_times_and_positions() {
+    fn positions_are_parsed_from_words_times_and_numbers() {
         let time = "2026-01-30T14:30:00Z".parse().unwrap();
         for (text, place) in [
             ("now", Beginning::Now),
@@ -267,11 +276,11 @@ mod tests {
             assert_eq!(text.parse::<Beginning>().unwrap(), place);
         }
         let error = "yesterday".parse::<Beginning>().unwrap_err();
-        assert!(error.to_string().starts_with("`yesterday` is no place in the log; "), "{error}");
+        assert!(error.to_string().starts_with("`yesterday` is not a position in the log; "), "{error}");
     }
 
     #[tokio::test]
-    async fn now_is_behind_everything_that_is_there() {
+    async fn now_is_after_the_last_event() {
         let store = with_chats(3).await;
         seek(&store, "new", Beginning::Now.into()).await.unwrap();
         assert_eq!(store.lag("new").await.unwrap(), 0);
@@ -287,7 +296,7 @@ mod tests {
         assert!(refusal.to_string().starts_with("group `search` has consumed already; "), "{refusal}");
         let all = store.lag("unused").await.unwrap();
         let prepared = prepare(&store, "search", Beginning::Oldest, true).await.unwrap();
-        assert_eq!(prepared, Prepared { group: "search".to_owned(), events: all });
+        assert_eq!(prepared, MovedGroup { group: "search".to_owned(), events: all });
         assert_eq!(prepare(&store, "fresh", Beginning::Oldest, false).await.unwrap().events, all);
     }
 
@@ -295,7 +304,7 @@ mod tests {
     async fn a_group_of_the_service_is_moved_by_force_alone() {
         let store = with_chats(1).await;
         let refusal = prepare(&store, "webhook", Beginning::Oldest, false).await.unwrap_err();
-        assert!(refusal.to_string().contains("stop all processes with the role `api`, say --force"), "{refusal}");
+        assert!(refusal.to_string().contains("stop all processes with the role `api`, pass --force"), "{refusal}");
         assert_eq!(prepare(&store, "webhook", Beginning::Now, true).await.unwrap().events, 0);
     }
 
@@ -309,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_wrote_is_hidden_unless_asked_for() {
+    fn text_of_users_is_hidden_unless_asked_for() {
         let body = EventBody::ChatRenamed {
             chat_id: ChatId::from_bytes([1; 16]),
             name: "secret".to_owned().try_into().unwrap(),

@@ -1,37 +1,38 @@
-//! A store of an older format, brought into that of today.
+//! Migrates a store of an older format to the current one.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use embedded::OlderStore;
-use embedded::backup::{Backup, Contents};
+use embedded::backup::{Backup, BackupContents};
 use nix::sys::statvfs::statvfs;
 use ports::{Clock, SystemClock};
 
 use super::backup::{Destination, KEY_FILES, VERSION, key_files, only_embedded};
-use super::restore::{audit, with_suffix};
-use super::verify::{Findings, Progress};
+use super::new_directory::with_suffix;
+use super::restore::audit;
+use super::verify::{AuditProgress, Findings};
 use crate::config::Config;
 
-/// What became of a store.
+/// The result of a migration.
 pub enum Migration {
-    /// It is of today's format, and was left alone.
+    /// The store has the current format and was left unchanged.
     NotNeeded,
     Done(Box<Migrated>),
 }
 
-/// A store that was brought forward, or would have been.
+/// A migrated store. If the audit found violations, it has not replaced the old one.
 pub struct Migrated {
     pub from: u32,
     pub to: u32,
-    /// The store as it was.
+    /// The backup of the old store.
     pub backup: PathBuf,
-    pub contents: Contents,
-    /// What an audit of the new store found. If something is violated, the old one is still there.
+    pub contents: BackupContents,
+    /// The result of an audit of the new store. If an invariant is violated, the old store is still in place.
     pub findings: Findings,
 }
 
-/// What a migration is doing.
+/// The current stage of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     BackingUp,
@@ -39,10 +40,10 @@ pub enum Stage {
     Verifying,
 }
 
-/// Brings the store of a data directory into today's format: takes a backup, makes a new store of it, audits that one, and
-/// puts it in the place of the old one. Whatever interrupts it, the directory holds the old store or the new one.
+/// Migrates the store of a data directory to the current format: takes a backup, creates a new store from it, audits
+/// that, and replaces the old one. After any interruption the directory holds either the old store or the new one.
 ///
-/// `progress` is told what is done, how much of it, and of how much, in bytes or rows.
+/// `progress` receives the stage, the amount done, and the total, in bytes or rows.
 pub async fn migrate(
     config: &Config,
     backup: Option<PathBuf>,
@@ -64,7 +65,7 @@ pub async fn migrate(
         progress(Stage::Rewriting, read, contents.bytes);
     })
     .context("the store is as it was")?;
-    let verifying = |Progress { read, all, .. }| progress(Stage::Verifying, read, all);
+    let verifying = |AuditProgress { read, all, .. }| progress(Stage::Verifying, read, all);
     let findings = audit(config, &workshop, verifying).await.context("the store is as it was")?;
     if findings.is_clean() {
         older.replace()?;
@@ -72,7 +73,7 @@ pub async fn migrate(
     Ok(Migration::Done(Box::new(Migrated { from, to, backup, contents, findings })))
 }
 
-fn back_up(mut taken: Backup, directory: &Path, to: &Path, progress: impl Fn(u64)) -> anyhow::Result<Contents> {
+fn back_up(mut taken: Backup, directory: &Path, to: &Path, progress: impl Fn(u64)) -> anyhow::Result<BackupContents> {
     for (name, bytes) in key_files(directory)? {
         taken.add_file(name, bytes);
     }
@@ -85,7 +86,7 @@ fn back_up(mut taken: Backup, directory: &Path, to: &Path, progress: impl Fn(u64
     destination.finish()?.context("a backup that is a file says what is in it")
 }
 
-/// Refuses to begin what would fill the disk: the backup and the new store are each about as large as the old one.
+/// Refuses to start without enough disk space: the backup and the new store are each about as large as the old one.
 fn has_space(directory: &Path, backup: &Path, bytes: u64) -> anyhow::Result<()> {
     let beside = backup.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for (of, needed) in [(directory, 2 * bytes), (beside, bytes)] {
@@ -93,7 +94,7 @@ fn has_space(directory: &Path, backup: &Path, bytes: u64) -> anyhow::Result<()> 
         let free = stat.blocks_available() * stat.fragment_size();
         ensure!(
             free >= needed,
-            "`{}` has {} MiB free, and {} MiB are needed; make room, or name another place with --backup",
+            "`{}` has {} MiB free, and {} MiB are needed; make room, or choose another path with --backup",
             of.display(),
             free >> 20,
             needed.div_ceil(1 << 20),

@@ -1,16 +1,21 @@
-//! What operators do to a service besides running it: the work behind `tidings schema`, `events`, `reconcile`,
-//! `recover-counter`, `verify`, `backup`, `restore`, `migrate`, `export` and `import`. The binary parses, calls and prints.
+//! The implementation of `tidings store`, and of `tail`, `replay` and `reconcile` of `tidings log`. The binary parses,
+//! calls and prints.
 //!
-//! All of it but [`recover`], [`backup`], [`restore`] and [`migrate`] is written against ports, so it works on one machine as in a fleet. There the log and the
-//! store are in the data directory, which one process holds: the service has to be stopped meanwhile.
+//! All of them except [`recover`], [`backup`], [`restore`] and [`migrate`] are written against ports, most of them
+//! through [`ports::Engine`], so they work on one machine and in a fleet. On one machine, log and store are in the data
+//! directory, which one process holds at a time: the service has to be stopped meanwhile.
 
 pub mod backup;
+mod engine;
 pub mod events;
 pub mod migrate;
-mod opened;
+mod new_directory;
 pub mod reconcile;
+#[cfg(feature = "fleet")]
 pub mod recover;
+pub mod repair;
 pub mod restore;
+#[cfg(feature = "fleet")]
 pub mod schema;
 pub mod transfer;
 pub mod verify;

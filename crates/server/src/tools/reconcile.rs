@@ -1,13 +1,14 @@
-//! Store against log, both ways (ADR-003, 7.5): messages without an event, events without a message, and events that
-//! got into the log behind a later one of their chat.
+//! Compares store and log in both directions (ADR-003, 7.5): messages without an event, events without a message, and
+//! events that were published after a later one of their chat.
 //!
-//! It covers every chat that the log has an event of since the time that is asked for, those that the store knows to
-//! have something unpublished, and the one that is named. A chat that lost all its events of that time, although the
-//! store believes that they are published, is found only by its name: finding it otherwise would take a scan.
+//! It covers every chat with an event in the log since the given time, the chats with unpublished events in the outbox,
+//! and a named chat. A chat that lost all its events of that time, although the outbox considers them published, is
+//! only found by its name: finding it otherwise would take a scan.
 //!
-//! Memory is bounded. Of a chat it remembers where it is, which takes some 100 bytes, for a million chats at the most;
-//! events of others are counted and said. Of events that wait to be compared it remembers the ids, for 100,000 at the
-//! most, and of findings as many as are asked for.
+//! Memory is bounded:
+//! - a state of some 100 bytes per chat, for at most a million chats; events of further chats are counted and reported
+//! - the ids of at most 100,000 events that wait for comparison
+//! - as many findings as requested
 
 mod comparison;
 
@@ -18,82 +19,86 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use domain::limits::RETENTION;
 use domain::{ChatId, Event, MessageId, Sequence, Timestamp};
-use ports::{Clock, EventLog, Ids, MessageReader, PageBounds, Position, RandomIds, Start, StoreError, SystemClock};
+use ports::{
+    Clock, Engine, EventLog, EventProducer, Ids, MessageReader, Outbox, PageBounds, Position, RandomIds, Start,
+    StoreError, SystemClock,
+};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use self::comparison::Comparison;
-use super::opened::{Between, Opened};
+use super::events::open;
 use crate::config::Config;
 
-/// What is younger than this is not missing yet: its event may be on the way.
+/// A younger message is not missing yet: its event may still be published.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
-/// How much later than its retention the log is looked at, where nobody says since when: its end is being cut off.
+/// Distance from the start of the log's retention at which a comparison starts by default, because the oldest events
+/// are being deleted.
 const RETENTION_EDGE: Duration = Duration::from_secs(3600);
-/// How long the log is silent before it is asked whether there is more.
+/// Idle time of the log after which its lag is checked.
 const QUIET: Duration = Duration::from_secs(2);
-/// How long it may be silent although there is more.
+/// The longest idle time with a remaining lag.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// How long reading goes on in a log that never ends because others write to it, once as much was read as it had in the
-/// beginning. Some parts of it are ahead of others then.
+/// How long reading continues in a log with active producers, after the initial lag has been read. Some partitions are
+/// ahead of others then.
 const OVERLAP: Duration = Duration::from_secs(5);
-/// Events between two looks at whether everything was read.
+/// Events between two checks of the lag.
 const LOOK_INTERVAL: u64 = 10_000;
-/// Events that are published at once.
+/// Events published in one batch.
 const PUBLISH_LEN: usize = 100;
 
-/// What is compared.
+/// The scope of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// One chat; otherwise all that the module says.
+    /// One chat; otherwise all chats that the module describes.
     pub chat_id: Option<ChatId>,
-    /// Since when; as long as the log keeps events, if absent.
+    /// The start time; the retention of the log, if absent.
     pub since: Option<Timestamp>,
-    /// Findings after which it stops.
+    /// Number of findings after which it stops.
     pub limit: usize,
-    /// Pages of messages that are read from the store in a second, at the most.
+    /// Most pages of messages read from the store per second.
     pub rate: u32,
 }
 
-/// A message, or an event of one, that something is wrong with.
+/// A message, or the event of one, with a discrepancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Finding {
+pub struct ReconcileFinding {
     pub chat_id: ChatId,
     pub sequence: Sequence,
     pub message_id: MessageId,
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Events and messages older than this were left out.
     pub since: Timestamp,
-    /// Chats of which something was compared.
+    /// Chats that were compared at least in part.
     pub chats: u64,
-    /// Events of messages that were read, each counted once.
+    /// Message events read, each counted once.
     pub events: u64,
-    /// Events that the log has again. It may.
+    /// Duplicate events in the log, which are allowed.
     pub repeated: u64,
     /// Messages of the store that were compared.
     pub messages: u64,
     /// Messages whose event is not in the log.
-    pub missing: Vec<Finding>,
+    pub missing: Vec<ReconcileFinding>,
     /// Events whose message is not in the store.
-    pub orphaned: Vec<Finding>,
-    /// Events that are in the log for the first time behind a later one of their chat.
-    pub late: Vec<Finding>,
-    /// Chats with something that has waited for the log for too long, as the store knows.
+    pub orphaned: Vec<ReconcileFinding>,
+    /// Events first published after a later event of their chat.
+    pub late: Vec<ReconcileFinding>,
+    /// Chats with overdue unpublished events, according to the outbox.
     pub overdue: Vec<ChatId>,
-    /// Those of the missing that are in the log now.
+    /// Missing events that have been published by this run.
     pub republished: u64,
-    /// Events of chats that found no room in memory and were not looked at.
+    /// Events of chats beyond the memory limit, which were not compared.
     pub uncovered_events: u64,
     /// Whether it stopped at the limit of findings.
     pub stopped_at_limit: bool,
 }
 
 impl Report {
-    /// Whether something is left for an operator to see to.
+    /// Whether there are findings for an operator to handle.
     pub fn has_findings(&self) -> bool {
         !self.missing.is_empty() || !self.orphaned.is_empty() || !self.late.is_empty() || !self.overdue.is_empty()
     }
@@ -103,65 +108,79 @@ impl Report {
     }
 }
 
-/// How far it is: places of the log that were read, and all that there are to read.
+/// Progress: log entries read, and the total.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub struct ReconcileProgress {
     pub read: u64,
     pub all: u64,
 }
 
-/// Compares, and publishes what is missing if that is to be done. Nothing else is changed.
+/// Compares, and publishes missing events if `republish` is set. It changes nothing else.
 pub async fn reconcile(
     config: &Config,
     scope: Scope,
     republish: bool,
-    progress: impl Fn(Progress),
+    progress: impl Fn(ReconcileProgress),
 ) -> anyhow::Result<Report> {
-    let opened = Opened::open(config).await?;
-    if republish && opened.between.is_none() {
-        bail!("on one machine an event is part of its message's commit; there is nothing to republish");
-    }
-    let look = Look { log: &*opened.log, messages: &*opened.messages, between: opened.between.as_ref() };
-    let outcome = look.run(scope, republish, progress).await;
-    opened.close().await;
+    let engine = open(config).await?;
+    let outcome = run(&*engine, scope, republish, progress).await;
+    engine.close().await;
     outcome
 }
 
-/// The two sides, and what is between them.
-struct Look<'a> {
-    log: &'a dyn EventLog,
-    messages: &'a dyn MessageReader,
-    between: Option<&'a Between>,
+async fn run(
+    engine: &dyn Engine,
+    scope: Scope,
+    republish: bool,
+    progress: impl Fn(ReconcileProgress),
+) -> anyhow::Result<Report> {
+    let outbox = engine.outbox();
+    if republish && outbox.is_none() {
+        bail!("on one machine an event is part of its message's commit; there is nothing to republish");
+    }
+    let producer = if republish { engine.producer() } else { Ok(None) };
+    let producer = producer.map_err(anyhow::Error::from_boxed).context("the log cannot be written")?;
+    let look = ReconcileRun { log: engine.log(), messages: engine.stores().message_reader, outbox, producer };
+    look.run(scope, progress).await
 }
 
-impl Look<'_> {
-    async fn run(&self, scope: Scope, republish: bool, progress: impl Fn(Progress)) -> anyhow::Result<Report> {
+/// Store, log, and the outbox between them, if they are separate.
+struct ReconcileRun {
+    log: Arc<dyn EventLog>,
+    messages: Arc<dyn MessageReader>,
+    outbox: Option<Arc<dyn Outbox>>,
+    /// Publishes missing events; absent if they are only reported.
+    producer: Option<Arc<dyn EventProducer>>,
+}
+
+impl ReconcileRun {
+    async fn run(&self, scope: Scope, progress: impl Fn(ReconcileProgress)) -> anyhow::Result<Report> {
         let now = SystemClock.now();
         let settled = now.minus(SETTLED_AFTER);
         let since = scope.since.unwrap_or(now.minus(RETENTION.saturating_sub(RETENTION_EDGE)));
-        let mut comparison = Comparison::new(self.messages, &SystemClock, scope, since);
+        let mut comparison = Comparison::new(&*self.messages, &SystemClock, scope, since);
         self.read_log(&mut comparison, since, progress).await?;
-        if let Some(between) = self.between {
-            let overdue = between.outbox.overdue(settled).await.context("the store did not say what is unpublished")?;
+        if let Some(outbox) = &self.outbox {
+            let overdue = outbox.overdue(settled).await.context("cannot read the unpublished events from the store")?;
             comparison.report.overdue = match scope.chat_id {
                 Some(named) => overdue.into_iter().filter(|chat_id| *chat_id == named).collect(),
                 None => overdue,
             };
         }
         let mut report = comparison.finish(settled).await.context("the store cannot be read")?;
-        // Beyond the limit there may be older ones, and those would have to go first.
-        if let Some(between) = self.between.filter(|_| republish && !report.stopped_at_limit) {
-            self.republish(between, &mut report).await?;
+        // Older events may be missing beyond the limit, and they would have to be published first.
+        if let Some(producer) = self.producer.as_ref().filter(|_| !report.stopped_at_limit) {
+            self.republish(&**producer, &mut report).await?;
         }
         Ok(report)
     }
 
-    /// Hands everything that the log has by now to the comparison.
+    /// Feeds all current events of the log to the comparison.
     async fn read_log(
         &self,
         comparison: &mut Comparison<'_>,
         since: Timestamp,
-        progress: impl Fn(Progress),
+        progress: impl Fn(ReconcileProgress),
     ) -> anyhow::Result<()> {
         let name = |what: &str| format!("reconcile-{what}-{}", RandomIds.ulid());
         let (group, end) = (name("reader"), name("end"));
@@ -182,7 +201,7 @@ impl Look<'_> {
                 }
                 read += records.len() as u64;
                 last_read = Instant::now();
-                progress(Progress { read: read.min(all), all });
+                progress(ReconcileProgress { read: read.min(all), all });
             }
             match overlap_ends {
                 Some(ends) if is_quiet || Instant::now() >= ends => break,
@@ -191,14 +210,14 @@ impl Look<'_> {
                     look_at = read + LOOK_INTERVAL;
                     consumer.commit().await?;
                     let left = self.log.lag(&group).await?;
-                    // Everything that was there is read when no more is left than has come since.
+                    // The initial events are all read when the remaining lag is no larger than the events since then.
                     let has_reached_end = left == 0 || left <= self.log.lag(&end).await?;
                     if has_reached_end && (left == 0 || is_quiet) {
                         break;
                     } else if has_reached_end {
                         overlap_ends = Some(Instant::now() + OVERLAP);
                     } else if last_read.elapsed() > SILENCE_MAX {
-                        bail!("the log has more than it tells; {read} of {all} events were read");
+                        bail!("the log has a lag but returns no events; {read} of {all} were read");
                     }
                 }
                 None => {}
@@ -207,8 +226,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Publishes what is missing from the store, the oldest of each chat first.
-    async fn republish(&self, between: &Between, report: &mut Report) -> anyhow::Result<()> {
+    /// Publishes missing events from the store, the oldest of each chat first.
+    async fn republish(&self, producer: &dyn EventProducer, report: &mut Report) -> anyhow::Result<()> {
         let mut chats: BTreeMap<ChatId, Vec<Sequence>> = BTreeMap::new();
         for finding in &report.missing {
             chats.entry(finding.chat_id).or_default().push(finding.sequence);
@@ -218,7 +237,7 @@ impl Look<'_> {
             sequences.sort();
             for sequences in sequences.chunks(PUBLISH_LEN) {
                 let events = self.events(chat_id, sequences).await.context("the store cannot be read")?;
-                let published = between.producer.publish(&events).await;
+                let published = producer.publish(&events).await;
                 published.with_context(|| format!("{} of {count} events were republished", report.republished))?;
                 report.republished += events.len() as u64;
                 report.missing.retain(|found| found.chat_id != chat_id || !sequences.contains(&found.sequence));
@@ -227,7 +246,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// The events of messages. Those that have expired meanwhile are left out: they reach nobody any more (G11).
+    /// The events of messages. Expired messages are left out, because they must not be delivered any more (G11).
     async fn events(&self, chat_id: ChatId, sequences: &[Sequence]) -> Result<Vec<Arc<Event>>, StoreError> {
         let mut events = Vec::with_capacity(sequences.len());
         for sequence in sequences {
@@ -235,7 +254,7 @@ impl Look<'_> {
             let before = Sequence(sequence.0.saturating_sub(1));
             let page = self.messages.after(chat_id, before, one, SystemClock.now()).await?;
             let message = page.messages.into_iter().find(|message| message.sequence == *sequence);
-            // Nobody waits on the connection it came in on any more, so that one may hear of it too.
+            // The original connection is unknown by now, so no connection is excluded from the push.
             events.extend(message.map(|message| Arc::new(Event::message_persisted(message, None))));
         }
         Ok(events)

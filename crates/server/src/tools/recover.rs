@@ -1,4 +1,4 @@
-//! ADR-004's counter recovery, with a look before it.
+//! Counter recovery of ADR-004, with an inspection before it.
 
 use anyhow::{Context, bail, ensure};
 use domain::{ChatId, Sequence};
@@ -6,32 +6,32 @@ use dynamodb::DynamoStore;
 pub use dynamodb::{Recovery, RecoveryAudit};
 use ports::{ChatReader, Clock, MessageReader, StoreError, SystemClock, WatermarkStore};
 
-use super::opened::dynamo_store;
-use crate::config::{Config, Engine};
+use super::engine::dynamo_store;
+use crate::config::{Config, StoreEngine};
 
-/// What a look at the counter of a chat shows.
+/// The state of the head sequence counter of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     pub state: CounterState,
-    /// The highest sequence among messages and watermarks. The recovery also asks the keys of recent sends, and may
-    /// find a higher one.
+    /// The highest sequence among messages and watermarks. The recovery also checks the idempotency keys of recent
+    /// sends, and may find a higher one.
     pub highest: Sequence,
 }
 
-/// How the counter of a chat is.
+/// The state of a chat's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterState {
     /// There is no row: sends to the chat are refused.
     Missing,
-    /// There is a row, and nobody can read it.
+    /// The row cannot be decoded.
     Unreadable,
-    /// The row says this, and more was given out.
+    /// The row has this value, and higher sequences exist.
     Behind(Sequence),
-    /// The row says this, and nothing speaks against it.
+    /// The row has this value, and no higher sequence was found.
     Well(Sequence),
 }
 
-/// Looks at the counter of a chat and changes nothing.
+/// Inspects the counter of a chat without changing it.
 pub async fn look(config: &Config, chat_id: ChatId) -> anyhow::Result<Counter> {
     let store = open(config).await?;
     let chat = store.chat(chat_id).await.context("DynamoDB did not answer")?;
@@ -54,14 +54,14 @@ pub async fn look(config: &Config, chat_id: ChatId) -> anyhow::Result<Counter> {
 /// Restores the counter of a chat, under the conditions and with the audit fields of ADR-004.
 pub async fn recover(config: &Config, chat_id: ChatId, audit: &RecoveryAudit) -> anyhow::Result<Recovery> {
     let store = open(config).await?;
-    store.recover_counter(chat_id, audit).await.with_context(|| format!("the counter of `{chat_id}` is as it was"))
+    store.recover_counter(chat_id, audit).await.with_context(|| format!("the counter of `{chat_id}` was not changed"))
 }
 
 async fn open(config: &Config) -> anyhow::Result<DynamoStore> {
     match config.store.engine {
-        Engine::Dynamodb => Ok(dynamo_store(config).await),
-        Engine::Embedded => bail!(
-            "on one machine a counter cannot get lost beside its messages; this is for `store.engine` = \"dynamodb\""
+        StoreEngine::Dynamodb => Ok(dynamo_store(config).await),
+        StoreEngine::Embedded => bail!(
+            "on one machine a counter cannot be lost separately from its messages; this is for `store.engine` = \"dynamodb\""
         ),
     }
 }

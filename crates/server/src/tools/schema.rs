@@ -1,50 +1,50 @@
-//! The tables and topics of a fleet: what they are, what of it is there, and making what is missing.
+//! The tables and topics of a fleet: shows their definition, compares it with the deployment, and creates missing ones.
 
 use anyhow::Context;
-use dynamodb::schema::{self, Attribute, Definition, LogNames, Site, Table};
+use dynamodb::schema::{self, Attribute, AwsSite, Definition, LogNames, Table};
 use fanout::Fanout;
 use notify::{EventWebhook, Notifications};
 use ports::ProcessRole;
 use serde_json::{Map, Value, json};
-use tidings_kafka::topics::{self, Size, Topic};
+use tidings_kafka::topics::{self, Topic, TopicSize};
 
 use crate::config::Config;
 use crate::engines;
 
-/// The name under which the policy of whoever checks a fleet is asked for.
+/// The role name for the policy of an operator who runs `tidings store verify` on a fleet.
 const AUDITOR: &str = "auditor";
 
-/// In whose words the definition is.
+/// The output format of the definition.
 #[derive(Clone, Debug)]
 pub enum Format {
-    /// For people.
+    /// For people to read.
     Table,
-    /// A template of AWS CloudFormation: tables, and the policies of roles.
+    /// An AWS CloudFormation template with tables and the policies of roles.
     Cloudformation,
-    /// The policies of roles alone.
+    /// Only the policies of roles.
     Iam(Policies),
-    /// The commands that make the topics.
+    /// The commands that create the topics.
     Kafka,
 }
 
-/// Which policies, and for where in AWS.
+/// The policies to show, and their AWS account.
 #[derive(Clone, Debug)]
 pub struct Policies {
-    /// One role; all of them, if absent.
+    /// One role; all roles, if absent.
     pub role: Option<String>,
     pub account_id: String,
-    /// The cluster of MSK whose clients IAM lets in, `NAME/UUID`.
+    /// The MSK cluster with IAM authentication, `NAME/UUID`.
     pub msk_cluster: Option<String>,
 }
 
-/// What `apply` has changed, and what it could not.
+/// The changes that `apply` has made, and the remaining differences.
 #[derive(Debug)]
 pub struct Applied {
     pub changed: Vec<String>,
     pub left: Vec<String>,
 }
 
-/// The definition in some format.
+/// The definition in the given format.
 pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
     let (tables, kafka) = (engines::dynamodb(config), kafka_names(config));
     match format {
@@ -64,7 +64,7 @@ pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
             let policies = policies(config, which)?;
             let is_alone = policies.len() == 1;
             let shown = policies.into_iter().map(|(role, policy)| match policy {
-                // One alone can be pasted as it is.
+                // A single policy is printed without a heading, so that it can be pasted.
                 Some(policy) if is_alone => policy,
                 Some(policy) => format!("# {role}\n{policy}"),
                 None => format!("# {role} needs no policy: it has no table and no topic\n"),
@@ -75,7 +75,7 @@ pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
     }
 }
 
-/// The same as JSON.
+/// The definition as JSON.
 pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
     let kafka = kafka_names(config);
     let topics = || Topic::ALL.map(|topic| topic_json(&topic.definition(&kafka, size(config))));
@@ -96,7 +96,7 @@ pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
     })
 }
 
-/// What of the account and the cluster is not as defined. Topics are left out where no broker is set.
+/// The differences of account and cluster from the definition. Topics are left out if no broker is set.
 pub async fn diff(config: &Config) -> anyhow::Result<Vec<String>> {
     let tables = engines::dynamodb(config);
     let client = dynamodb::connect(&tables).await;
@@ -109,45 +109,44 @@ pub async fn diff(config: &Config) -> anyhow::Result<Vec<String>> {
     Ok(drifts)
 }
 
-/// Makes the tables and topics that are missing, and says each step to `progress`. It drops nothing.
+/// Creates missing tables and topics, and reports each step to `progress`. It deletes nothing.
 pub async fn apply(config: &Config, progress: impl Fn(&str)) -> anyhow::Result<Applied> {
-    progress("looking at what is there");
+    progress("comparing the deployment with the definition");
     let before = diff(config).await?;
     if before.is_empty() {
         return Ok(Applied { changed: vec![], left: vec![] });
     }
-    progress("making tables");
+    progress("creating tables");
     let tables = engines::dynamodb(config);
     schema::apply(&dynamodb::connect(&tables).await, &tables).await.with_context(unreachable_tables)?;
     if has_log(config) {
-        progress("making topics");
+        progress("creating topics");
         topics::apply(&engines::kafka(config)?, size(config)).await.with_context(unreachable_topics)?;
     }
-    progress("looking at what came of it");
+    progress("comparing the result with the definition");
     let left = diff(config).await?;
     let changed = before.into_iter().filter(|drift| !left.contains(drift)).collect();
     Ok(Applied { changed, left })
 }
 
-/// Whether the settings name a log to look at.
+/// Whether the settings name a log.
 pub fn has_log(config: &Config) -> bool {
     !config.kafka.brokers.is_empty()
 }
 
 fn unreachable_tables() -> String {
-    "DynamoDB does not answer as it should; look at `dynamodb.endpoint`, `dynamodb.region` and the credentials"
-        .to_owned()
+    "DynamoDB does not answer as expected; check `dynamodb.endpoint`, `dynamodb.region` and the credentials".to_owned()
 }
 
 fn unreachable_topics() -> String {
-    "Kafka does not answer as it should; look at `kafka.brokers` and `kafka.security`".to_owned()
+    "Kafka does not answer as expected; check `kafka.brokers` and `kafka.security`".to_owned()
 }
 
-fn size(config: &Config) -> Size {
-    Size { partitions: config.kafka.partitions, replication: config.kafka.replication }
+fn size(config: &Config) -> TopicSize {
+    TopicSize { partitions: config.kafka.partitions, replication: config.kafka.replication }
 }
 
-/// Kafka's names for things, without what only a connection needs.
+/// A Kafka configuration for names only, without connection settings.
 fn kafka_names(config: &Config) -> tidings_kafka::Config {
     let brokers = if has_log(config) { config.kafka.brokers.clone() } else { "$brokers".to_owned() };
     let topic_prefix = config.kafka.topic_prefix.clone();
@@ -166,16 +165,16 @@ fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
     }
 }
 
-/// The policy of a role, or nothing if it needs none.
+/// The policy of a role; empty if it needs none.
 pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> anyhow::Result<String> {
     let which = Policies { role: Some(role.name().to_owned()), account_id: "*".to_owned(), msk_cluster: None };
     Ok(policies(config, &which)?.into_iter().filter_map(|(_, policy)| policy).collect())
 }
 
-/// The policies that are asked for, each with its role; that on the log is called `ROLE-log`.
+/// The requested policies, each with its role; the policy for the log is called `ROLE-log`.
 fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Option<String>)>> {
     let region = &config.dynamodb.region;
-    let site = Site {
+    let site = AwsSite {
         partition: "aws".to_owned(),
         region: if region.is_empty() { "*".to_owned() } else { region.clone() },
         account_id: which.account_id.clone(),
@@ -184,7 +183,7 @@ fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Op
     let (tables, log) = (engines::dynamodb(config), log_names(&kafka_names(config)));
     let roles = match &which.role {
         None => ProcessRole::ALL.to_vec(),
-        // No process has it: it is for whoever runs `tidings verify`.
+        // No process has this role: it is for an operator who runs `tidings store verify`.
         Some(name) if name == AUDITOR => {
             return Ok(vec![(AUDITOR.to_owned(), Some(schema::auditor_iam(&tables, &site, &log)))]);
         }

@@ -1,13 +1,13 @@
-//! Moves a service from one engine to another, with everything that its users would miss, as a file between the two.
+//! Moves a service with all its users' data from one engine to another, through a file.
 //!
-//! An export is of a service that stands still. An import goes into a store with nothing in it: it reads the whole file
-//! before it writes a row, marks the store as unfinished, reads everything back, checks it as `tidings verify` does, and
-//! takes the mark away. Nobody serves from a store with the mark; the same import, begun again, goes on.
+//! An export needs a stopped service. An import needs an empty store. It reads the whole file before it writes a row,
+//! marks the store as unfinished, reads everything back, audits it as `tidings store verify` does, and removes the
+//! mark. No process serves from a store with the mark. Running the same import again resumes it.
 
 mod file;
 mod line;
 mod partial;
-mod place;
+mod stopped_service;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,72 +17,72 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use audit::{Options, Progress, audit};
+use audit::{AuditOptions, AuditProgress, audit};
 use domain::Timestamp;
-use ports::{Clock, ExportSource, ImportBegun, ImportId, ImportTarget, Moved, MovedKind, SystemClock};
+use ports::{Clock, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, SystemClock};
 use serde::Serialize;
 
-use self::file::{Content, Reader, Summary, Writer};
+use self::file::{ContentDigest, ExportReader, ExportWriter, Summary};
 use self::line::hex;
 use self::partial::Partial;
-use self::place::Place;
+use self::stopped_service::StoppedService;
 use super::verify::{Manner, Paced};
 use crate::config::Config;
 
-/// Rows that are read or written at once.
+/// Rows in one read or write.
 const PAGE_LEN: usize = 500;
-/// Violations that an import names.
+/// Most violations that an error lists.
 const EXAMPLES: usize = 3;
 
-/// What was exported.
+/// A completed export.
 #[derive(Clone, Debug, Serialize)]
 pub struct Exported {
     /// Rows of each kind.
     pub rows: BTreeMap<String, u64>,
-    /// Of the file, all but its trailer.
+    /// Of the file without its trailer.
     pub sha256: String,
-    /// Of what the rows say, whatever their order: two stores that hold the same have the same.
+    /// Digest of the rows, independent of their order: two stores with the same rows have the same digest.
     pub content: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What nobody will be told after the move.
+    /// Events that will not be delivered after the move.
     pub left: Left,
 }
 
-/// Events that are on their way somewhere and do not move.
+/// Undelivered events, which the export does not include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Left {
-    /// Events that the application's webhook has not got.
+    /// Events that the application's webhook has not received.
     pub webhook_events: u64,
-    /// Chats of which something is not in the log yet.
+    /// Chats with events that are not in the log yet.
     pub unpublished_chats: u64,
 }
 
-/// What was imported, or would be.
+/// A completed or checked import.
 #[derive(Clone, Debug, Serialize)]
 pub struct Imported {
     /// Rows of each kind that the store has now.
     pub rows: BTreeMap<String, u64>,
-    /// Rows of the file that were over by now.
+    /// Rows of the file that have expired by now.
     pub left_out: u64,
-    /// Of the file, all but its trailer.
+    /// Of the file without its trailer.
     pub sha256: String,
-    /// Of what the rows say, as an export of the store would.
+    /// Digest of the rows, equal to that of an export of the store.
     pub content: String,
     /// When the file was written.
     pub exported_at: Timestamp,
 }
 
-/// Writes everything that a service holds to a file.
-pub async fn export(config: &Config, path: &Path, progress: impl Fn(Progress)) -> anyhow::Result<Exported> {
-    // Looked at first: it would be a pity to find out at the end.
+/// Exports all data of a service to a file.
+pub async fn export(config: &Config, path: &Path, progress: impl Fn(AuditProgress)) -> anyhow::Result<Exported> {
+    // Created first, so that an unusable path fails before the export.
     let partial = Partial::create(path)?;
-    let place = Place::to_export(config).await?;
+    let place = StoppedService::to_export(config).await?;
     let outcome = async {
         let left = place.left().await?;
         let all = place.audit.size().await.unwrap_or(0);
-        write(&*place.source, place.engine, partial, left, |read, stage| {
-            progress(Progress { stage, read, all: all.max(read) });
+        write(&*place.source, place.engine.name(), partial, left, |read, stage| {
+            progress(AuditProgress { stage, read, all: all.max(read) });
         })
         .await
     };
@@ -99,8 +99,8 @@ async fn write(
     progress: impl Fn(u64, &'static str),
 ) -> anyhow::Result<Exported> {
     let at = SystemClock.now();
-    let mut writer = Writer::begin(partial.writer()?, at, engine)?;
-    let mut content = Content::default();
+    let mut writer = ExportWriter::begin(partial.writer()?, at, engine)?;
+    let mut content = ContentDigest::default();
     each_row(source, at, progress, |row| {
         content.add(&row)?;
         writer.row(&row)
@@ -112,7 +112,7 @@ async fn write(
     Ok(Exported { rows, sha256: hex(&sha256), content: content.digest(), bytes, left })
 }
 
-/// Does something with every row that a store shows.
+/// Calls `take` with every row of a store.
 async fn each_row(
     source: &dyn ExportSource,
     at: Timestamp,
@@ -120,11 +120,11 @@ async fn each_row(
     mut take: impl FnMut(Moved) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut read = 0;
-    for kind in MovedKind::ALL {
+    for kind in ExportKind::ALL {
         let mut after = None;
         loop {
             let page = source.rows(kind, after.as_ref(), PAGE_LEN, at).await;
-            let page = page.context("the store cannot be read whole; `tidings verify` says what is wrong with it")?;
+            let page = page.context("the store cannot be read whole; `tidings store verify` names the reason")?;
             read += page.rows.len() as u64;
             page.rows.into_iter().try_for_each(&mut take)?;
             progress(read, kind.name());
@@ -137,11 +137,11 @@ async fn each_row(
     Ok(())
 }
 
-/// Looks whether a file is whole and every row of it is right, and changes nothing.
-pub fn check(path: &Path, progress: impl Fn(Progress)) -> anyhow::Result<Imported> {
+/// Checks that a file is complete and every row is valid, without changes.
+pub fn check(path: &Path, progress: impl Fn(AuditProgress)) -> anyhow::Result<Imported> {
     let all = std::fs::metadata(path).map(|file| file.len()).unwrap_or(0);
     let mut reader = open(path)?;
-    let (now, mut content, mut left_out, mut read) = (SystemClock.now(), Content::default(), 0, 0u64);
+    let (now, mut content, mut left_out, mut read) = (SystemClock.now(), ContentDigest::default(), 0, 0u64);
     while let Some(row) = reader.next().with_context(|| shown(path))? {
         match row.at(now) {
             Some(row) => content.add(&row)?,
@@ -149,7 +149,7 @@ pub fn check(path: &Path, progress: impl Fn(Progress)) -> anyhow::Result<Importe
         }
         read += 1;
         if read.is_multiple_of(PAGE_LEN as u64) {
-            progress(Progress { stage: "checking the file", read: reader.bytes(), all });
+            progress(AuditProgress { stage: "checking the file", read: reader.bytes(), all });
         }
     }
     let sha256 = reader.summary().map(|summary| hex(&summary.sha256)).unwrap_or_default();
@@ -157,14 +157,14 @@ pub fn check(path: &Path, progress: impl Fn(Progress)) -> anyhow::Result<Importe
     Ok(Imported { rows, left_out, sha256, content, exported_at: reader.exported_at() })
 }
 
-/// Writes everything of a file to a store with nothing in it.
+/// Imports all data of a file into an empty store.
 pub async fn import(
     config: &Config,
     path: &Path,
-    progress: impl Fn(Progress) + Send + Sync,
+    progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Imported> {
     let checked = check(path, &progress)?;
-    let place = Place::to_import(config).await?;
+    let place = StoppedService::to_import(config).await?;
     let outcome = async {
         begin(&*place.target, &checked).await?;
         fill(&place, path, checked, &progress).await
@@ -178,24 +178,24 @@ async fn begin(target: &dyn ImportTarget, file: &Imported) -> anyhow::Result<()>
     let id = file.sha256.get(..16).and_then(|start| u64::from_str_radix(start, 16).ok());
     let id = ImportId(id.context("a checksum has 32 bytes")?);
     match target.begin(id).await.context("the store cannot be written")? {
-        ImportBegun::Begun | ImportBegun::Again => Ok(()),
-        ImportBegun::Other => bail!(
+        ImportAdmission::Begun | ImportAdmission::Again => Ok(()),
+        ImportAdmission::Other => bail!(
             "the import of another file was begun here and not finished; finish that one, or begin with an empty store"
         ),
-        ImportBegun::NotEmpty { table } => {
+        ImportAdmission::NotEmpty { table } => {
             bail!("the store is not empty, there is something in `{table}`; an import needs a store with nothing in it")
         }
     }
 }
 
 async fn fill(
-    place: &Place,
+    place: &StoppedService,
     path: &Path,
     checked: Imported,
-    progress: &(impl Fn(Progress) + Send + Sync),
+    progress: &(impl Fn(AuditProgress) + Send + Sync),
 ) -> anyhow::Result<Imported> {
     let all = checked.rows.values().sum::<u64>() + checked.left_out;
-    let (now, mut reader, mut written) = (SystemClock.now(), open(path)?, Content::default());
+    let (now, mut reader, mut written) = (SystemClock.now(), open(path)?, ContentDigest::default());
     let (mut left_out, mut read) = (0, 0);
     loop {
         let mut page = Vec::with_capacity(PAGE_LEN);
@@ -215,13 +215,13 @@ async fn fill(
             break;
         }
         place.target.write(page).await.context("the store cannot be written; begin the same import again")?;
-        progress(Progress { stage: "writing", read, all });
+        progress(AuditProgress { stage: "writing", read, all });
     }
     let sha256 = reader.summary().map(|summary| hex(&summary.sha256)).unwrap_or_default();
     ensure!(sha256 == checked.sha256, "{}: it has changed since it was checked; begin again", path.display());
 
-    let mut found = Content::default();
-    let said = |read, _: &'static str| progress(Progress { stage: "reading back", read, all });
+    let mut found = ContentDigest::default();
+    let said = |read, _: &'static str| progress(AuditProgress { stage: "reading back", read, all });
     each_row(&*place.source, now, said, |row| found.add(&row)).await?;
     compare(&written, &found)?;
     verify(place, progress).await?;
@@ -229,51 +229,51 @@ async fn fill(
     Ok(Imported { rows: written.rows.clone(), left_out, content: written.digest(), ..checked })
 }
 
-/// What the store has is what the file says, or rows of the file take each other's place.
-fn compare(written: &Content, found: &Content) -> anyhow::Result<()> {
+/// Checks that the store has exactly the rows of the file. Fewer rows mean that some rows of the file share a key.
+fn compare(written: &ContentDigest, found: &ContentDigest) -> anyhow::Result<()> {
     for (kind, count) in &written.rows {
         let has = found.rows.get(kind).copied().unwrap_or(0);
         ensure!(
             *count == has,
-            "of kind {kind} the file has {count} rows, and the store {has}: some take each other's place; the store is \
-             marked as unfinished, make an empty one"
+            "of kind {kind} the file has {count} rows, and the store {has}: some share a key; the store is \
+             marked as unfinished, create an empty one"
         );
     }
-    ensure!(written == found, "the store does not hold what the file says; it is marked as unfinished");
+    ensure!(written == found, "the rows of the store differ from those of the file; the store is marked as unfinished");
     Ok(())
 }
 
-/// Checks what was written as `tidings verify` does.
-async fn verify(place: &Place, progress: &(impl Fn(Progress) + Send + Sync)) -> anyhow::Result<()> {
+/// Audits the written rows as `tidings store verify` does.
+async fn verify(place: &StoppedService, progress: &(impl Fn(AuditProgress) + Send + Sync)) -> anyhow::Result<()> {
     let manner = Manner { rate: u32::MAX, ..Manner::default() };
-    // Nobody else writes here, so there is nothing to wait for.
-    let said = |at: Progress| progress(Progress { stage: "verifying", ..at });
+    // No other process writes here, so no waiting time is needed.
+    let said = |at: AuditProgress| progress(AuditProgress { stage: "verifying", ..at });
     let (pace, _) = Paced::new(&manner, String::new(), Duration::ZERO, said)?;
-    let options = Options::new(Arc::new(SystemClock));
+    let options = AuditOptions::new(Arc::new(SystemClock));
     let findings = audit(&*place.audit, Some(&*place.log), &options, &pace, None).await;
     let findings = findings.context("the store cannot be read")?;
     let examples = findings.violations().take(EXAMPLES).map(|it| format!("{}: {}", it.invariant, it.detail));
     let examples: Vec<String> = examples.collect();
     ensure!(
         examples.is_empty(),
-        "the file breaks what must be true, and the store is marked as unfinished: {}",
+        "the file violates invariants, and the store is marked as unfinished: {}",
         examples.join("; ")
     );
     Ok(())
 }
 
-/// Nobody serves, or exports, from a store whose import was not finished.
+/// Refuses to serve or export from a store with an unfinished import.
 pub(crate) fn ensure_finished(is_unfinished: bool) -> anyhow::Result<()> {
     ensure!(
         !is_unfinished,
-        "an import into this store was not finished; begin the same `tidings import` again, or make an empty store"
+        "an import into this store was not finished; run the same `tidings store import` again, or create an empty store"
     );
     Ok(())
 }
 
-fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
+fn open(path: &Path) -> anyhow::Result<ExportReader<BufReader<File>>> {
     let file = File::open(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    Reader::begin(BufReader::with_capacity(1 << 20, file)).with_context(|| shown(path))
+    ExportReader::begin(BufReader::with_capacity(1 << 20, file)).with_context(|| shown(path))
 }
 
 fn shown(path: &Path) -> String {

@@ -1,4 +1,4 @@
-//! The log of a fleet keeps the promises of the port: commits of DynamoDB, brought into Kafka by the relay.
+//! The log of a fleet fulfils the contract of the port: commits to DynamoDB, published to Kafka by the relay.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use async_trait::async_trait;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use contract::{ContractStores, FaultInjection};
 use domain::{ChatId, Timestamp};
 use dynamodb::{DynamoStore, schema};
 use engines::{Dynamo, Kafka};
 use ingest::Relay;
-use ports::contract::{Sabotage, Stores};
-use ports::{Clock, Outbox, RandomIds, SystemClock};
-use tidings_kafka::topics::{self, Size};
+use ports::{Clock, Outbox, RandomIds, Stores, SystemClock};
+use tidings_kafka::topics::{self, TopicSize};
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tokio::task::JoinSet;
 
-ports::contract_tests!(log: stores().await);
+contract::tests!(log: stores().await);
 
-async fn stores() -> Stores {
+async fn stores() -> ContractStores {
     let dynamo = Dynamo::start().await;
     let config = dynamodb::Config { point_in_time_recovery: false, ..dynamodb::Config::default() };
     let client = client(&dynamo.endpoint());
@@ -30,34 +30,16 @@ async fn stores() -> Stores {
 
     let kafka = Kafka::start().await;
     let config = tidings_kafka::Config::new(vec![kafka.bootstrap()]);
-    topics::apply(&config, Size { partitions: 2, replication: 1 }).await.unwrap();
+    topics::apply(&config, TopicSize { partitions: 2, replication: 1 }).await.unwrap();
     let producer = Arc::new(KafkaProducer::open(config.clone(), clock.clone()).unwrap());
     let log = Arc::new(KafkaLog::burying(config, clock.clone(), store.clone()).unwrap());
     let relay = Relay { outbox: store.clone(), producer, clock };
     let mut relays = JoinSet::new();
     relays.spawn(async move { relay.run(std::future::pending()).await });
-    Stores {
-        message_writer: store.clone(),
-        message_reader: store.clone(),
-        chat_writer: store.clone(),
-        chat_reader: store.clone(),
-        user_writer: store.clone(),
-        user_reader: store.clone(),
-        contacts: store.clone(),
-        blocks: store.clone(),
-        reports: store.clone(),
-        last_seen: store.clone(),
-        sessions: store.clone(),
-        codes: store.clone(),
-        watermarks: store.clone(),
+    ContractStores {
+        stores: Stores::on(&store),
         log,
-        requests: store.clone(),
-        push_devices: store.clone(),
-        notices: store.clone(),
-        dead_letters: store.clone(),
-        accounts: store.clone(),
-        expirer: store.clone(),
-        sabotage: Arc::new(Engines { store, _relays: relays, _dynamo: dynamo, _kafka: kafka }),
+        sabotage: Arc::new(LogEngines { store, _relays: relays, _dynamo: dynamo, _kafka: kafka }),
     }
 }
 
@@ -72,8 +54,8 @@ fn client(endpoint: &str) -> Client {
     Client::new(&sdk)
 }
 
-/// What a store under contract needs to live.
-struct Engines {
+/// The engines and tasks that the store under test needs.
+struct LogEngines {
     store: Arc<DynamoStore>,
     _relays: JoinSet<()>,
     _dynamo: Dynamo,
@@ -81,7 +63,7 @@ struct Engines {
 }
 
 #[async_trait]
-impl Sabotage for Engines {
+impl FaultInjection for LogEngines {
     async fn drop_head(&self, chat_id: ChatId) {
         panic!("the suite of the log leaves the head of `{chat_id}` alone");
     }

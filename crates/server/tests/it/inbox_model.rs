@@ -1,24 +1,24 @@
-//! Whatever people do, everybody's inbox is what a naive model says: it keeps every message and counts.
+//! After any sequence of actions every inbox equals that of a naive model, which keeps all messages and counts them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Sequence, Timestamp, WatermarkKind};
+use domain::{IngestError, Sequence, Timestamp, WatermarkKind};
 use embedded::EmbeddedStore;
 use memory::{ManualClock, MemoryStore};
-use ports::{Clock, IngestError, RandomIds};
+use ports::{Clock, RandomIds};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use crate::world::{Person, World, clock};
+use crate::world::{World, WorldUser, clock};
 
 const PEOPLE: usize = 4;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum InboxStep {
     Send { by: usize, chat: usize, ttl_seconds: Option<u64> },
     Advance { by: usize, chat: usize, kind: WatermarkKind, to: Index },
     Lifetime { by: usize, chat: usize, seconds: Option<u64> },
@@ -29,29 +29,29 @@ enum Step {
     Purge,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = InboxStep> {
     let (person, chat, seconds) = (0..PEOPLE, 0..CHATS, proptest::option::of(1..20_u64));
     let kind = prop_oneof![Just(WatermarkKind::Delivered), Just(WatermarkKind::Read)];
     prop_oneof![
         6 => (person.clone(), chat.clone(), seconds.clone())
-            .prop_map(|(by, chat, ttl_seconds)| Step::Send { by, chat, ttl_seconds }),
+            .prop_map(|(by, chat, ttl_seconds)| InboxStep::Send { by, chat, ttl_seconds }),
         4 => (person.clone(), chat.clone(), kind, any::<Index>())
-            .prop_map(|(by, chat, kind, to)| Step::Advance { by, chat, kind, to }),
+            .prop_map(|(by, chat, kind, to)| InboxStep::Advance { by, chat, kind, to }),
         1 => (person.clone(), chat.clone(), seconds)
-            .prop_map(|(by, chat, seconds)| Step::Lifetime { by, chat, seconds }),
-        1 => (chat.clone(), person.clone()).prop_map(|(chat, who)| Step::Join { chat, who }),
-        1 => (chat.clone(), person.clone()).prop_map(|(chat, who)| Step::Leave { chat, who }),
-        1 => (person, chat).prop_map(|(by, chat)| Step::Mute { by, chat }),
-        3 => (0..8000_u64).prop_map(|millis| Step::Pass(Duration::from_millis(millis))),
-        1 => Just(Step::Purge),
+            .prop_map(|(by, chat, seconds)| InboxStep::Lifetime { by, chat, seconds }),
+        1 => (chat.clone(), person.clone()).prop_map(|(chat, who)| InboxStep::Join { chat, who }),
+        1 => (chat.clone(), person.clone()).prop_map(|(chat, who)| InboxStep::Leave { chat, who }),
+        1 => (person, chat).prop_map(|(by, chat)| InboxStep::Mute { by, chat }),
+        3 => (0..8000_u64).prop_map(|millis| InboxStep::Pass(Duration::from_millis(millis))),
+        1 => Just(InboxStep::Purge),
     ]
 }
 
-/// The first is the direct chat of 0 and 1; the others are groups of 0 and of 1.
+/// The first is the direct chat of users 0 and 1; the others are groups owned by 0 and by 1.
 const CHATS: usize = 3;
 const OWNERS: [Option<usize>; CHATS] = [None, Some(0), Some(1)];
 
-/// A chat as somebody who keeps everything would know it.
+/// A chat in the model, with all its messages.
 struct ModelChat {
     chat_id: String,
     created_at: Timestamp,
@@ -103,15 +103,15 @@ impl ModelChat {
     }
 }
 
-/// The real service and the model, side by side.
-struct Pair {
+/// The real service and the model.
+struct ModelledService {
     world: World,
     clock: Arc<ManualClock>,
-    people: Vec<Person>,
+    people: Vec<WorldUser>,
     chats: Vec<ModelChat>,
 }
 
-impl Pair {
+impl ModelledService {
     async fn new(world: World, clock: Arc<ManualClock>) -> Self {
         let mut people = vec![];
         for n in 0..PEOPLE {
@@ -142,10 +142,10 @@ impl Pair {
         self.world.call(Some(&self.people[by]), method, path, body).await.0
     }
 
-    async fn take(&mut self, number: u128, step: &Step, purge: &impl Fn(Timestamp)) {
+    async fn take(&mut self, number: u128, step: &InboxStep, purge: &impl Fn(Timestamp)) {
         let now = self.clock.now();
         match *step {
-            Step::Send { by, chat, ttl_seconds } => {
+            InboxStep::Send { by, chat, ttl_seconds } => {
                 let id = uuid::Uuid::from_u128(number);
                 let mut body = json!({ "client_message_id": id, "content": "hello" });
                 if let Some(ttl_seconds) = ttl_seconds {
@@ -160,9 +160,9 @@ impl Pair {
                     chat.messages.push(ModelMessage { by, at: now, expires_at: ttl.map(|ttl| now + ttl) });
                 }
             }
-            Step::Advance { by, chat, kind, to } => {
+            InboxStep::Advance { by, chat, kind, to } => {
                 let chat = &mut self.chats[chat];
-                // One beyond the head is among them.
+                // Includes one sequence beyond the head.
                 let to = to.index(chat.messages.len() + 2);
                 let user_id = self.people[by].user_id.parse().unwrap();
                 let chat_id = chat.chat_id.parse().unwrap();
@@ -180,7 +180,7 @@ impl Pair {
                     }
                 }
             }
-            Step::Lifetime { by, chat, seconds } => {
+            InboxStep::Lifetime { by, chat, seconds } => {
                 let path = format!("/chats/{}", self.chats[chat].chat_id);
                 let status = self.call(by, "PATCH", &path, json!({ "message_ttl_seconds": seconds })).await;
                 let model = &mut self.chats[chat];
@@ -190,7 +190,7 @@ impl Pair {
                     model.ttl_seconds = seconds;
                 }
             }
-            Step::Join { chat, who } => {
+            InboxStep::Join { chat, who } => {
                 let Some(owner) = OWNERS[chat] else { return };
                 let path = format!("/chats/{}/members", self.chats[chat].chat_id);
                 let body = json!({ "user_id": self.people[who].user_id });
@@ -200,7 +200,7 @@ impl Pair {
                 assert_eq!(status, if model.members.contains_key(&who) { 409 } else { 201 });
                 model.members.entry(who).or_insert(ModelMember { delivered: head, read: head, muted: false });
             }
-            Step::Leave { chat, who } => {
+            InboxStep::Leave { chat, who } => {
                 let path = format!("/chats/{}/leave", self.chats[chat].chat_id);
                 let status = self.call(who, "POST", &path, json!({})).await;
                 let model = &mut self.chats[chat];
@@ -214,7 +214,7 @@ impl Pair {
                     }
                 }
             }
-            Step::Mute { by, chat } => {
+            InboxStep::Mute { by, chat } => {
                 let muted = self.chats[chat].members.get(&by).is_some_and(|me| me.muted);
                 let verb = if muted { "unmute" } else { "mute" };
                 let path = format!("/chats/{}/{verb}", self.chats[chat].chat_id);
@@ -227,12 +227,12 @@ impl Pair {
                     }
                 }
             }
-            Step::Pass(time) => self.clock.advance(time),
-            Step::Purge => purge(now),
+            InboxStep::Pass(time) => self.clock.advance(time),
+            InboxStep::Purge => purge(now),
         }
     }
 
-    async fn compare(&self, step: &Step) {
+    async fn compare(&self, step: &InboxStep) {
         let now = self.clock.now();
         for who in 0..PEOPLE {
             let mut chats: Vec<_> = self.chats.iter().zip(OWNERS).collect();
@@ -242,7 +242,7 @@ impl Pair {
         }
     }
 
-    /// The parts of an inbox that the model knows, read two chats at a time.
+    /// The fields of an inbox that the model covers, read in pages of two chats.
     async fn inbox(&self, who: usize) -> Vec<Value> {
         let mut entries = vec![];
         let mut path = "/chats?limit=2".to_owned();
@@ -270,12 +270,12 @@ impl Pair {
     }
 }
 
-async fn run(world: World, clock: Arc<ManualClock>, steps: &[Step], purge: impl Fn(Timestamp)) {
-    let mut pair = Pair::new(world, clock).await;
+async fn run(world: World, clock: Arc<ManualClock>, steps: &[InboxStep], purge: impl Fn(Timestamp)) {
+    let mut pair = ModelledService::new(world, clock).await;
     for (number, step) in steps.iter().enumerate() {
         pair.take(number as u128, step, &purge).await;
         pair.compare(step).await;
-        // A millisecond apart, as people are: what happens at once is in the order of ids.
+        // Every second step is a millisecond later. Chats with the same time are ordered by id.
         pair.clock.advance(Duration::from_millis(number as u64 % 2));
     }
 }
@@ -309,7 +309,7 @@ proptest! {
         let store = EmbeddedStore::open(directory.path(), config, clock.clone(), Arc::new(RandomIds)).unwrap();
         runtime().block_on(async {
             let world = World::new(Arc::new(store.clone()), clock.clone());
-            // The store purges by itself, at moments of its own.
+            // The store purges in the background, at its own times.
             run(world, clock, &steps, drop).await;
             store.close().await;
         });

@@ -8,85 +8,56 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::connect_info::MockConnectInfo;
 use axum::http::Request;
-use domain::{PushDevice, PushTarget, SessionId, Timestamp};
+use domain::{PushDevice, PushTarget, Timestamp};
 use ingest::Ingester;
 use memory::{ManualClock, MemoryLimits, MemoryMemberCache, MemoryRoutes, MemoryTickets};
 use ports::{
-    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, CodeStore, ContactStore, Delivery, GatewayId, Ids, Ingest,
-    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, Notification, Notifier, NotifyError, PresenceNews,
-    Push, PushDeviceStore, RandomIds, ReportStore, RequestStore, SessionStore, Signal, Signals, StoreError,
-    UnusableTarget, UserReader, UserWriter, Watchers, WatermarkStore,
+    Clock, Delivery, DurableStore, GatewayId, Ids, Ingest, Notification, Notifier, NotifyError, PresenceNotifier,
+    PresenceUpdate, Push, RandomIds, Revocation, Signal, SignalSender, StoreError, UnusableTarget,
 };
-use presence::{Doubts, Presence};
+use presence::{PendingRechecks, Presence};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tower::ServiceExt;
 
-/// A store of any kind.
-pub(crate) trait Store:
-    MessageWriter
-    + MessageReader
-    + ChatWriter
-    + ChatReader
-    + UserWriter
-    + UserReader
-    + WatermarkStore
-    + SessionStore
-    + CodeStore
-    + RequestStore
-    + PushDeviceStore
-    + ContactStore
-    + LastSeenStore
-    + BlockStore
-    + ReportStore
-    + AccountStore
-    + MessageExpirer
-    + 'static
-{
-}
-
-impl Store for memory::MemoryStore {}
-impl Store for embedded::EmbeddedStore {}
-
 /// The API over one store.
 pub(crate) struct World {
     pub(crate) ingest: Arc<dyn Ingest>,
     app: Router,
-    /// Keep the lanes and the key file alive.
-    _lanes: JoinSet<()>,
+    /// Keep the commits and the key file alive.
+    _commits: JoinSet<()>,
     _directory: TempDir,
 }
 
-/// Somebody who is signed in.
+/// A signed-in user.
 #[derive(Clone)]
-pub(crate) struct Person {
+pub(crate) struct WorldUser {
     pub(crate) user_id: String,
     token: String,
 }
 
 impl World {
-    pub(crate) fn new(store: Arc<impl Store>, clock: Arc<ManualClock>) -> Self {
+    pub(crate) fn new(store: Arc<impl DurableStore>, clock: Arc<ManualClock>) -> Self {
         let directory = TempDir::new().unwrap();
         let ids: Arc<dyn Ids> = Arc::new(RandomIds);
         let limiter = Arc::new(MemoryLimits::new(clock.clone()));
-        let auth_limits = auth::Limits {
-            otp_request_per_phone: None,
-            otp_request_per_ip: None,
-            otp_verify_per_ip: None,
-            refresh: None,
+        let auth_config = auth::Config {
+            limits: auth::Limits::OFF,
+            fixed_code: Some("000000".to_owned()),
+            ..auth::Config::default()
         };
-        let auth_config =
-            auth::Config { limits: auth_limits, fixed_code: Some("000000".to_owned()), ..auth::Config::default() };
         let keys = Arc::new(KeyRing::open(directory.path(), &auth_config, clock.now()).unwrap());
         let auth_ports = auth::Ports {
             users: store.clone(),
+            user_reader: store.clone(),
             sessions: store.clone(),
+            restrictions: store.clone(),
             codes: store.clone(),
             tickets: Arc::new(MemoryTickets::new(clock.clone())),
             limits: limiter.clone(),
             otp: Arc::new(FixedSender),
-            delivery: Arc::new(Nobody),
+            delivery: Arc::new(DiscardingReceiver),
             clock: clock.clone(),
             ids: ids.clone(),
         };
@@ -95,17 +66,17 @@ impl World {
             messages: store.clone(),
             chats: store.clone(),
             watermarks: store.clone(),
-            signals: Arc::new(Nobody),
+            signals: Arc::new(DiscardingReceiver),
             clock: clock.clone(),
             ids: ids.clone(),
         };
-        let mut lanes = JoinSet::new();
-        let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(ingest::Config::default(), ingest_ports, &mut lanes));
+        let mut tasks = JoinSet::new();
+        let ingest: Arc<dyn Ingest> = Arc::new(Ingester::start(ingest::Config::default(), ingest_ports, &mut tasks));
         let routes = Arc::new(MemoryRoutes::new(clock.clone(), Duration::from_secs(15)));
         let presence = Presence {
             routes: routes.clone(),
             transitions: routes,
-            watchers: Arc::new(Nobody),
+            watchers: Arc::new(DiscardingReceiver),
             users: store.clone(),
             last_seen: store.clone(),
             contacts: store.clone(),
@@ -113,7 +84,7 @@ impl World {
             chats: store.clone(),
             messages: store.clone(),
             clock: clock.clone(),
-            doubts: Doubts::default(),
+            doubts: PendingRechecks::default(),
         };
         let auth = Auth::new(auth_ports, keys, auth_config).unwrap();
         let members = Arc::new(MemoryMemberCache::new(clock.clone()));
@@ -150,7 +121,7 @@ impl World {
             accounts: Arc::new(accounts),
             presence: Arc::new(presence),
             push_devices: store.clone(),
-            notifier: Arc::new(Nobody),
+            notifier: Arc::new(DiscardingReceiver),
             web_push_public_key: None,
             requests: store,
             limiter,
@@ -163,15 +134,19 @@ impl World {
                 send_per_chat: None,
                 send_per_user: None,
                 exports: None,
+                groups_created: None,
+                members_added: None,
+                message_kib: None,
+                chats_per_user: None,
             },
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 4711));
         let app = chats::router(api, Router::new()).layer(MockConnectInfo(address));
-        Self { ingest, app, _lanes: lanes, _directory: directory }
+        Self { ingest, app, _commits: tasks, _directory: directory }
     }
 
-    /// Signs up the person with that number.
-    pub(crate) async fn person(&self, n: usize) -> Person {
+    /// Signs up the user with that number.
+    pub(crate) async fn person(&self, n: usize) -> WorldUser {
         let phone_number = format!("+14155550{n:03}");
         self.call(None, "POST", "/auth/request-otp", json!({ "phone_number": phone_number })).await;
         let device_id = format!("00000000-0000-4000-8000-{n:012}");
@@ -179,11 +154,11 @@ impl World {
         let (status, signed_in) = self.call(None, "POST", "/auth/verify-otp", verify).await;
         assert_eq!(status, 201, "{signed_in}");
         let text = |pointer| signed_in.pointer(pointer).unwrap().as_str().unwrap().to_owned();
-        Person { user_id: text("/data/user/user_id"), token: text("/data/tokens/access_token") }
+        WorldUser { user_id: text("/data/user/user_id"), token: text("/data/tokens/access_token") }
     }
 
     /// Status and body of a request under `/api/v1`.
-    pub(crate) async fn call(&self, by: Option<&Person>, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn call(&self, by: Option<&WorldUser>, method: &str, path: &str, body: Value) -> (u16, Value) {
         let mut request = Request::builder().method(method).uri(format!("/api/v1{path}"));
         if let Some(person) = by {
             request = request.header("authorization", format!("Bearer {}", person.token));
@@ -196,41 +171,41 @@ impl World {
     }
 }
 
-/// A clock that stands at 2026-01-30T14:30:00Z.
+/// A clock set to 2026-01-30T14:30:00Z.
 pub(crate) fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp::from_millis(1_769_783_400_000)))
 }
 
-/// Whoever is to be told of something, and is not there to hear it.
-struct Nobody;
+/// A receiver that discards everything.
+struct DiscardingReceiver;
 
 #[async_trait]
-impl Watchers for Nobody {
-    async fn tell(&self, _: &GatewayId, _: Vec<PresenceNews>) -> Result<(), StoreError> {
+impl PresenceNotifier for DiscardingReceiver {
+    async fn tell(&self, _: &GatewayId, _: Vec<PresenceUpdate>) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
 #[async_trait]
-impl Delivery for Nobody {
+impl Delivery for DiscardingReceiver {
     async fn deliver(&self, _: &GatewayId, _: &[Push]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    async fn revoke(&self, _: SessionId) -> Result<(), StoreError> {
+    async fn revoke(&self, _: Revocation) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
 #[async_trait]
-impl Signals for Nobody {
+impl SignalSender for DiscardingReceiver {
     async fn signal(&self, _: Signal) -> Result<bool, StoreError> {
         Ok(true)
     }
 }
 
 #[async_trait]
-impl Notifier for Nobody {
+impl Notifier for DiscardingReceiver {
     fn check(&self, _: &PushTarget) -> Result<(), UnusableTarget> {
         Err(UnusableTarget::ProviderOff("any"))
     }

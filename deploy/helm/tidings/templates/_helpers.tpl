@@ -36,26 +36,26 @@ capabilities: { drop: [ALL] }
 {{- end -}}
 
 {{/* A start may read a large journal first. A process is restarted when only that helps (/healthz), and is left alone while
-something that it needs is away (/readyz). */}}
+something that it needs is away (/readyz). The admin port answers even while clients overload the public one. */}}
 {{- define "tidings.probes" -}}
 startupProbe:
-  httpGet: { path: /healthz, port: public }
+  httpGet: { path: /healthz, port: admin }
   periodSeconds: 2
   failureThreshold: 150
 livenessProbe:
-  httpGet: { path: /healthz, port: public }
+  httpGet: { path: /healthz, port: admin }
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
 readinessProbe:
-  httpGet: { path: /readyz, port: public }
+  httpGet: { path: /readyz, port: admin }
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 2
 lifecycle:
   preStop:
     exec:
-      command: [/usr/bin/tidings, drain, --config, /etc/tidings/tidings.toml, --timeout, "{{ .Values.drainSeconds }}"]
+      command: [/usr/bin/tidings, admin, drain, --config, /etc/tidings/tidings.toml, --timeout, "{{ .Values.drainSeconds }}"]
 {{- end -}}
 
 {{- define "tidings.mounts" -}}
@@ -79,7 +79,15 @@ lifecycle:
 {{- define "tidings.env" -}}
 - { name: TIDINGS_LISTEN, value: "0.0.0.0:8080" }
 - { name: TIDINGS_ADMIN__LISTEN, value: "0.0.0.0:9464" }
+{{- with .Values.trustedProxies }}
+- { name: TIDINGS_TRUSTED_PROXIES, value: {{ . | quote }} }
+{{- end }}
+{{- if eq .Values.shape "fleet" }}
+# All users may write to the root of such a volume; the process creates a directory of its own in it.
+- { name: TIDINGS_DATA_DIR, value: /var/lib/tidings/data }
+{{- else }}
 - { name: TIDINGS_DATA_DIR, value: /var/lib/tidings }
+{{- end }}
 - { name: TIDINGS_LOG__FORMAT, value: json }
 {{- end -}}
 

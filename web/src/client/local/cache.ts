@@ -3,15 +3,15 @@ import type { ChatSummary, Me, MessageWithStatus } from "@tidings/client";
 import type { Intervals } from "../store/intervals.js";
 import { EMPTY, type Timeline } from "../store/timeline.js";
 
-/** Messages of one chat that are kept; older ones are the server's to keep. */
+/** Most cached messages of one chat; older ones are only on the server. */
 const MESSAGES_PER_CHAT_MAX = 500;
 const VERSION = 1;
 
 let opening: Promise<IDBDatabase> | undefined;
 
-/** What the page had when it was last open, so that it opens with it again: at once, and offline too. */
+/** A cache of the page's state, so that it opens at once, and offline too. */
 export const cache = {
-  /** The user who is signed in. */
+  /** The signed-in user. */
   me: () => read<Me | undefined>("self", (store) => store.get("me")),
   keepMe: (me: Me) => change(["self"], (store) => void store("self").put(me, "me")),
 
@@ -19,7 +19,7 @@ export const cache = {
   keepChats: (chats: readonly ChatSummary[]) =>
     change(["chats"], (store) => chats.forEach((chat) => store("chats").put(chat))),
 
-  /** Everything that is kept of a chat's messages. */
+  /** The cached timeline of a chat. */
   async timeline(chatId: string): Promise<Timeline> {
     const covered = await read<Intervals | undefined>("covered", (store) => store.get(chatId));
     if (!covered) return EMPTY;
@@ -27,7 +27,7 @@ export const cache = {
     return { messages, covered };
   },
 
-  /** Keeps messages, and what is now known of their chat, together. */
+  /** Stores messages and the covered intervals of their chat in one transaction. */
   keepMessages: (chatId: string, messages: readonly MessageWithStatus[], covered: Intervals) =>
     change(["messages", "covered"], (store) => {
       messages.forEach((message) => store("messages").put(message));
@@ -36,7 +36,7 @@ export const cache = {
   removeMessages: (chatId: string, sequences: readonly number[]) =>
     change(["messages"], (store) => sequences.forEach((sequence) => store("messages").delete([chatId, sequence]))),
 
-  /** Forgets the oldest messages of a chat, if there are too many. */
+  /** Removes the oldest messages of a chat, if there are too many. */
   async trim(chatId: string): Promise<void> {
     const { messages, covered } = await cache.timeline(chatId);
     const first = messages.at(-MESSAGES_PER_CHAT_MAX);
@@ -72,8 +72,8 @@ function inChat(chatId: string): IDBKeyRange {
 }
 
 /**
- * Resolves when the change is kept, or given up for want of room: the server has everything, and a page that keeps less
- * only opens with less.
+ * Resolves when the change is stored, or dropped for lack of space: the server has everything, so a smaller cache only
+ * means that the page opens with less.
  */
 async function change(stores: Store[], act: (store: (name: Store) => IDBObjectStore) => void): Promise<void> {
   const transaction = (await database()).transaction(stores, "readwrite");
@@ -108,7 +108,7 @@ function open(): Promise<IDBDatabase> {
     };
     request.onsuccess = () => {
       const database = request.result;
-      // Somebody changes or deletes the database, and must not wait for this page, which opens it anew when it needs it.
+      // Another tab upgrades or deletes the database and must not wait for this page, which reopens it when needed.
       database.onversionchange = () => {
         database.close();
         opening = undefined;
@@ -117,7 +117,7 @@ function open(): Promise<IDBDatabase> {
       resolve(database);
     };
     request.onerror = () => {
-      // The next call tries again: a database may be out of reach for a moment only.
+      // The next call retries: a database may be unavailable only briefly.
       opening = undefined;
       reject(request.error);
     };

@@ -1,6 +1,6 @@
 const PREFIX = "tidings.draft.";
 
-/** What was typed and not sent, by chat. Written with every keystroke, so that none is lost. */
+/** The drafts by chat. Stored with every keystroke, so that none is lost. */
 export const drafts = {
   read(chatId: string): string {
     return localStorage.getItem(PREFIX + chatId) ?? "";

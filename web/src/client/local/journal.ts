@@ -3,9 +3,9 @@ import type { OutboxEntry } from "../store/outbox.js";
 const PREFIX = "tidings.send.";
 
 /**
- * Sends that the server has not taken, written down in the same instant in which they leave the composer. The SDK keeps
- * its queue too, but a database answers later than a tab can be closed. Refused ones stay until they are tried again or
- * thrown away.
+ * Sends that the server has not accepted, stored synchronously when they leave the composer. The SDK stores its queue
+ * too, but asynchronously, and the tab may be closed before that. Refused sends stay until they are retried or
+ * discarded.
  */
 export const journal = {
   write(entry: OutboxEntry): void {
@@ -16,7 +16,7 @@ export const journal = {
     localStorage.removeItem(PREFIX + clientMessageId);
   },
 
-  /** All of them, oldest first. */
+  /** All entries, oldest first. */
   entries(): OutboxEntry[] {
     return keys()
       .map((key) => JSON.parse(localStorage.getItem(key) ?? "null") as OutboxEntry | null)

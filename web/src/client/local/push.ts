@@ -1,9 +1,9 @@
 import { client } from "../sdk.js";
 
-/** Whether this browser tells of messages while the page is closed. */
+/** The state of push notifications in this browser. */
 export type PushState = "unsupported" | "unavailable" | "blocked" | "off" | "on";
 
-/** How things stand. `unavailable` is a server without Web Push, `blocked` a user who has refused notifications. */
+/** The current state. `unavailable` is a server without Web Push, `blocked` a user who has refused notifications. */
 export async function pushState(): Promise<PushState> {
   if (!("serviceWorker" in navigator) || !("PushManager" in window) || !("Notification" in window))
     return "unsupported";
@@ -14,7 +14,7 @@ export async function pushState(): Promise<PushState> {
   return (await registration.pushManager.getSubscription()) ? "on" : "off";
 }
 
-/** Asks the user, subscribes this browser, and tells the server. */
+/** Asks for permission, subscribes this browser, and registers the subscription with the server. */
 export async function switchPushOn(): Promise<PushState> {
   const { web_push_public_key: applicationServerKey } = await client.api.service();
   if (!applicationServerKey) return "unavailable";
@@ -28,7 +28,7 @@ export async function switchPushOn(): Promise<PushState> {
   return "on";
 }
 
-/** Has the server and the browser forget it. */
+/** Removes the subscription from the server and the browser. */
 export async function switchPushOff(): Promise<PushState> {
   await client.api.unregisterPush(await client.deviceId());
   const registration = await navigator.serviceWorker.ready;

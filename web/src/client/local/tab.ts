@@ -2,11 +2,11 @@ const LOCK = "tidings.tab";
 let isHeld = false;
 
 /**
- * Makes this tab the one that acts, if no other does: two tabs of one device would take the connection from each other.
- * `onLost` is called when another tab has taken over. Resolves to whether this tab acts now.
+ * Makes this tab the active one, unless another is: two tabs of one device would replace each other's connection.
+ * `onLost` is called when another tab has taken over. Resolves to whether this tab is active now.
  */
 export function claimTab(how: "ifFree" | "takeOver", onLost: () => void): Promise<boolean> {
-  // Browsers without locks are those in which nothing can be done about two tabs.
+  // Without the Web Locks API, two active tabs cannot be prevented.
   if (isHeld || !("locks" in navigator)) return Promise.resolve(true);
   return new Promise((resolve) => {
     const options: LockOptions = how === "takeOver" ? { steal: true } : { ifAvailable: true };
@@ -14,7 +14,7 @@ export function claimTab(how: "ifFree" | "takeOver", onLost: () => void): Promis
       .request(LOCK, options, (lock) => {
         isHeld = lock !== null;
         resolve(isHeld);
-        // Held for as long as the tab lives, or until another one steals it.
+        // Held until the tab is closed or another one steals the lock.
         return lock === null ? undefined : new Promise<never>(() => {});
       })
       .catch(() => {

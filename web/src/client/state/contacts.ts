@@ -4,10 +4,10 @@ import type { User } from "@tidings/client";
 import { client } from "../sdk.js";
 import { meet } from "./names.js";
 
-/** Those whom the user has listed; unknown until they are asked for. */
+/** The user's contacts; unknown until they are loaded. */
 export const contacts = signal<readonly User[] | undefined>(undefined);
 
-/** Asks for all contacts. */
+/** Loads all contacts. */
 export async function loadContacts(): Promise<void> {
   const found: User[] = [];
   let cursor: string | undefined;
@@ -20,19 +20,19 @@ export async function loadContacts(): Promise<void> {
   contacts.value = found;
 }
 
-/** Lists somebody: the two see each other online once both have. */
+/** Adds a contact: two users see each other online once both have added the other. */
 export async function addContact(userId: string): Promise<void> {
   const user = await client.api.addContact(userId);
   contacts.value = [...(contacts.peek() ?? []).filter((one) => one.user_id !== userId), user];
 }
 
-/** Takes somebody off the list. */
+/** Removes a contact. */
 export async function removeContact(userId: string): Promise<void> {
   await client.api.removeContact(userId);
   contacts.value = (contacts.peek() ?? []).filter((one) => one.user_id !== userId);
 }
 
-/** Who has a phone number. */
+/** The user with a phone number. */
 export async function findByPhone(phoneNumber: string): Promise<User | undefined> {
   const [user] = await client.api.lookUpUsers([phoneNumber]);
   if (user) meet([user]);

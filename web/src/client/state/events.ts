@@ -12,7 +12,9 @@ import { forget, receive, resetTimeline } from "./timelines.js";
 import { tell } from "./toasts.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
 
-/** Brings what the server tells into the state of the page. `onSignedOut` is for a session that has ended elsewhere. */
+/**
+ * Applies the events of the SDK to the state of the page. `onSignedOut` is called when the session has ended elsewhere.
+ */
 export function followEvents(onSignedOut: () => void): void {
   client.on("connected", () => {
     connection.value = "online";
@@ -37,7 +39,7 @@ export function followEvents(onSignedOut: () => void): void {
   });
   client.on("expired", async ({ chatId, sequences }) => {
     await forget(chatId, sequences);
-    // The unread count and the preview may have had them.
+    // The unread count and the preview may have included them.
     await unlessUnreachable(() => loadChat(chatId));
   });
   client.on("chatUpdated", (update) => unlessUnreachable(() => noteUpdated(update)));
@@ -55,7 +57,7 @@ export function followEvents(onSignedOut: () => void): void {
   });
 }
 
-/** Asks for what no push tells: counts, names, and how far others came while this device was away. */
+/** Loads state that is not pushed: counts, names, and the other members' watermarks after an offline period. */
 async function refresh(): Promise<void> {
   await unlessUnreachable(async () => {
     await refreshInbox();

@@ -5,8 +5,8 @@ import { inbox } from "./inbox.js";
 import { nameOf } from "./names.js";
 
 /**
- * Tells of a message while the page is open and not looked at: the server pushes to those only who have no
- * connection.
+ * Shows a notification for a message while the page is open but hidden: the server pushes notifications only to users
+ * without a connection.
  */
 export async function tellWhileHidden(message: Message): Promise<void> {
   const chat = inbox.peek().get(message.chat_id);

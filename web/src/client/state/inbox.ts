@@ -11,7 +11,7 @@ const PAGE = 100;
 /** The chats of the user, by id. */
 export const inbox = signal<Inbox>(new Map());
 
-/** Whether it is known what is in the inbox, from the server or from the last time. */
+/** Whether the inbox is known, from the server or from the cache. */
 export const isInboxKnown = signal(false);
 
 /** The chats, newest activity first. */
@@ -22,7 +22,7 @@ export const unreadTotal = computed(() =>
   chats.value.filter((chat) => !chat.my_membership.muted_until).reduce((sum, chat) => sum + chat.unread_count, 0),
 );
 
-/** Shows what the page had when it was last open. */
+/** Restores the inbox from the cache. */
 export async function restoreInbox(): Promise<void> {
   const kept = await cache.chats();
   meet(kept.flatMap((chat) => chat.other_participants));
@@ -30,7 +30,7 @@ export async function restoreInbox(): Promise<void> {
   isInboxKnown.value = kept.length > 0;
 }
 
-/** Reads the whole inbox from the server. Chats that are no longer in it are gone. */
+/** Loads the whole inbox from the server. Chats that are missing in it are removed. */
 export async function refreshInbox(): Promise<void> {
   const before = new Set(inbox.peek().keys());
   const found: ChatSummary[] = [];
@@ -42,31 +42,31 @@ export async function refreshInbox(): Promise<void> {
   } while (cursor);
   meet(found.flatMap((chat) => chat.other_participants));
   const present = new Set(found.map((chat) => chat.chat_id));
-  // One that came while the pages were read is in none of them, and stays.
+  // A chat that was added while the pages were loading is in none of them, and stays.
   const gone = [...before].filter((chatId) => !present.has(chatId));
   await Promise.all(gone.map(removeChat));
   await show(withChats(inbox.peek(), found));
   isInboxKnown.value = true;
 }
 
-/** Takes what the server says of one chat. */
+/** Applies the server's state of one chat. */
 export async function putChat(chat: ChatSummary): Promise<void> {
   meet(chat.other_participants);
   await show(withChats(inbox.peek(), [chat]));
 }
 
-/** Takes a message that was pushed. The chat of one that is new to this device is asked for. */
+/** Applies a pushed message. An unknown chat is loaded from the server. */
 export async function pushToInbox(message: MessageWithStatus, myUserId: string): Promise<void> {
   if (inbox.peek().has(message.chat_id)) await show(withPush(inbox.peek(), message, myUserId));
   else await putChat(await client.api.chat(message.chat_id));
 }
 
-/** Takes how far the user has read a chat. */
+/** Applies the user's read watermark of a chat. */
 export async function readUpTo(chatId: string, sequence: number, unreadAbove: number | undefined): Promise<void> {
   await show(withRead(inbox.peek(), chatId, sequence, unreadAbove));
 }
 
-/** Takes a chat out that is no longer the user's. */
+/** Removes a chat that the user is no longer a member of. */
 export async function removeChat(chatId: string): Promise<void> {
   const next = new Map(inbox.peek());
   next.delete(chatId);
@@ -74,7 +74,7 @@ export async function removeChat(chatId: string): Promise<void> {
   await cache.forgetChat(chatId);
 }
 
-/** Shows an inbox and keeps what has changed in it. */
+/** Shows an inbox and caches the changes. */
 async function show(next: Inbox): Promise<void> {
   const changed = [...next.values()].filter((chat) => inbox.peek().get(chat.chat_id) !== chat);
   inbox.value = next;

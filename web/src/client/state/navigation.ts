@@ -2,10 +2,10 @@ import { signal } from "@preact/signals";
 
 import { parseRoute, routeHash, type Route } from "../store/route.js";
 
-/** Where the user is. The address is the truth, and this follows it. */
+/** The current route. The address is the source of truth, and this signal follows it. */
 export const route = signal<Route>(parseRoute(location.hash));
 
-/** What lies above the page, if anything does. */
+/** The open overlay, if any. */
 export const overlay = signal<"finder" | "newChat" | undefined>(undefined);
 
 window.addEventListener("hashchange", () => {
@@ -16,7 +16,7 @@ navigator.serviceWorker?.addEventListener("message", (event: MessageEvent<{ open
   if (event.data.open) location.hash = new URL(event.data.open, location.origin).hash;
 });
 
-/** Goes somewhere. Back leads to where the user was. */
+/** Navigates to a route. Back returns to the previous one. */
 export function go(to: Route): void {
   const hash = routeHash(to);
   if (location.hash === hash) return;
@@ -24,13 +24,13 @@ export function go(to: Route): void {
   route.value = to;
 }
 
-/** Goes somewhere in place of where the user is, for what back must not lead to again. */
+/** Replaces the current route, so that back does not return to it. */
 export function goInstead(to: Route): void {
   history.replaceState(null, "", routeHash(to));
   route.value = to;
 }
 
-/** The chat that is open. */
+/** The open chat. */
 export function openChatId(): string | undefined {
   return route.value.at === "chat" ? route.value.chatId : undefined;
 }

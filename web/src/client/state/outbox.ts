@@ -10,7 +10,7 @@ import { tell } from "./toasts.js";
 /** The sends of this device that no timeline shows yet. */
 export const outbox = signal<Outbox>([]);
 
-/** Sends a text. It is written down before this returns. */
+/** Sends a text. It is in the journal before this returns. */
 export function send(chatId: string, content: string): void {
   const ttlSeconds = inbox.peek().get(chatId)?.message_ttl_seconds;
   const entry: OutboxEntry = {
@@ -25,20 +25,22 @@ export function send(chatId: string, content: string): void {
   dispatch(entry);
 }
 
-/** Tries a refused send again, as the same message. */
+/** Retries a refused send, as the same message. */
 export function retry(entry: OutboxEntry): void {
   const { error: _, ...again } = entry;
   journal.write({ ...again, state: "queued" });
   dispatch({ ...again, state: "queued" });
 }
 
-/** Throws a refused send away. */
+/** Discards a refused send. */
 export function discard(clientMessageId: string): void {
   journal.remove(clientMessageId);
   outbox.value = withoutEntry(outbox.peek(), clientMessageId);
 }
 
-/** Brings back what was not sent when the page was last open. What the SDK has not kept in time goes out from here. */
+/**
+ * Restores the unsent messages of the last page. Entries that the SDK had not stored in time are sent from the journal.
+ */
 export async function restoreOutbox(): Promise<void> {
   const queued = await client.queued();
   for (const { contentType: _, ...send } of queued) {
@@ -51,22 +53,22 @@ export async function restoreOutbox(): Promise<void> {
   }
 }
 
-/** Takes note that the server has a send. */
+/** Marks a send as accepted by the server. */
 export function noteSent({ client_message_id: clientMessageId, sequence }: SendMessageAck): void {
   journal.remove(clientMessageId);
   outbox.value = acked(outbox.peek(), clientMessageId, sequence);
 }
 
-/** Takes note that a message of this user is in its timeline: its send has done its work. */
+/** Removes a send after its message has arrived in the timeline. */
 export function noteArrived(clientMessageId: string): void {
   journal.remove(clientMessageId);
   outbox.value = withoutEntry(outbox.peek(), clientMessageId);
 }
 
-/** Takes note that a send was refused for good. */
+/** Marks a send as permanently refused. */
 export function noteFailed({ clientMessageId, chatId, error }: ClientEvents["failed"]): void {
   if (!inbox.peek().has(chatId)) {
-    // There is no place any more where it could be shown and tried again.
+    // The chat is gone, so the send can be neither shown nor retried.
     discard(clientMessageId);
     tell("A message was not sent: you are no longer a member of its chat.", true);
     return;
@@ -80,7 +82,7 @@ function dispatch(entry: OutboxEntry): void {
   outbox.value = withEntry(outbox.peek(), entry);
   const { chatId, content, clientMessageId, ttlSeconds } = entry;
   const options = { clientMessageId, ...(ttlSeconds ? { ttlSeconds } : {}) };
-  // What becomes of it comes as an event, which also tells of sends from before a reload.
+  // The outcome arrives as an event, also for sends from before a reload.
   client.send(chatId, content, options).acked.catch(() => {});
 }
 

@@ -5,7 +5,7 @@ import { me } from "./session-state.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
 import { countUnread, restoreTimeline } from "./timelines.js";
 
-/** Says that the user has seen a chat up to a sequence. */
+/** Marks a chat as read up to a sequence. */
 export function markRead(chatId: string, sequence: number): void {
   const chat = inbox.peek().get(chatId);
   if (!chat || sequence <= chat.my_read_sequence) return;
@@ -13,12 +13,12 @@ export function markRead(chatId: string, sequence: number): void {
   void unlessUnreachable(() => noteRead(chatId, sequence));
 }
 
-/** Takes note that the user has read a chat up to a sequence, on this device or on another one. */
+/** Applies the user's read watermark, from this or another device. */
 export async function noteRead(chatId: string, sequence: number): Promise<void> {
   await restoreTimeline(chatId);
   const head = inbox.peek().get(chatId)?.head_sequence ?? 0;
   const unread = countUnread(chatId, sequence, head, me.peek()?.user_id ?? "");
   await readUpTo(chatId, sequence, unread);
-  // Of what lies above, this device does not have everything, so the server counts.
+  // This device does not have all messages above the sequence, so the server has to count.
   if (unread === undefined && sequence < head) await loadChat(chatId);
 }

@@ -4,7 +4,7 @@ import type { Receipt } from "@tidings/client";
 import { client } from "../sdk.js";
 import { withWatermarks, type MemberWatermarks } from "../store/receipts.js";
 
-/** How far the members of each chat have come. */
+/** The watermarks of the members of each chat. */
 export const watermarks = signal<ReadonlyMap<string, MemberWatermarks>>(new Map());
 
 const NOBODY: MemberWatermarks = new Map();
@@ -14,7 +14,7 @@ export function watermarksOf(chatId: string): MemberWatermarks {
   return watermarks.value.get(chatId) ?? NOBODY;
 }
 
-/** Takes note of how far a member has come. */
+/** Applies the watermarks of a member. */
 export function noteReceipt(receipt: Omit<Receipt, "chat_id">, chatId: string): void {
   const told = { delivered: receipt.delivered_sequence, read: receipt.read_sequence };
   const known = watermarks.peek().get(chatId) ?? NOBODY;
@@ -22,7 +22,7 @@ export function noteReceipt(receipt: Omit<Receipt, "chat_id">, chatId: string): 
   if (next !== known) watermarks.value = new Map(watermarks.peek()).set(chatId, next);
 }
 
-/** Asks how far everybody has come; pushes tell of changes from then on. */
+/** Loads the watermarks of all members; later changes are pushed. */
 export async function loadReceipts(chatId: string): Promise<void> {
   const { members } = await client.api.receipts(chatId);
   members.forEach((member) => noteReceipt(member, chatId));

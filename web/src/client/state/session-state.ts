@@ -1,26 +1,26 @@
 import { signal } from "@preact/signals";
 import type { Me } from "@tidings/client";
 
-/** What the page is for at this moment. */
+/** The phase of the page. */
 export type Phase =
   | { readonly is: "starting" }
-  /** Another tab of this browser acts. */
+  /** Another tab of this browser is active. */
   | { readonly is: "elsewhere" }
-  /** Nobody is signed in; `why` is for somebody who was until now. */
+  /** The user is not signed in; `why` explains a sign-out to a user who was signed in until now. */
   | { readonly is: "signedOut"; readonly why?: string }
-  /** Nothing is known of the user here, and the server cannot be asked. */
+  /** The user is not known on this device, and the server cannot be reached. */
   | { readonly is: "unreachable" }
-  /** The browser keeps nothing for this page, not even who is signed in. */
+  /** The browser's storage does not work, so not even the signed-in user is known. */
   | { readonly is: "forgetful" }
-  /** A user who is new and has to say how they are called. */
+  /** A new user has to choose a name. */
   | { readonly is: "naming" }
   | { readonly is: "ready" };
 
-/** What the page is for. */
+/** The current phase. */
 export const phase = signal<Phase>({ is: "starting" });
 
-/** The user who is signed in. */
+/** The signed-in user. */
 export const me = signal<Me | undefined>(undefined);
 
-/** How it stands with the server. */
+/** The state of the connection to the server. */
 export const connection = signal<"connecting" | "online" | "offline">("connecting");

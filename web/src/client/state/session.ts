@@ -16,8 +16,8 @@ import { forgetTimelines } from "./timelines.js";
 import { unlessUnreachable } from "./unless-unreachable.js";
 
 /**
- * Begins: as the user who is signed in here, or with signing in. Other tabs are respected unless they are to give
- * way.
+ * Starts as the signed-in user, or with the sign-in. If another tab is active, this one stays passive, unless it is
+ * told to take over.
  */
 export async function start(how: "ifFree" | "takeOver" = "ifFree"): Promise<void> {
   phase.value = { is: "starting" };
@@ -33,45 +33,45 @@ export async function start(how: "ifFree" | "takeOver" = "ifFree"): Promise<void
     if (await client.isSignedIn()) await resume();
     else phase.value = { is: "signedOut" };
   } catch (failure) {
-    // The server's failures are dealt with where they come up, so this one is of the browser's storage.
+    // Server failures are handled where they occur, so this is a failure of the browser's storage.
     phase.value = { is: "forgetful" };
     throw failure;
   }
 }
 
-/** Listens to the SDK. Once for the life of the page. */
+/** Subscribes to the events of the SDK. Called once per page. */
 export function listen(): void {
   followEvents(() => void forgetUser("You were signed out on this device."));
   watchInbox();
 }
 
-/** Goes on after a sign-in. A new user is asked for a name first. */
+/** Continues after a sign-in. A new user is asked for a name first. */
 export async function signedIn(user: Me, isNew: boolean): Promise<void> {
   await become(user);
   if (isNew) phase.value = { is: "naming" };
   else await open();
 }
 
-/** Takes the name that a new user has chosen. */
+/** Sets the name of a new user. */
 export async function nameMyself(displayName: string): Promise<void> {
   await become(await client.api.updateMe({ display_name: displayName }));
   await open();
 }
 
-/** Changes the user's name or who sees them online. */
+/** Changes the user's name or presence visibility. */
 export async function updateMe(change: Parameters<typeof client.api.updateMe>[0]): Promise<void> {
   await become(await client.api.updateMe(change));
 }
 
-/** Ends the session on this device and forgets everything of the user. */
+/** Ends the session on this device and deletes all data of the user. */
 export async function signOut(): Promise<void> {
-  // A server that cannot be told forgets the session in its own time; this device does now.
+  // If the server cannot be reached, the session expires there later; this device deletes its data now.
   await unlessUnreachable(() => client.signOut());
   await forgetUser();
 }
 
 /**
- * Goes on as the user of the last time: at once if this device knows them, whether or not the server can be reached.
+ * Resumes as the last user: at once if this device knows them, whether or not the server can be reached.
  */
 async function resume(): Promise<void> {
   const known = await cache.me();
@@ -101,7 +101,7 @@ async function open(): Promise<void> {
   await restoreOutbox();
   connection.value = "connecting";
   phase.value = { is: "ready" };
-  // A device that knows no chat asks once for all of them, and not for each when its first message comes.
+  // A device without known chats loads the whole inbox once, instead of each chat at its first message.
   if (!isInboxKnown.peek()) await unlessUnreachable(refreshInbox);
   client.connect();
 }

@@ -19,21 +19,21 @@ import {
 } from "../store/timeline.js";
 
 const PAGE = 50;
-/** A browser's timers count in 32 bits. */
+/** Browser timers are limited to 32 bits. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const timelines = new Map<string, Signal<Timeline>>();
 const restored = new Map<string, Promise<void>>();
 const expiryTimers = new Map<string, ReturnType<typeof setTimeout>>();
 
-/** What this device has of a chat, as it changes. */
+/** The timeline of a chat, as a signal. */
 export function timelineOf(chatId: string): Signal<Timeline> {
   let timeline = timelines.get(chatId);
   if (!timeline) timelines.set(chatId, (timeline = signal(EMPTY)));
   return timeline;
 }
 
-/** Brings back what the page had of a chat, once. */
+/** Restores the timeline of a chat from the cache, once. */
 export function restoreTimeline(chatId: string): Promise<void> {
   let restoring = restored.get(chatId);
   if (!restoring) {
@@ -47,7 +47,7 @@ export function restoreTimeline(chatId: string): Promise<void> {
   return restoring;
 }
 
-/** Takes a message that was pushed. Resolves when it is kept. */
+/** Applies a pushed message. Resolves when it is cached. */
 export async function receive(message: MessageWithStatus): Promise<void> {
   await restoreTimeline(message.chat_id);
   const next = withMessage(timelineOf(message.chat_id).peek(), message);
@@ -55,23 +55,23 @@ export async function receive(message: MessageWithStatus): Promise<void> {
   await cache.keepMessages(message.chat_id, [message], next.covered);
 }
 
-/** Takes messages out that are gone. */
+/** Removes expired messages. */
 export async function forget(chatId: string, sequences: readonly number[]): Promise<void> {
   await restoreTimeline(chatId);
   await drop(chatId, timelineOf(chatId).peek(), sequences);
 }
 
-/** Asks for the page of messages before a sequence. */
+/** Loads the page of messages before a sequence. */
 export async function loadBefore(chatId: string, before: number): Promise<void> {
   const { data, pagination } = await client.api.history(chatId, { before, limit: PAGE });
   await put(chatId, pieceBefore(data.messages, pagination.has_more, data.head_sequence, before));
 }
 
-/** Asks for the page of messages after a sequence. */
+/** Loads the page of messages after a sequence. */
 export async function loadAfter(chatId: string, after: number): Promise<void> {
   let { data, pagination } = await client.api.history(chatId, { after, limit: PAGE });
   const messages = [...data.messages];
-  // A page may hold nothing but what has expired.
+  // All messages of a page may have expired.
   while (messages.length === 0 && pagination.has_more && pagination.next_cursor) {
     ({ data, pagination } = await client.api.history(chatId, { cursor: pagination.next_cursor, limit: PAGE }));
     messages.push(...data.messages);
@@ -79,31 +79,31 @@ export async function loadAfter(chatId: string, after: number): Promise<void> {
   await put(chatId, pieceAfter(messages, pagination.has_more, data.head_sequence, after));
 }
 
-/** Asks for the newest page. */
+/** Loads the newest page. */
 export async function loadNewest(chatId: string): Promise<void> {
   const { data, pagination } = await client.api.history(chatId, { limit: PAGE });
   await put(chatId, pieceBefore(data.messages, pagination.has_more, data.head_sequence));
 }
 
-/** Asks for the messages on both sides of a sequence. */
+/** Loads the messages around a sequence. */
 export async function loadAround(chatId: string, sequence: number): Promise<void> {
   await put(chatId, pieceAround(await client.api.around(chatId, sequence, PAGE)));
 }
 
-/** Forgets what is known of a chat: the server knows less than this device did. */
+/** Clears the timeline of a chat after its head on the server went back. */
 export async function resetTimeline(chatId: string): Promise<void> {
   await cache.forgetMessages(chatId);
   show(chatId, EMPTY);
 }
 
-/** How many messages of others lie above a sequence, if everything up to the head is known here. */
+/** The number of messages of other members above a sequence, if all messages up to the head are known here. */
 export function countUnread(chatId: string, above: number, head: number, myUserId: string): number | undefined {
   const segment = segmentAt(timelineOf(chatId).peek(), head);
   if (!segment || segment.covered.from > above + 1) return undefined;
   return segment.messages.filter((message) => message.sequence > above && message.sender_id !== myUserId).length;
 }
 
-/** Forgets every timeline. */
+/** Clears every timeline. */
 export function forgetTimelines(): void {
   expiryTimers.forEach(clearTimeout);
   expiryTimers.clear();
@@ -123,7 +123,7 @@ async function drop(chatId: string, timeline: Timeline, sequences: readonly numb
   if (sequences.length > 0) await cache.removeMessages(chatId, sequences);
 }
 
-/** Shows a timeline, and has what expires next taken away at its moment. */
+/** Shows a timeline, and schedules the removal of the next expiring message. */
 function show(chatId: string, timeline: Timeline): void {
   timelineOf(chatId).value = timeline;
   clearTimeout(expiryTimers.get(chatId));

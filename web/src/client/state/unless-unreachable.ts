@@ -1,6 +1,9 @@
 import { ApiError } from "@tidings/client";
 
-/** Does what needs the server. If it cannot be had, the next connection brings everything anew. */
+/**
+ * Runs an action that needs the server. If the server is unreachable, the error is ignored, because the next connection
+ * reloads everything.
+ */
 export async function unlessUnreachable(act: () => Promise<unknown>): Promise<void> {
   try {
     await act();

@@ -2,23 +2,23 @@ import type { MessageWithStatus } from "@tidings/client";
 
 import type { OutboxEntry } from "./outbox.js";
 
-/** One bubble: a message that the server has, or a send of this device on its way. */
+/** One bubble: an accepted message, or a pending send of this device. */
 export type Bubble =
   | { readonly kind: "message"; readonly key: string; readonly at: number; readonly message: MessageWithStatus }
   | { readonly kind: "send"; readonly key: string; readonly at: number; readonly entry: OutboxEntry };
 
-/** What the log of a chat shows, from top to bottom. */
+/** One item of a chat's log, from top to bottom. */
 export type LogItem =
   | { readonly kind: "day"; readonly key: string; readonly at: number }
   | { readonly kind: "unread"; readonly key: string }
   | { readonly kind: "group"; readonly key: string; readonly senderId: string; readonly bubbles: readonly Bubble[] };
 
-/** Bubbles of one sender this close together stand in one group. */
+/** Longest interval between bubbles of one group. */
 const GROUP_MS = 5 * 60_000;
 
 /**
- * Puts messages and sends into the order and groups they are shown in: a separator for each day, one before the first
- * unread message, and bubbles of one sender close together.
+ * Orders and groups messages and sends for display: a separator for each day, one before the first unread message, and
+ * groups of consecutive bubbles of one sender.
  */
 export function logItems(given: {
   messages: readonly MessageWithStatus[];

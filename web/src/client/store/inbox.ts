@@ -5,24 +5,24 @@ export type Inbox = ReadonlyMap<string, ChatSummary>;
 
 const PREVIEW_CHARS_MAX = 100;
 
-/** Takes what the server says of chats. It may be older than what was pushed meanwhile; then the push stands. */
+/** Merges chats from the server. They may be older than pushes that arrived meanwhile; then the push wins. */
 export function withChats(inbox: Inbox, chats: readonly ChatSummary[]): Inbox {
   const next = new Map(inbox);
   for (const chat of chats) {
     const known = next.get(chat.chat_id);
     if (known && known.head_sequence > chat.head_sequence) {
-      const { last_message, last_message_at, head_sequence, unread_count } = known;
+      const { last_message, last_message_at, head_sequence } = known;
       const read = Math.max(known.my_read_sequence, chat.my_read_sequence);
       next.set(chat.chat_id, {
         ...chat,
         last_message: last_message ?? null,
         last_message_at: last_message_at ?? null,
         head_sequence,
-        unread_count,
+        ...unreadOf(known),
         my_read_sequence: read,
       });
     } else if (known && known.my_read_sequence > chat.my_read_sequence) {
-      next.set(chat.chat_id, { ...chat, my_read_sequence: known.my_read_sequence, unread_count: known.unread_count });
+      next.set(chat.chat_id, { ...chat, my_read_sequence: known.my_read_sequence, ...unreadOf(known) });
     } else {
       next.set(chat.chat_id, chat);
     }
@@ -31,7 +31,7 @@ export function withChats(inbox: Inbox, chats: readonly ChatSummary[]): Inbox {
 }
 
 /**
- * Takes a message that was pushed. One that the inbox knows of already changes nothing, so nothing is counted twice.
+ * Applies a pushed message. A message at or below the head changes nothing, so it is not counted twice.
  */
 export function withPush(inbox: Inbox, message: MessageWithStatus, myUserId: string): Inbox {
   const chat = inbox.get(message.chat_id);
@@ -54,17 +54,18 @@ export function withPush(inbox: Inbox, message: MessageWithStatus, myUserId: str
 }
 
 /**
- * Takes the place up to which the user has read a chat, here or on another device. `unreadAbove` counts what is left
- * where this device can; where it cannot, the old count stands until the server is asked.
+ * Applies the read watermark of the user, from this or another device. `unreadAbove` is the number of remaining unread
+ * messages if this device knows it; otherwise the old count stays until the server is asked.
  */
 export function withRead(inbox: Inbox, chatId: string, sequence: number, unreadAbove: number | undefined): Inbox {
   const chat = inbox.get(chatId);
   if (!chat || sequence <= chat.my_read_sequence) return inbox;
-  const left = sequence >= chat.head_sequence ? 0 : (unreadAbove ?? chat.unread_count);
-  return new Map(inbox).set(chatId, { ...chat, my_read_sequence: sequence, unread_count: left });
+  const counted = sequence >= chat.head_sequence ? 0 : unreadAbove;
+  const left = counted === undefined ? unreadOf(chat) : { unread_count: counted, unread_count_exact: true };
+  return new Map(inbox).set(chatId, { ...chat, my_read_sequence: sequence, ...left });
 }
 
-/** The chats, newest activity first; equal times by id, as the server has them. */
+/** The chats, newest activity first; equal times by id, like the server. */
 export function newestFirst(inbox: Inbox): ChatSummary[] {
   return [...inbox.values()].sort((a, b) => {
     const [at, bt] = [a.last_message_at ?? a.created_at, b.last_message_at ?? b.created_at];
@@ -72,7 +73,7 @@ export function newestFirst(inbox: Inbox): ChatSummary[] {
   });
 }
 
-/** The chats whose name has every word of the query, in their order. */
+/** The chats with every word of the query in their name, in their order. */
 export function matching(chats: readonly ChatSummary[], query: string): ChatSummary[] {
   const words = folded(query).split(/\s+/).filter(Boolean);
   return chats.filter((chat) => {
@@ -81,7 +82,7 @@ export function matching(chats: readonly ChatSummary[], query: string): ChatSumm
   });
 }
 
-/** What a chat is called: its name, or those who are in it. */
+/** The display name of a chat: its name, or those of its members. */
 export function chatName(chat: Pick<ChatSummary, "type" | "name" | "other_participants" | "member_count">): string {
   if (chat.type === "group" && chat.name) return chat.name;
   const names = chat.other_participants.map((user) => user.display_name);
@@ -90,9 +91,16 @@ export function chatName(chat: Pick<ChatSummary, "type" | "name" | "other_partic
   return unnamed > 0 ? `${names.join(", ")} and ${unnamed} more` : names.join(", ");
 }
 
-/** Messages of others above a sequence, as a badge says them. */
-export function badge(count: number): string {
-  return count > 999 ? "999+" : String(count);
+/** The unread count of a chat as a badge text. */
+export function badge(chat: Pick<ChatSummary, "unread_count" | "unread_count_exact">): string {
+  const { unread_count, unread_count_exact } = unreadOf(chat);
+  if (unread_count > 999) return "999+";
+  return unread_count_exact ? String(unread_count) : `${unread_count}+`;
+}
+
+/** Normalizes the count: it is exact unless the server says that there are more. */
+function unreadOf(chat: Pick<ChatSummary, "unread_count" | "unread_count_exact">) {
+  return { unread_count: chat.unread_count, unread_count_exact: chat.unread_count_exact ?? true };
 }
 
 function preview(message: MessageWithStatus): string | null {

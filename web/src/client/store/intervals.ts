@@ -4,10 +4,10 @@ export interface Interval {
   readonly to: number;
 }
 
-/** Intervals in order, none of which touches another. */
+/** Intervals in order, which neither overlap nor touch. */
 export type Intervals = readonly Interval[];
 
-/** Adds an interval. What overlaps or touches becomes one. */
+/** Adds an interval. Overlapping and adjacent intervals are merged. */
 export function withInterval(intervals: Intervals, added: Interval): Intervals {
   if (added.from > added.to) return intervals;
   let { from, to } = added;
@@ -23,7 +23,7 @@ export function withInterval(intervals: Intervals, added: Interval): Intervals {
   return [...apart, { from, to }].sort((a, b) => a.from - b.from);
 }
 
-/** The interval that a sequence is in. */
+/** The interval that contains a sequence. */
 export function intervalAt(intervals: Intervals, sequence: number): Interval | undefined {
   return intervals.find((interval) => interval.from <= sequence && sequence <= interval.to);
 }

@@ -5,42 +5,42 @@ export interface OutboxEntry {
   readonly clientMessageId: string;
   readonly chatId: string;
   readonly content: string;
-  /** How long the message lives: what its chat said when it was written. A second try has to say the same. */
+  /** Lifetime of the message: that of its chat at the time of writing. A retry has to use the same. */
   readonly ttlSeconds?: number;
   readonly queuedAt: number;
   readonly state: "queued" | "sent" | "failed";
-  /** Its place in the chat, once the server has taken it. */
+  /** Its sequence in the chat, once the server has accepted it. */
   readonly sequence?: number;
-  /** Why it was refused, in words for people. */
+  /** The reason of a refusal, as a text for users. */
   readonly error?: string;
 }
 
 /** The sends of this device, in the order they were written. */
 export type Outbox = readonly OutboxEntry[];
 
-/** Adds a send, or replaces the one of the same id in its place. */
+/** Adds a send, or replaces the one with the same id. */
 export function withEntry(outbox: Outbox, entry: OutboxEntry): Outbox {
   const place = outbox.findIndex(({ clientMessageId }) => clientMessageId === entry.clientMessageId);
   if (place !== -1) return outbox.with(place, entry);
   return [...outbox, entry].sort((a, b) => a.queuedAt - b.queuedAt);
 }
 
-/** Takes note that the server has a send. */
+/** Marks a send as accepted by the server. */
 export function acked(outbox: Outbox, clientMessageId: string, sequence: number): Outbox {
   return changed(outbox, clientMessageId, (entry) => ({ ...entry, state: "sent", sequence }));
 }
 
-/** Takes note that the server has refused a send for good. */
+/** Marks a send as permanently refused. */
 export function refused(outbox: Outbox, clientMessageId: string, error: string): Outbox {
   return changed(outbox, clientMessageId, (entry) => ({ ...entry, state: "failed", error }));
 }
 
-/** Takes a send away. */
+/** Removes a send. */
 export function withoutEntry(outbox: Outbox, clientMessageId: string): Outbox {
   return outbox.filter((entry) => entry.clientMessageId !== clientMessageId);
 }
 
-/** The sends of a chat that its timeline does not show: a message shows once, as a send or as what became of it. */
+/** The sends of a chat that its timeline does not show: a message shows once, as a send or as a message. */
 export function pending(outbox: Outbox, chatId: string, messages: readonly MessageWithStatus[]): OutboxEntry[] {
   const ids = new Set(messages.map((message) => message.client_message_id));
   const sequences = new Set(messages.map((message) => message.sequence));

@@ -1,6 +1,6 @@
 import type { MessageWithStatus } from "@tidings/client";
 
-/** How far a member has come. */
+/** The watermarks of a member. */
 export interface Watermarks {
   readonly delivered: number;
   readonly read: number;
@@ -9,7 +9,7 @@ export interface Watermarks {
 /** The watermarks of a chat's members, by user id. */
 export type MemberWatermarks = ReadonlyMap<string, Watermarks>;
 
-/** Takes note of a member's watermarks. They never go back, in whatever order they come. */
+/** Updates a member's watermarks. They never decrease, even if updates arrive out of order. */
 export function withWatermarks(members: MemberWatermarks, userId: string, told: Watermarks): MemberWatermarks {
   const known = members.get(userId) ?? { delivered: 0, read: 0 };
   const delivered = Math.max(known.delivered, told.delivered, told.read);
@@ -18,7 +18,7 @@ export function withWatermarks(members: MemberWatermarks, userId: string, told: 
   return new Map(members).set(userId, { delivered, read });
 }
 
-/** How far all of the others have come: the least of their watermarks. Nobody else is nowhere. */
+/** The lowest watermarks of the other members; 0 if there are none. */
 export function commonWatermarks(members: MemberWatermarks, others: readonly string[]): Watermarks {
   if (others.length === 0) return { delivered: 0, read: 0 };
   const each = others.map((userId) => members.get(userId) ?? { delivered: 0, read: 0 });
@@ -28,10 +28,10 @@ export function commonWatermarks(members: MemberWatermarks, others: readonly str
   };
 }
 
-/** What has become of one's own message. */
+/** The delivery status of the user's own message. */
 export type Status = "queued" | "failed" | "sent" | "delivered" | "read";
 
-/** The status of a message that the server has, by the server's word or by the watermarks, whichever knows more. */
+/** The status of an accepted message: from the server or from the watermarks, the more advanced of the two. */
 export function statusOf(message: Pick<MessageWithStatus, "sequence" | "status">, common: Watermarks): Status {
   if (message.status === "read" || common.read >= message.sequence) return "read";
   if (message.status === "delivered" || common.delivered >= message.sequence) return "delivered";

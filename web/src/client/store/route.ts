@@ -1,7 +1,7 @@
 /** A section of the settings. */
 export type SettingsSection = "profile" | "privacy" | "notifications" | "devices" | "appearance";
 
-/** Where the user is in the application. It stands behind the `#` of the address, so that back and reload work. */
+/** A location in the application. It is the fragment of the address, so that back and reload work. */
 export type Route =
   | { readonly at: "inbox" }
   | { readonly at: "chat"; readonly chatId: string; readonly panel: "messages" | "details" }
@@ -9,7 +9,7 @@ export type Route =
 
 const SECTIONS: readonly SettingsSection[] = ["profile", "privacy", "notifications", "devices", "appearance"];
 
-/** Reads an address; one that nobody gave out leads to the inbox. */
+/** Parses an address; an unknown one leads to the inbox. */
 export function parseRoute(hash: string): Route {
   const [first, second, third] = hash.replace(/^#?\/?/, "").split("/");
   if (first === "chats" && second && /^chat_[0-9A-Z]+$/.test(second)) {
@@ -19,7 +19,7 @@ export function parseRoute(hash: string): Route {
   return { at: "inbox" };
 }
 
-/** The address of a place. */
+/** The address of a route. */
 export function routeHash(route: Route): string {
   switch (route.at) {
     case "inbox":

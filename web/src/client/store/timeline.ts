@@ -3,32 +3,32 @@ import type { MessageWithStatus } from "@tidings/client";
 import { intervalAt, withInterval, type Interval, type Intervals } from "./intervals.js";
 
 /**
- * What this device has of one chat.
+ * The messages of one chat on this device.
  *
- * `messages` has each sequence once, in order. `covered` says of which sequences it is known what they hold: inside
- * an interval nothing is missing, and a sequence without a message is one that has expired. Between intervals lies
- * what has not been asked for yet.
+ * `messages` has each sequence once, in order. `covered` are the intervals of sequences that are fully known: inside
+ * one nothing is missing, and a sequence without a message has expired. Sequences between intervals have not been
+ * loaded yet.
  */
 export interface Timeline {
   readonly messages: readonly MessageWithStatus[];
   readonly covered: Intervals;
 }
 
-/** A timeline of a chat that nothing is known of. */
+/** A timeline without any known sequence. */
 export const EMPTY: Timeline = { messages: [], covered: [] };
 
-/** A piece of history, complete within `covered`. */
+/** A part of the history, complete within `covered`. */
 export interface Piece {
   readonly messages: readonly MessageWithStatus[];
   readonly covered: Interval;
 }
 
-/** Adds what was received. A message that is there already is replaced, so it shows once however often it comes. */
+/** Adds received messages. A known message is replaced, so it shows once however often it arrives. */
 export function withPiece(timeline: Timeline, piece: Piece): Timeline {
   const bySequence = new Map(timeline.messages.map((message) => [message.sequence, message]));
   for (const message of piece.messages) {
     const known = bySequence.get(message.sequence);
-    // A push says nothing of the status that a page of history has told before.
+    // A push has no status, so keep the status from a page of history.
     bySequence.set(message.sequence, known?.status && !message.status ? { ...message, status: known.status } : message);
   }
   return {
@@ -37,18 +37,18 @@ export function withPiece(timeline: Timeline, piece: Piece): Timeline {
   };
 }
 
-/** Adds one message that was pushed. */
+/** Adds one pushed message. */
 export function withMessage(timeline: Timeline, message: MessageWithStatus): Timeline {
   return withPiece(timeline, { messages: [message], covered: { from: message.sequence, to: message.sequence } });
 }
 
-/** Takes messages away that are gone. Their sequences stay covered: it is known that they hold nothing. */
+/** Removes expired messages. Their sequences stay covered, because they are known to be empty. */
 export function withoutSequences(timeline: Timeline, sequences: readonly number[]): Timeline {
   const gone = new Set(sequences);
   return { ...timeline, messages: timeline.messages.filter((message) => !gone.has(message.sequence)) };
 }
 
-/** The sequences of messages whose time is over at `now`. */
+/** The sequences of messages that have expired at `now`. */
 export function expiredAt(messages: readonly MessageWithStatus[], now: number): number[] {
   return messages.filter((message) => expiry(message) <= now).map((message) => message.sequence);
 }
@@ -62,7 +62,7 @@ function expiry(message: MessageWithStatus): number {
   return message.expires_at ? Date.parse(message.expires_at) : Infinity;
 }
 
-/** The piece without holes that a sequence lies in, if anything is known there. */
+/** The interval without gaps that contains a sequence, if there is one. */
 export function segmentAt(timeline: Timeline, sequence: number): Piece | undefined {
   const covered = intervalAt(timeline.covered, sequence);
   if (!covered) return undefined;
@@ -70,13 +70,13 @@ export function segmentAt(timeline: Timeline, sequence: number): Piece | undefin
   return { messages, covered };
 }
 
-/** The newest piece without holes. */
+/** The newest interval without gaps. */
 export function lastSegment(timeline: Timeline): Piece | undefined {
   const last = timeline.covered.at(-1);
   return last && segmentAt(timeline, last.to);
 }
 
-/** What a page of history before `before` covers; without `before` it is the newest page of all. */
+/** The interval that a page of history before `before` covers; without `before` it is the newest page. */
 export function pieceBefore(
   messages: readonly MessageWithStatus[],
   hasMore: boolean,
@@ -87,7 +87,7 @@ export function pieceBefore(
   return { messages, covered: { from: hasMore ? lowest : 1, to: before - 1 } };
 }
 
-/** What a page of history after `after` covers. */
+/** The interval that a page of history after `after` covers. */
 export function pieceAfter(
   messages: readonly MessageWithStatus[],
   hasMore: boolean,
@@ -98,7 +98,7 @@ export function pieceAfter(
   return { messages, covered: { from: after + 1, to: hasMore ? highest : Math.max(head, highest) } };
 }
 
-/** What a page of history around a sequence covers. */
+/** The interval that a page of history around a sequence covers. */
 export function pieceAround(page: {
   messages: readonly MessageWithStatus[];
   head_sequence: number;

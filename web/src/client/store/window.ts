@@ -1,6 +1,6 @@
 /**
- * The part of a chat that is on the page: sequences from `from` to `to`, both included. A window whose `to` is infinite
- * follows what arrives.
+ * The part of a chat that is on the page: sequences from `from` to `to`, both included. A window with an infinite `to`
+ * follows new messages.
  */
 export interface Window {
   readonly from: number;
@@ -11,9 +11,9 @@ interface Sequenced {
   readonly sequence: number;
 }
 
-/** How many messages come onto the page at a time. */
+/** Messages that are added to the page at a time. */
 export const STEP = 50;
-/** How many are on the page at the most: more make a phone slow, and nobody sees them. */
+/** Most messages on the page: more would slow down a phone without being visible. */
 export const SIZE_MAX = 250;
 
 /** A window with the messages around a sequence. */
@@ -52,13 +52,13 @@ export function widenedDown(messages: readonly Sequenced[], window: Window): Win
   return { from: Math.max(window.from, messages[start]?.sequence ?? window.from), to };
 }
 
-/** Whether messages that are known lie above the window. */
+/** Whether there are known messages above the window. */
 export function hasAbove(messages: readonly Sequenced[], window: Window): boolean {
   const first = messages[0];
   return first !== undefined && first.sequence < window.from;
 }
 
-/** Whether messages that are known lie below the window. */
+/** Whether there are known messages below the window. */
 export function hasBelow(messages: readonly Sequenced[], window: Window): boolean {
   const last = messages.at(-1);
   return last !== undefined && last.sequence > window.to;

@@ -3,7 +3,7 @@ export function timeOfDay(at: number): string {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }
 
-/** A day as people say it: Today, Yesterday, Monday, 3 March, 3 March 2025. */
+/** A day in words: Today, Yesterday, Monday, 3 March, 3 March 2025. */
 export function dayName(at: number, now: number): string {
   const days = daysBetween(at, now);
   if (days === 0) return "Today";
@@ -14,7 +14,7 @@ export function dayName(at: number, now: number): string {
   return date.toLocaleDateString([], { day: "numeric", month: "long", ...year });
 }
 
-/** When something was, as short as a list wants it: 14:05, Yesterday, Mon, 3 Mar. */
+/** A time in short form for lists: 14:05, Yesterday, Mon, 3 Mar. */
 export function shortTime(at: number, now: number): string {
   const days = daysBetween(at, now);
   if (days <= 0) return timeOfDay(at);
@@ -25,7 +25,7 @@ export function shortTime(at: number, now: number): string {
   return date.toLocaleDateString([], { day: "numeric", month: "short", ...year });
 }
 
-/** How long ago somebody was seen: just now, 5 minutes ago, yesterday at 14:05. */
+/** The time since a user was last seen: just now, 5 minutes ago, yesterday at 14:05. */
 export function ago(at: number, now: number): string {
   const minutes = Math.floor((now - at) / 60_000);
   if (minutes < 1) return "just now";
@@ -36,7 +36,7 @@ export function ago(at: number, now: number): string {
   return `on ${dayName(at, now)}`;
 }
 
-/** What is left of a message's life, short: 42s, 5m, 3h, 2d. */
+/** The remaining lifetime of a message, short: 42s, 5m, 3h, 2d. */
 export function timeLeft(ms: number): string {
   const seconds = Math.max(0, Math.ceil(ms / 1000));
   if (seconds < 60) return `${seconds}s`;
@@ -67,14 +67,14 @@ export function initials(name: string): string {
   return letters.join("").toUpperCase() || "?";
 }
 
-/** A hue that an id always has, so that people and chats are told apart at a glance. */
+/** The fixed hue of an id, which distinguishes users and chats. */
 export function hueOf(id: string): number {
   let hash = 7;
   for (const char of id) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) % 9973;
   return (hash * 47) % 360;
 }
 
-/** Names of those who type: "Ada is typing", "Ada and Bob are typing", "3 people are typing". */
+/** The typing users in words: "Ada is typing", "Ada and Bob are typing", "3 people are typing". */
 export function typingWords(names: readonly string[]): string {
   if (names.length === 0) return "";
   if (names.length === 1) return `${names[0]} is typing`;

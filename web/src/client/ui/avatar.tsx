@@ -1,7 +1,7 @@
 import { hueOf, initials } from "../store/words.js";
 import { Icon } from "./icon.js";
 
-/** The face of somebody or of a group: initials on a colour that is always theirs. */
+/** The avatar of a user or a group: initials on their fixed colour. */
 export function Avatar(props: { id: string; name: string; size?: number; isGroup?: boolean; isOnline?: boolean }) {
   const { id, name, size = 40, isGroup = false, isOnline = false } = props;
   return (

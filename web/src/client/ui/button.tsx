@@ -8,7 +8,7 @@ type ButtonProps = Omit<JSX.IntrinsicElements["button"], "icon"> & {
   children: ComponentChildren;
 };
 
-/** A button with words on it. */
+/** A button with a text. */
 export function Button({ kind = "plain", icon, children, ...rest }: ButtonProps) {
   return (
     <button type="button" {...rest} class={`button button-${kind}`}>
@@ -18,7 +18,7 @@ export function Button({ kind = "plain", icon, children, ...rest }: ButtonProps)
   );
 }
 
-/** A button with a picture on it. The label is for those who hover and those who listen. */
+/** A button with an icon. The label is the tooltip and the accessible name. */
 export function IconButton({
   icon,
   label,

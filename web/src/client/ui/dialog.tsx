@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 import { IconButton } from "./button.js";
 
@@ -12,7 +12,8 @@ export function Dialog(props: {
 }) {
   const { title, onClose, children, kind = "plain" } = props;
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => element.current?.showModal(), []);
+  // Before the next paint, and so before the next key: what is typed while the dialog opens reaches its field.
+  useLayoutEffect(() => element.current?.showModal(), []);
   return (
     <dialog
       ref={element}

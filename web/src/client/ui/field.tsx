@@ -3,11 +3,11 @@ import { useEffect, useId, useRef } from "preact/hooks";
 
 type FieldProps = JSX.IntrinsicElements["input"] & { label: string; hint?: string; error?: string | undefined };
 
-/** A line to type into, with its label, a hint, and what is wrong with it. */
+/** A text input with its label, hint and error. */
 export function Field({ label, hint, error, autofocus, ...rest }: FieldProps) {
   const id = useId();
   const input = useRef<HTMLInputElement>(null);
-  // The attribute is for dialogs; elsewhere it works for the first element of a document only.
+  // The `autofocus` attribute works in dialogs; elsewhere browsers honour it only once per document.
   useEffect(() => {
     if (autofocus) input.current?.focus();
   }, [autofocus]);

@@ -1,4 +1,4 @@
-/** The pictures of the application: 24 units square, drawn with one pen. */
+/** The icons of the application: 24 units square, drawn with one stroke width. */
 const PATHS = {
   back: "M15 5l-7 7 7 7",
   bell: "M6 16V11a6 6 0 0 1 12 0v5l1.5 2h-15zM10 20.5a2.2 2.2 0 0 0 4 0",
@@ -25,10 +25,10 @@ const PATHS = {
   warning: "M12 4.5L3 19.5h18zM12 10v4.5M12 17v.1",
 } as const;
 
-/** The name of a picture. */
+/** The name of an icon. */
 export type IconName = keyof typeof PATHS;
 
-/** A picture beside words that say the same, so that a screen reader skips it. */
+/** An icon beside a text with the same meaning, so screen readers skip it. */
 export function Icon({ name, size = 20 }: { name: IconName; size?: number }) {
   return (
     <svg class="icon" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">

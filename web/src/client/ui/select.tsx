@@ -1,4 +1,4 @@
-/** A choice of a few, each with its value. */
+/** A select with a few options, each with its value. */
 export function Select<T extends string>(props: {
   label: string;
   value: T;

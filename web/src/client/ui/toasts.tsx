@@ -1,7 +1,7 @@
 import { dismiss, toasts } from "../state/toasts.js";
 import { IconButton } from "./button.js";
 
-/** What is told for a few seconds at the edge of the page. */
+/** The toasts at the edge of the page. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

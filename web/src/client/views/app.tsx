@@ -7,7 +7,7 @@ import { Shell } from "./shell.js";
 import { Naming } from "./sign-in/naming.js";
 import { SignIn } from "./sign-in/sign-in.js";
 
-/** The whole page, by what it is for at this moment. */
+/** The whole page, by its phase. */
 export function App() {
   return (
     <>

@@ -3,7 +3,7 @@ import { overlay } from "../state/navigation.js";
 import { Button } from "../ui/button.js";
 import { Icon } from "../ui/icon.js";
 
-/** What stands where a chat will be. */
+/** The placeholder while no chat is open. */
 export function EmptyMain() {
   const isNew = isInboxKnown.value && chats.value.length === 0;
   return (

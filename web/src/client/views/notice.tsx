@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** A page with one thing to say. */
+/** A page with a single notice. */
 export function Notice({ title, text, children }: { title: string; text: string; children: ComponentChildren }) {
   return (
     <main class="notice-page">

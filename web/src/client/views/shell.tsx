@@ -14,7 +14,7 @@ import { NewChat } from "./new-chat/new-chat.js";
 import { SettingsMenu } from "./settings/menu.js";
 import { SettingsSection } from "./settings/section.js";
 
-/** The application of somebody who is signed in: the list on one side, what was chosen on the other. */
+/** The application of a signed-in user: the list on one side, the selection on the other. */
 export function Shell({ me }: { me: Me }) {
   useShortcuts();
   useTitle();
@@ -33,7 +33,7 @@ export function Shell({ me }: { me: Me }) {
   );
 }
 
-/** Says in the tab how much is unread. */
+/** Shows the unread count in the title of the tab. */
 function useTitle(): void {
   useEffect(
     () =>

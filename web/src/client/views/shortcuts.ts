@@ -2,7 +2,7 @@ import { useEffect } from "preact/hooks";
 
 import { go, overlay, route } from "../state/navigation.js";
 
-/** Keys that work everywhere: Ctrl K or ⌘K finds a chat, Escape goes one step out. */
+/** Global shortcuts: Ctrl K or ⌘K finds a chat, Escape goes one level up. */
 export function useShortcuts(): void {
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
@@ -25,10 +25,10 @@ function stepOut(): void {
   else if (at.at === "settings") go({ at: "inbox" });
 }
 
-/** From a chat the way out leads to its row, so that the arrow keys go on from there. */
+/** Escape in a chat focuses its row, so that the arrow keys continue from there. */
 function focusRow(chatId: string): void {
   const row = document.querySelector<HTMLElement>(`[data-row="${chatId}"]`);
-  // On a phone the list is not on the page while a chat is.
+  // On a phone the list is hidden while a chat is open.
   if (row && row.offsetParent !== null) row.focus();
   else go({ at: "inbox" });
 }

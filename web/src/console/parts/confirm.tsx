@@ -4,27 +4,27 @@ import { useEffect, useRef } from "preact/hooks";
 import { AdminError, act } from "../api";
 import { sentence } from "./shown";
 
-/** Something that an operator is about to have done. */
+/** An operator action to confirm. */
 export interface Deed {
-  /** What the button says: the deed, not "OK". */
+  /** The text of the button: the action, not "OK". */
   title: string;
-  /** What comes of it, for whom, and what does not. */
+  /** The effects of the action, and its limits. */
   effect: string;
   method: "POST" | "DELETE";
   path: string;
-  /** What is said when it is done. */
+  /** The message after success. */
   done: string;
-  /** Called then, so that the view shows it. */
+  /** Called after success, so that the view reloads. */
   after: () => void;
 }
 
 const deed = signal<Deed | null>(null);
 const failure = signal<string | null>(null);
 const busy = signal(false);
-/** What was done last, for people and for screen readers. */
+/** The last action, also for screen readers. */
 const said = signal("");
 
-/** Asks the operator to confirm a deed. Nothing is done before. */
+/** Asks the operator to confirm an action. Nothing is executed before. */
 export function propose(proposed: Deed): void {
   failure.value = null;
   deed.value = proposed;
@@ -44,7 +44,7 @@ async function doIt(confirmed: Deed): Promise<void> {
   }
 }
 
-/** The dialog that asks, and the line that says what was done. Once on the page. */
+/** The confirmation dialog, and the line with the result. Once per page. */
 export function Confirmation() {
   const dialog = useRef<HTMLDialogElement>(null);
   const proposed = deed.value;

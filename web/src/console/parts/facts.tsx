@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 
 import { ago, moment } from "../format";
 
-/** A moment, with how long ago it was. */
+/** A timestamp, with its age. */
 export function Moment(props: { at: string | null; none?: string }) {
   if (props.at === null) return <span class="quiet">{props.none ?? "never"}</span>;
   return (
@@ -12,7 +12,7 @@ export function Moment(props: { at: string | null; none?: string }) {
   );
 }
 
-/** An id as it is written everywhere else, with a button that copies it. */
+/** An id, with a button that copies it. */
 export function Id(props: { id: string }) {
   return (
     <span class="id">
@@ -33,10 +33,10 @@ export function Id(props: { id: string }) {
   );
 }
 
-/** What a word means for the operator: fine, worth a look, or wrong. */
+/** The severity of a word for the operator: fine, worth a look, or wrong. */
 export type Tone = "good" | "warning" | "bad" | "plain";
 
-/** A word that stands out. */
+/** A highlighted word. */
 export function Badge(props: { tone?: Tone; children: ComponentChildren }) {
   return <span class={`badge badge-${props.tone ?? "plain"}`}>{props.children}</span>;
 }
@@ -55,7 +55,7 @@ export function Facts(props: { of: [string, ComponentChildren][] }) {
   );
 }
 
-/** What is in a part of a view. */
+/** The contents of a section. */
 interface PanelProps {
   title: string;
   note?: ComponentChildren;
@@ -63,7 +63,7 @@ interface PanelProps {
   children: ComponentChildren;
 }
 
-/** A part of a view, with its heading. */
+/** A section of a view, with its heading. */
 export function Panel(props: PanelProps) {
   return (
     <section class="panel">
@@ -77,7 +77,7 @@ export function Panel(props: PanelProps) {
   );
 }
 
-/** A table that scrolls by itself where it is wider than the page, by keyboard too. */
+/** A table that scrolls horizontally if it is wider than the page, also with the keyboard. */
 export function Table(props: { label: string; heads: string[]; children: ComponentChildren }) {
   return (
     <div class="table-frame" tabIndex={0} role="region" aria-label={props.label}>

@@ -10,26 +10,26 @@ const HEIGHT = 148;
 /** All plots have their crosshair at the same time. */
 const SYNC = "pulse";
 
-/** The place of the crosshair in the samples that are shown; null where there is none. */
+/** The index of the crosshair in the visible samples; null if there is none. */
 const pointed = signal<number | null>(null);
 
 /** One plot over time, with its legend. */
 export interface PlotProps {
   title: string;
-  /** What is measured, in a few words. */
+  /** The measure in a few words. */
   note: string;
   times: number[];
-  /** How much time the plot covers, up to the last sample. */
+  /** The time span of the plot, up to the last sample. */
   seconds: number;
   lines: Line[];
   format: (value: number) => string;
-  /** A bound beyond which something is refused or lost. */
+  /** The bound beyond which work is refused or lost. */
   bound?: { at: number; name: string };
-  /** Whether any value above zero is wrong. */
+  /** Whether any value above zero is an error. */
   isBad?: boolean;
 }
 
-/** A plot over time. Its legend says the values at the crosshair, or the last ones. */
+/** A plot over time. Its legend shows the values at the crosshair, or the last ones. */
 export function Plot(props: PlotProps) {
   const { title, note, times, seconds, lines, format, bound, isBad } = props;
   const frame = useRef<HTMLDivElement>(null);
@@ -46,7 +46,7 @@ export function Plot(props: PlotProps) {
     draw();
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
     resized.observe(element);
-    // Colours are read when a plot is made, so another theme is another plot.
+    // Colours are read when a plot is created, so a theme change creates a new plot.
     const themed = new MutationObserver(draw);
     themed.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     return () => {

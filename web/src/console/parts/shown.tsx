@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 
 import type { Answer } from "../answer";
 
-/** An answer once it is there; until then, or instead, what there is to say. */
+/** Renders a response once it has arrived; until then, or after a failure, a message. */
 export function Shown<T>(props: { of: Answer<T>; retry: () => void; children: (value: T) => ComponentChildren }) {
   const { of: answer, retry, children } = props;
   switch (answer.state) {
@@ -20,7 +20,7 @@ export function Shown<T>(props: { of: Answer<T>; retry: () => void; children: (v
   }
 }
 
-/** Where there is nothing to show. */
+/** The placeholder for an empty list. */
 export function Empty(props: { children: ComponentChildren }) {
   return <p class="empty">{props.children}</p>;
 }

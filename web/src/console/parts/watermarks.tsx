@@ -2,22 +2,22 @@ import type { Member } from "../answers";
 import { count, number } from "../format";
 import { href } from "../route";
 
-/** Members that are drawn; the list below has all. */
+/** Most members in the plot; the list below has all. */
 const DRAWN_MAX = 40;
 
-/** The part of a chat's sequences in which its members differ. */
+/** The range of sequences in which the members' watermarks differ. */
 export function span(members: readonly Member[], head: number): { from: number; to: number } {
   const lowest = Math.min(head, ...members.map((member) => member.read_sequence));
-  // Some of what everybody has read stays in the picture, so that one message behind does not look like all of them.
+  // Part of the fully read range stays visible, so that a lag of one message does not look like a lag of all.
   return { from: Math.max(0, lowest - Math.max(10, Math.round((head - lowest) / 4))), to: Math.max(head, 1) };
 }
 
-/** How far along a span a sequence is, from 0 to 100. */
+/** The position of a sequence in a span, from 0 to 100. */
 export function place(sequence: number, { from, to }: { from: number; to: number }): number {
   return Math.min(100, Math.max(0, ((sequence - from) / (to - from)) * 100));
 }
 
-/** A chat as one axis of sequences, and on it how far each member has received and read. */
+/** A chat as one axis of sequences, with the delivered and read watermarks of each member. */
 export function Watermarks(props: { members: Member[]; head: number; marked?: number }) {
   const { members, head, marked } = props;
   if (head === 0) return <p class="empty">Nobody has written in this chat yet.</p>;

@@ -3,7 +3,7 @@ import type { AuditedAction } from "../answers";
 import { Badge, Moment, Table, type Tone } from "../parts/facts";
 import { Empty, Shown } from "../parts/shown";
 
-/** What operators have had done in this process. */
+/** The operator actions in this process. */
 export function Audit() {
   const [answer, again] = useAnswer<{ actions: AuditedAction[] }>("/audit");
   return (
@@ -54,7 +54,7 @@ const DEEDS: Record<string, string> = {
   "DELETE /dead-letters/{id}": "Forget dead letter",
 };
 
-/** What an action is called; its route if it has no name here. */
+/** The name of an action; its route if it has none here. */
 export function deedName(action: string): string {
   return DEEDS[action] ?? action;
 }

@@ -7,7 +7,7 @@ import { Watermarks } from "../parts/watermarks";
 import { href } from "../route";
 import { Timeline } from "./timeline";
 
-/** One chat: who is in it, how far each has come, and what has happened. */
+/** One chat: members, their watermarks, and events. */
 export function Chat({ id }: { id: string }) {
   const [answer, again] = useAnswer<ChatAnswer>(`/chats/${encodeURIComponent(id)}`);
   return (
@@ -44,7 +44,7 @@ export function Chat({ id }: { id: string }) {
   );
 }
 
-/** What a chat is called: a direct chat by its two members. */
+/** The name of a chat: a direct chat is named by its two members. */
 function nameOf(chat: ChatAnswer): string {
   const names = chat.members.map((member) => member.display_name).join(" and ");
   return chat.name ?? (chat.type === "direct" ? names : chat.chat_id);

@@ -6,7 +6,7 @@ import { Shown, sentence } from "../parts/shown";
 import { Watermarks } from "../parts/watermarks";
 import { href } from "../route";
 
-/** Where a message is: one answer in plain words, and the facts behind it. */
+/** The location of a message: one sentence, and the supporting facts. */
 export function Message({ id }: { id: string }) {
   const [answer, again] = useAnswer<MessageAnswer>(`/messages/${encodeURIComponent(id)}`);
   return (
@@ -56,7 +56,7 @@ function Found({ found }: { found: MessageAnswer }) {
   );
 }
 
-/** The way of a message, with what is behind it filled in. */
+/** The stages of a message, with the completed ones filled in. */
 function Steps({ found }: { found: MessageAnswer }) {
   const { others_count: others, delivered_count: delivered, read_count: read } = found;
   const steps: [string, string, "done" | "part" | "open"][] = [

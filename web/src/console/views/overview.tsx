@@ -8,14 +8,14 @@ import { sentence } from "../parts/shown";
 import { followPulse, pulseFailure, samples } from "../pulse";
 import { line, linesByName, times, total, within } from "../series";
 
-/** Sends that may wait for a commit in a lane; the next one is told that the service is busy. */
+/** Capacity of a lane's commit queue; beyond it a send is refused as busy. */
 const INGEST_QUEUE_MAX = 8192;
-/** Pushes that may wait for a connection; beyond them its client has to sync. */
+/** Capacity of a connection's push queue; beyond it the client has to sync. */
 const MAILBOX_MAX = 1000;
-/** Every send is answered within this time. */
+/** Upper bound of the reply time of a send. */
 const ANSWER_DEADLINE_MS = 5000;
 
-/** How the service is doing now, and how it did. */
+/** The current and recent state of the service. */
 export function Overview() {
   const minutes = useSignal(5);
   useEffect(followPulse, []);
@@ -80,7 +80,7 @@ function Tiles({ last }: { last: Sample }) {
   );
 }
 
-/** What must never be true. One is an incident until somebody has looked. */
+/** Invariant violations. Each one is an incident until an operator has looked at it. */
 function Violations({ last }: { last: Sample }) {
   const names = Object.entries(last.violations).filter(([, times]) => times > 0);
   if (names.length === 0) {

@@ -7,7 +7,7 @@ import { Badge, Moment } from "../parts/facts";
 import { Empty, sentence } from "../parts/shown";
 import { go, href } from "../route";
 
-/** What a search has come to. What was typed is not in the address, because it may be a phone number. */
+/** The result of a search. The query is not in the address, because it may be a phone number. */
 type Search =
   | { state: "none" }
   | { state: "looking" }
@@ -16,7 +16,7 @@ type Search =
 
 const search = signal<Search>({ state: "none" });
 
-/** Looks for what an id or a phone number stands for. A user, chat or message is shown at once. */
+/** Finds the object of an id or a phone number. A user, chat or message is shown at once. */
 export async function lookFor(text: string): Promise<void> {
   search.value = { state: "looking" };
   go({ view: "search" });
@@ -24,7 +24,7 @@ export async function lookFor(text: string): Promise<void> {
     const { results } = await get<{ results: Found[] }>(`/search?q=${encodeURIComponent(text)}`);
     search.value = { state: "found", results };
     const [only] = results;
-    // A result found by phone number stays on the page, which shows the end of the number.
+    // A result for a phone number stays on the page, which shows only the last digits.
     if (only?.kind === "user" && only.phone_number === undefined) go({ view: "user", id: only.user_id });
     if (only?.kind === "chat") go({ view: "chat", id: only.chat_id });
     if (only?.kind === "message") go({ view: "message", id: only.message_id });
@@ -33,7 +33,7 @@ export async function lookFor(text: string): Promise<void> {
   }
 }
 
-/** What was found. */
+/** The search result. */
 export function SearchResults() {
   return (
     <>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { AdminError, signIn } from "../api";
 import { sentence } from "../parts/shown";
 
-/** Lets an operator in who has the admin token. */
+/** The sign-in of an operator with the admin token. */
 export function SignIn() {
   const [failure, setFailure] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);

@@ -7,7 +7,7 @@ import { Badge, Moment, Panel } from "../parts/facts";
 import { Empty, sentence } from "../parts/shown";
 import { href } from "../route";
 
-/** What has happened in a chat, newest first. Contents are not shown: no operator sees them. */
+/** The events of a chat, newest first. Contents are not shown: operators must not see them. */
 export function Timeline({ chatId, members }: { chatId: string; members: Member[] }) {
   const [events, setEvents] = useState<TimelineEvent[]>([]);
   const [next, setNext] = useState<number | null>(null);
@@ -24,7 +24,7 @@ export function Timeline({ chatId, members }: { chatId: string; members: Member[
       setFailure(sentence(error instanceof AdminError ? error.message : String(error)));
     }
   };
-  // The members come anew with each refresh of the chat, and the timeline with them.
+  // Each refresh of the chat reloads its members, and the timeline with them.
   useEffect(() => void load(null, []), [chatId, members]);
 
   return (

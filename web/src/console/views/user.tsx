@@ -6,7 +6,7 @@ import { Badge, Facts, Id, Moment, Panel, Table } from "../parts/facts";
 import { Empty, Shown } from "../parts/shown";
 import { href } from "../route";
 
-/** One user: where they are signed in and connected, and how far they have come in their chats. */
+/** One user: sessions, connections, and the watermarks in their chats. */
 export function User({ id }: { id: string }) {
   const [answer, again] = useAnswer<UserAnswer>(`/users/${encodeURIComponent(id)}`);
   return (
@@ -153,5 +153,7 @@ function Chats({ user }: { user: UserAnswer }) {
 }
 
 function Unread({ chat }: { chat: ChatOfUser }) {
-  return chat.unread_count === 0 ? <>0</> : <b>{number(chat.unread_count)}</b>;
+  const more = chat.unread_count_exact ? "" : "+";
+  const count = `${number(chat.unread_count)}${more}`;
+  return chat.unread_count === 0 ? <>{count}</> : <b>{count}</b>;
 }

@@ -5,14 +5,14 @@ use tidings_metrics::{Kind, Metric, Unit};
 pub(crate) struct Panel {
     pub(crate) title: String,
     pub(crate) description: String,
-    /// As Grafana calls it.
+    /// Grafana's name of the unit.
     pub(crate) unit: &'static str,
-    /// Each with what its lines are called.
+    /// Each with the legend of its lines.
     pub(crate) expressions: Vec<(String, String)>,
 }
 
 impl Panel {
-    /// A metric as it is usually looked at: counters as rates, histograms as percentiles, levels as they are.
+    /// The usual plot of a metric: counters as rates, histograms as percentiles, gauges as they are.
     pub(crate) fn of(metric: &'static Metric) -> Self {
         let name = metric.name;
         let labels: Vec<&str> = metric.labels.iter().map(|label| label.name).collect();
@@ -77,7 +77,7 @@ fn unit(metric: &Metric) -> &'static str {
     let is_rate = metric.kind == Kind::Counter;
     match metric.unit() {
         Unit::Seconds if metric.is_moment() => "dateTimeFromNow",
-        // Seconds in a second are cores, or parts of the time.
+        // Seconds per second are cores, or a share of time.
         Unit::Seconds if is_rate => "short",
         Unit::Seconds => "s",
         Unit::Bytes if is_rate => "Bps",

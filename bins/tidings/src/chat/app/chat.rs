@@ -5,63 +5,63 @@ use domain::{ChatType, Sequence, Timestamp, UserId};
 use protocol::frame::{MessageBody, ReceiptBody, SendMessageAck};
 use protocol::rest::{ChatDetails, ChatSummary, LastMessage, Member, MemberWatermarks, MessageStatus};
 
-use super::log::{Entry, Log};
+use super::log::{ChatLog, ChatLogEntry};
 
-/// How long somebody types who does not say so again.
+/// How long a typing indicator lasts unless it is repeated.
 const TYPING: Duration = Duration::from_secs(10);
 
-/// One chat of the inbox, and what is known of it.
+/// One chat of the inbox, with its local state.
 #[derive(Debug)]
-pub(crate) struct Chat {
+pub(crate) struct InboxChat {
     pub(crate) summary: ChatSummary,
-    /// Once somebody has looked at the chat.
+    /// Loaded when the chat is first opened.
     pub(crate) members: Vec<Member>,
-    watermarks: BTreeMap<UserId, Watermarks>,
-    pub(crate) log: Log,
-    /// Who types, and until when that is believed.
+    watermarks: BTreeMap<UserId, KnownWatermarks>,
+    pub(crate) log: ChatLog,
+    /// Users who are typing, and when each indicator expires.
     typing: BTreeMap<UserId, Timestamp>,
-    /// What was written and not sent when another chat was opened.
+    /// Unsent text, kept while another chat is open.
     pub(crate) draft: String,
-    /// How far this person has read, as far as this device knows.
+    /// The read watermark of this user, as far as this device knows.
     read: Sequence,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Watermarks {
+struct KnownWatermarks {
     delivered: Sequence,
     read: Sequence,
 }
 
-/// How far one's own message has come, as a person reads it.
+/// Delivery state of the user's own message, as shown on screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum DeliveryProgress {
     Sent,
     Delivered,
     Read,
 }
 
-/// Whether what the server says of a chat is newer than what has arrived since.
+/// Whether a summary from the server is newer than the messages received since.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
     Fresh,
-    /// Messages have arrived that it does not count: it is to be asked for again.
+    /// Messages have arrived that the summary does not count: request it again.
     Stale,
 }
 
-impl Chat {
+impl InboxChat {
     pub(crate) fn new(summary: ChatSummary) -> Self {
         Self {
             read: summary.my_read_sequence,
             summary,
             members: Vec::new(),
             watermarks: BTreeMap::new(),
-            log: Log::default(),
+            log: ChatLog::default(),
             typing: BTreeMap::new(),
             draft: String::new(),
         }
     }
 
-    /// What the chat is called: the name of a group, or of the other person.
+    /// Display title: the name of a group, or of the other person.
     pub(crate) fn title(&self) -> &str {
         let other = self.summary.other_participants.first().map(|user| user.display_name.as_str());
         self.summary.name.as_deref().or(other).unwrap_or("(nobody else)")
@@ -75,7 +75,7 @@ impl Chat {
         }
     }
 
-    /// What somebody in the chat is called, if that is known.
+    /// Display name of a user in the chat, if known.
     pub(crate) fn name_of(&self, user_id: UserId) -> Option<&str> {
         let members = self.members.iter().map(|member| (member.user_id, member.display_name.as_str()));
         let others = self.summary.other_participants.iter().map(|user| (user.user_id, user.display_name.as_str()));
@@ -90,12 +90,12 @@ impl Chat {
         self.read
     }
 
-    /// Where the chat stands in the inbox.
+    /// Sort key of the chat in the inbox.
     pub(crate) fn active_at(&self) -> Timestamp {
         self.summary.last_message_at.unwrap_or(self.summary.created_at)
     }
 
-    /// Takes what the server says of the chat. What has arrived since, and what was read here since, stands.
+    /// Applies a summary from the server. Newer local state (messages received and read since) takes precedence.
     pub(crate) fn update(&mut self, summary: ChatSummary) -> Freshness {
         self.read = self.read.max(summary.my_read_sequence);
         if summary.head_sequence < self.summary.head_sequence {
@@ -104,11 +104,12 @@ impl Chat {
         self.summary = summary;
         if self.read >= self.summary.head_sequence {
             self.summary.unread_count = 0;
+            self.summary.unread_count_exact = true;
         }
         Freshness::Fresh
     }
 
-    /// Takes the members too, and how far they have come.
+    /// Also applies the members and their watermarks.
     pub(crate) fn update_details(&mut self, details: ChatDetails, watermarks: Vec<MemberWatermarks>) -> Freshness {
         self.members = details.members;
         self.watermarks.retain(|user_id, _| self.members.iter().any(|member| member.user_id == *user_id));
@@ -118,17 +119,17 @@ impl Chat {
         self.update(details.summary)
     }
 
-    /// A send has become a message.
+    /// Records the acknowledgement of a send.
     pub(crate) fn acknowledge(&mut self, me: UserId, ack: &SendMessageAck) {
         if let Some(message) = self.log.acknowledge(me, ack) {
             self.arrive(me, &message);
         }
     }
 
-    /// Takes a message that arrived. Returns whether it is news to this person.
+    /// Adds a received message. Returns whether it is new and unread for this user.
     pub(crate) fn arrive(&mut self, me: UserId, message: &MessageBody<'static>) -> bool {
         self.typing.remove(&message.sender_id);
-        // The ack of one's own message does not say that the chat gives it an end.
+        // The ack of the user's own message does not carry an expiry that comes from the chat.
         let of_chat = self.summary.message_ttl_seconds.filter(|_| message.sender_id == me);
         let ends_with_chat = of_chat.map(|ttl| message.created_at + Duration::from_secs(ttl));
         self.log.arrive(MessageBody { expires_at: message.expires_at.or(ends_with_chat), ..message.clone() });
@@ -152,7 +153,7 @@ impl Chat {
         is_news
     }
 
-    /// The server knows less of the chat than was known here: nothing above its head counts any more.
+    /// Applies a server reset (its head sequence is lower than the local one): drops everything above its head.
     pub(crate) fn reset(&mut self, head: Sequence) {
         self.log.reset();
         self.summary.head_sequence = head;
@@ -160,17 +161,18 @@ impl Chat {
         self.watermarks.clear();
     }
 
-    /// This person has read everything up to here, on this device or another. Returns whether all of it is read.
+    /// Advances the read watermark, from this device or another. Returns whether the whole chat is read.
     pub(crate) fn mark_read(&mut self, sequence: Sequence) -> bool {
         self.read = self.read.max(sequence);
         let all = self.read >= self.summary.head_sequence;
         if all {
             self.summary.unread_count = 0;
+            self.summary.unread_count_exact = true;
         }
         all
     }
 
-    /// A member has come further.
+    /// Applies the watermarks of a member.
     pub(crate) fn take_receipt(&mut self, receipt: &ReceiptBody) {
         self.advance(receipt.user_id, receipt.delivered_sequence, receipt.read_sequence);
     }
@@ -181,22 +183,22 @@ impl Chat {
         known.read = known.read.max(read);
     }
 
-    /// How far one's own message has come: what the server said of it, or what members have said since.
-    pub(crate) fn fate(&self, me: UserId, entry: &Entry) -> Fate {
+    /// Delivery state of the user's own message: the status from the server, or newer watermarks of the members.
+    pub(crate) fn fate(&self, me: UserId, entry: &ChatLogEntry) -> DeliveryProgress {
         let said = match entry.status {
-            Some(MessageStatus::Read) => return Fate::Read,
-            Some(MessageStatus::Delivered) => Fate::Delivered,
-            Some(MessageStatus::Sent) | None => Fate::Sent,
+            Some(MessageStatus::Read) => return DeliveryProgress::Read,
+            Some(MessageStatus::Delivered) => DeliveryProgress::Delivered,
+            Some(MessageStatus::Sent) | None => DeliveryProgress::Sent,
         };
-        let others: Vec<Watermarks> =
+        let others: Vec<KnownWatermarks> =
             self.others(me).map(|user_id| self.watermarks.get(&user_id).copied().unwrap_or_default()).collect();
-        let reached = |reach: fn(&Watermarks) -> Sequence| {
+        let reached = |reach: fn(&KnownWatermarks) -> Sequence| {
             !others.is_empty() && others.iter().all(|of_member| reach(of_member) >= entry.body.sequence)
         };
         if reached(|of_member| of_member.read) {
-            Fate::Read
+            DeliveryProgress::Read
         } else if reached(|of_member| of_member.delivered) {
-            Fate::Delivered
+            DeliveryProgress::Delivered
         } else {
             said
         }
@@ -210,7 +212,7 @@ impl Chat {
         members.iter().map(|member| member.user_id).filter(move |user_id| *user_id != me).chain(other)
     }
 
-    /// Somebody types, or no longer does.
+    /// Starts or ends the typing indicator of a user.
     pub(crate) fn take_typing(&mut self, now: Timestamp, user_id: UserId, is_typing: bool) {
         if is_typing {
             self.typing.insert(user_id, now + TYPING);
@@ -223,13 +225,13 @@ impl Chat {
         self.typing.keys().copied()
     }
 
-    /// Messages that are gone; the inbox shows none of them either.
+    /// Removes expired messages, also from the inbox preview.
     pub(crate) fn expire(&mut self, sequences: &[Sequence]) {
         self.log.expire(sequences);
         self.summary.last_message.take_if(|last| sequences.contains(&last.sequence));
     }
 
-    /// Lets go of what ends by itself. Returns whether messages did.
+    /// Drops expired typing indicators and messages. Returns whether messages expired.
     pub(crate) fn sweep(&mut self, now: Timestamp) -> bool {
         self.typing.retain(|_, until| *until > now);
         let gone = self.log.sweep(now);
@@ -237,7 +239,7 @@ impl Chat {
         !gone.is_empty()
     }
 
-    /// When something next ends by itself.
+    /// When the next typing indicator or message expires.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.typing.values().copied().chain(self.log.next_expiry()).min()
     }

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use domain::Ttl;
 
-/// What a line that begins with `/` asks for.
+/// A command line that begins with `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum SlashCommand {
     Help,
     New {
         phone_number: String,
@@ -17,12 +17,12 @@ pub(crate) enum Command {
         phone_number: String,
     },
     Leave,
-    /// Without an end, for ever.
+    /// Without a duration, permanently.
     Mute {
         duration: Option<Duration>,
     },
     Unmute,
-    /// How long messages of the chat live from now on; without an end, for ever.
+    /// Retention of new messages in the chat; `None` disables expiry.
     Ttl {
         ttl: Option<Ttl>,
     },
@@ -33,9 +33,9 @@ pub(crate) enum Command {
 
 /// The commands as `/help` lists them.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
-    ("/new +PHONE", "open a chat with somebody"),
+    ("/new +PHONE", "open a chat with a person"),
     ("/group NAME +PHONE…", "make a group"),
-    ("/add +PHONE", "add somebody to this group"),
+    ("/add +PHONE", "add a person to this group"),
     ("/leave", "leave this group"),
     ("/mute [TIME], /unmute", "be quiet about this chat, as 8h or 7d"),
     ("/ttl TIME, /ttl off", "let new messages vanish, after 30s, 1h or 7d"),
@@ -44,8 +44,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("/quit", "end"),
 ];
 
-/// Reads a line. `None` is a message; a refusal is a sentence for the person.
-pub(crate) fn parse(line: &str) -> Option<Result<Command, String>> {
+/// Parses a line. `None` is a message; an error is a sentence for the user.
+pub(crate) fn parse(line: &str) -> Option<Result<SlashCommand, String>> {
     let rest = line.strip_prefix('/')?;
     if rest.starts_with('/') {
         return None;
@@ -54,28 +54,28 @@ pub(crate) fn parse(line: &str) -> Option<Result<Command, String>> {
     Some(command(name, arguments.trim()))
 }
 
-/// The text of a message; a line that begins with `//` is one that begins with `/`.
+/// The text of a message; a leading `//` escapes `/`.
 pub(crate) fn message(line: &str) -> &str {
     if line.starts_with("//") { &line[1..] } else { line }
 }
 
-fn command(name: &str, arguments: &str) -> Result<Command, String> {
+fn command(name: &str, arguments: &str) -> Result<SlashCommand, String> {
     match (name, arguments) {
-        ("help", "") => Ok(Command::Help),
-        ("leave", "") => Ok(Command::Leave),
-        ("unmute", "") => Ok(Command::Unmute),
-        ("who", "") => Ok(Command::Who),
-        ("contact", "") => Ok(Command::Contact),
-        ("quit", "") => Ok(Command::Quit),
-        ("mute", "") => Ok(Command::Mute { duration: None }),
-        ("mute", time) => Ok(Command::Mute { duration: Some(duration(time)?) }),
-        ("ttl", "off") => Ok(Command::Ttl { ttl: None }),
+        ("help", "") => Ok(SlashCommand::Help),
+        ("leave", "") => Ok(SlashCommand::Leave),
+        ("unmute", "") => Ok(SlashCommand::Unmute),
+        ("who", "") => Ok(SlashCommand::Who),
+        ("contact", "") => Ok(SlashCommand::Contact),
+        ("quit", "") => Ok(SlashCommand::Quit),
+        ("mute", "") => Ok(SlashCommand::Mute { duration: None }),
+        ("mute", time) => Ok(SlashCommand::Mute { duration: Some(duration(time)?) }),
+        ("ttl", "off") => Ok(SlashCommand::Ttl { ttl: None }),
         ("ttl", time) => match Ttl::from_secs(duration(time)?.as_secs()) {
-            Some(ttl) => Ok(Command::Ttl { ttl: Some(ttl) }),
+            Some(ttl) => Ok(SlashCommand::Ttl { ttl: Some(ttl) }),
             None => Err(format!("messages live from 1s to 365d, not `{time}`")),
         },
-        ("new", number) => Ok(Command::New { phone_number: phone_number(number)? }),
-        ("add", number) => Ok(Command::Add { phone_number: phone_number(number)? }),
+        ("new", number) => Ok(SlashCommand::New { phone_number: phone_number(number)? }),
+        ("add", number) => Ok(SlashCommand::Add { phone_number: phone_number(number)? }),
         ("group", arguments) => group(arguments),
         ("help" | "leave" | "unmute" | "who" | "contact" | "quit", _) => {
             Err(format!("`/{name}` stands alone; begin with // to send the line as it is"))
@@ -85,7 +85,7 @@ fn command(name: &str, arguments: &str) -> Result<Command, String> {
 }
 
 /// A name of one or more words, then one number or more.
-fn group(arguments: &str) -> Result<Command, String> {
+fn group(arguments: &str) -> Result<SlashCommand, String> {
     let usage = || "say `/group NAME +PHONE…`, as `/group Book club +14155550102`".to_owned();
     let place = arguments.split_whitespace().position(|word| word.starts_with('+')).ok_or_else(usage)?;
     let words: Vec<&str> = arguments.split_whitespace().collect();
@@ -94,10 +94,10 @@ fn group(arguments: &str) -> Result<Command, String> {
         return Err(usage());
     }
     let phone_numbers = numbers.iter().map(|number| phone_number(number)).collect::<Result<_, _>>()?;
-    Ok(Command::Group { name: name.join(" "), phone_numbers })
+    Ok(SlashCommand::Group { name: name.join(" "), phone_numbers })
 }
 
-/// A number as people write it: with spaces, dashes and brackets, from its `+` on. The server knows the rest.
+/// Parses a phone number with spaces, dashes and brackets, starting at its `+`. The server validates the rest.
 fn phone_number(text: &str) -> Result<String, String> {
     let number: String = text.chars().filter(|c| !c.is_whitespace() && !matches!(c, '-' | '(' | ')' | '.')).collect();
     match number.strip_prefix('+') {
@@ -106,19 +106,10 @@ fn phone_number(text: &str) -> Result<String, String> {
     }
 }
 
-/// A time as `30s`, `5m`, `8h` or `7d`.
+/// Parses a duration such as `30s`, `8h` or `1h 30m`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let refusal = || format!("`{text}` is no time; write it as 30s, 5m, 8h or 7d");
-    let unit = text.chars().next_back().ok_or_else(refusal)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 24 * 3600,
-        _ => return Err(refusal()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| refusal())?;
-    number.checked_mul(seconds).filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(refusal)
+    let duration = humantime::parse_duration(text).ok().filter(|duration| duration.as_secs() > 0);
+    duration.ok_or_else(|| format!("`{text}` is no time; write it as 30s, 5m, 8h or 7d"))
 }
 
 #[cfg(test)]
@@ -126,7 +117,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn read(line: &str) -> Command {
+    fn read(line: &str) -> SlashCommand {
         parse(line).expect("it is a command").expect("it is a good one")
     }
 
@@ -136,15 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_read_with_what_they_need() {
-        assert_eq!(read("/new +1 (415) 555-0102"), Command::New { phone_number: "+14155550102".into() });
-        let group = Command::Group { name: "Book club".into(), phone_numbers: vec!["+41".into(), "+42".into()] };
+    fn commands_are_parsed_with_their_arguments() {
+        assert_eq!(read("/new +1 (415) 555-0102"), SlashCommand::New { phone_number: "+14155550102".into() });
+        let group = SlashCommand::Group { name: "Book club".into(), phone_numbers: vec!["+41".into(), "+42".into()] };
         assert_eq!(read("/group Book club +41 +42"), group);
-        assert_eq!(read("/mute"), Command::Mute { duration: None });
-        assert_eq!(read("/mute 8h"), Command::Mute { duration: Some(Duration::from_secs(28_800)) });
-        assert_eq!(read("/ttl 30s"), Command::Ttl { ttl: Ttl::from_secs(30) });
-        assert_eq!(read("/ttl off"), Command::Ttl { ttl: None });
-        assert_eq!(read("/quit"), Command::Quit);
+        assert_eq!(read("/mute"), SlashCommand::Mute { duration: None });
+        assert_eq!(read("/mute 8h"), SlashCommand::Mute { duration: Some(Duration::from_secs(28_800)) });
+        for (text, seconds) in [("30s", 30), ("5m", 300), ("8h", 28_800), ("7d", 604_800), ("1h 30m", 5400)] {
+            assert_eq!(read(&format!("/ttl {text}")), SlashCommand::Ttl { ttl: Ttl::from_secs(seconds) }, "{text}");
+        }
+        assert_eq!(read("/ttl off"), SlashCommand::Ttl { ttl: None });
+        assert_eq!(read("/quit"), SlashCommand::Quit);
     }
 
     #[test]
@@ -156,6 +149,7 @@ mod tests {
             ("/group +41", "say `/group NAME +PHONE…`, as `/group Book club +14155550102`"),
             ("/group Book club", "say `/group NAME +PHONE…`, as `/group Book club +14155550102`"),
             ("/mute 8", "`8` is no time; write it as 30s, 5m, 8h or 7d"),
+            ("/mute 0s", "`0s` is no time; write it as 30s, 5m, 8h or 7d"),
             ("/mute €", "`€` is no time; write it as 30s, 5m, 8h or 7d"),
             ("/mute 99999999999999999999d", "`99999999999999999999d` is no time; write it as 30s, 5m, 8h or 7d"),
             ("/ttl 400d", "messages live from 1s to 365d, not `400d`"),

@@ -4,10 +4,10 @@ use domain::{ChatId, Sequence, Timestamp, Ttl, UserId};
 use protocol::frame::SendMessage;
 use protocol::rest::{ChatDetails, ChatSummary, History, MemberWatermarks};
 
-/// What the edge is to do.
+/// An action that the I/O layer performs for the app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Keep this message where it survives a restart, then send it.
+    /// Persist this message, then send it.
     Send {
         message: SendMessage,
         written_at: Timestamp,
@@ -20,18 +20,18 @@ pub(crate) enum Effect {
         chat_id: ChatId,
         is_typing: bool,
     },
-    /// Ask to be told when these come and go.
+    /// Subscribe to the presence of these users.
     Watch(Vec<UserId>),
-    Ask(Request),
-    /// Draw attention.
+    Ask(ApiRequest),
+    /// Ring the terminal bell.
     Ring,
 }
 
-/// A question to the server, which is followed by an [`Answer`].
+/// A request to the server, which results in an [`ApiResult`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum ApiRequest {
     Inbox,
-    /// A chat with its members and how far they have come.
+    /// A chat with its members and their watermarks.
     Chat(ChatId),
     /// Messages of a chat: the newest, or those below a sequence.
     Page {
@@ -65,9 +65,9 @@ pub(crate) enum Request {
     },
 }
 
-/// What became of a [`Request`].
+/// The result of a [`ApiRequest`].
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ApiResult {
     Inbox(Vec<ChatSummary>),
     Chat {
         details: Box<ChatDetails>,
@@ -78,56 +78,56 @@ pub(crate) enum Answer {
         before: Option<Sequence>,
         page: History<'static>,
     },
-    /// A chat that was asked for by name, to be opened.
+    /// A new or existing chat that the user asked for; the app opens it.
     Made(Box<ChatDetails>),
-    /// Something is done; the chat is as it is now.
+    /// A command succeeded; carries the new state of the chat.
     Done {
         details: Box<ChatDetails>,
         said: String,
     },
     Left(ChatId),
     Failed {
-        request: Request,
+        request: ApiRequest,
         why: String,
     },
 }
 
-/// How the connection is.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum ConnectionState {
     Connecting,
     Connected,
-    /// Gone, until the next try.
+    /// Disconnected, until the next attempt.
     Lost {
         retry_at: Timestamp,
     },
 }
 
-/// A sentence for the person, for a while.
+/// A temporary message to the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Notice {
+pub(crate) struct StatusNotice {
     pub(crate) text: String,
     pub(crate) until: Timestamp,
 }
 
-/// What the last drawing has shown.
+/// The visible part of the messages after the last draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Rows of messages that fit.
+pub(crate) struct VisibleMessages {
+    /// Rows available for messages.
     pub(crate) rows: usize,
-    /// How far up it was scrolled; less than was asked for where there is no more.
+    /// Rows scrolled up; less than requested at the top of the history.
     pub(crate) scroll: usize,
-    /// Whether the oldest message that is here was in sight.
+    /// Whether the oldest loaded message is visible.
     pub(crate) top: bool,
-    /// The newest message in sight.
+    /// The newest visible message.
     pub(crate) newest: Option<Sequence>,
 }
 
-/// Why it is over.
+/// Why the client ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ExitReason {
     Quit,
     SignedOut,
-    /// The same device has connected from elsewhere.
+    /// The same device has connected elsewhere.
     TakenOver,
 }

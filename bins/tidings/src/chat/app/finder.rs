@@ -1,29 +1,29 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use domain::ChatId;
 
-use super::line::{Edit, Line};
+use super::line::{InputLine, LineEdit};
 
-/// The way to a chat by a few letters of its name.
+/// Finds a chat by a few letters of its name.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
-    pub(crate) line: Line,
-    /// Which of the chats found is chosen.
+    pub(crate) line: InputLine,
+    /// Index of the selected match.
     pub(crate) chosen: usize,
 }
 
-/// What a key does to the finder.
+/// Effect of a key on the finder.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// It goes on.
+pub(crate) enum FinderAction {
+    /// The search continues.
     Searching,
-    /// This chat.
+    /// This chat was selected.
     Chosen(ChatId),
-    /// None.
+    /// The finder was closed.
     Dismissed,
 }
 
 impl Finder {
-    /// The chats whose names have the letters, in their order; those that begin with them come first.
+    /// The chats with names that contain the letters in order; prefix matches come first.
     pub(crate) fn matches<'a>(&self, chats: impl Iterator<Item = (ChatId, &'a str)>) -> Vec<(ChatId, &'a str)> {
         let letters = self.line.text().trim().to_lowercase();
         let mut matches: Vec<_> = chats.filter(|(_, title)| has_letters(&title.to_lowercase(), &letters)).collect();
@@ -31,29 +31,31 @@ impl Finder {
         matches
     }
 
-    pub(crate) fn handle_key(&mut self, key: KeyEvent, matches: &[(ChatId, &str)]) -> Found {
+    pub(crate) fn handle_key(&mut self, key: KeyEvent, matches: &[(ChatId, &str)]) -> FinderAction {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Esc => return Found::Dismissed,
-            KeyCode::Char('k') if control => return Found::Dismissed,
+            KeyCode::Esc => return FinderAction::Dismissed,
+            KeyCode::Char('k') if control => return FinderAction::Dismissed,
             KeyCode::Enter => {
-                return matches.get(self.chosen).map_or(Found::Searching, |(chat_id, _)| Found::Chosen(*chat_id));
+                return matches
+                    .get(self.chosen)
+                    .map_or(FinderAction::Searching, |(chat_id, _)| FinderAction::Chosen(*chat_id));
             }
             KeyCode::Up => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::Char('p') if control => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::Down => self.chosen = (self.chosen + 1).min(matches.len().saturating_sub(1)),
             KeyCode::Char('n') if control => self.chosen = (self.chosen + 1).min(matches.len().saturating_sub(1)),
             _ => {
-                if self.line.handle_key(key) == Edit::Changed {
+                if self.line.handle_key(key) == LineEdit::Changed {
                     self.chosen = 0;
                 }
             }
         }
-        Found::Searching
+        FinderAction::Searching
     }
 }
 
-/// Whether a text has all letters, in their order.
+/// Whether a text contains all letters in order.
 fn has_letters(text: &str, letters: &str) -> bool {
     let mut rest = text.chars();
     letters.chars().all(|letter| rest.any(|character| character == letter))
@@ -65,7 +67,7 @@ mod tests {
 
     const TITLES: [&str; 4] = ["Book club", "Ada", "Bob", "Grace"];
 
-    fn press(finder: &mut Finder, code: KeyCode) -> Found {
+    fn press(finder: &mut Finder, code: KeyCode) -> FinderAction {
         let chats = (1_u8..).map(|n| ChatId::from_bytes([n; 16])).zip(TITLES);
         let matches = finder.matches(chats);
         finder.handle_key(KeyEvent::new(code, KeyModifiers::NONE), &matches)
@@ -90,12 +92,12 @@ mod tests {
     #[test]
     fn enter_takes_the_chosen_one_and_escape_none() {
         let mut finder = Finder::default();
-        assert_eq!(press(&mut finder, KeyCode::Char('b')), Found::Searching);
-        assert_eq!(press(&mut finder, KeyCode::Down), Found::Searching);
-        assert_eq!(press(&mut finder, KeyCode::Down), Found::Searching);
-        assert_eq!(press(&mut finder, KeyCode::Enter), Found::Chosen(ChatId::from_bytes([3; 16])));
-        assert_eq!(press(&mut finder, KeyCode::Char('z')), Found::Searching);
-        assert_eq!(press(&mut finder, KeyCode::Enter), Found::Searching, "nothing is found");
-        assert_eq!(press(&mut finder, KeyCode::Esc), Found::Dismissed);
+        assert_eq!(press(&mut finder, KeyCode::Char('b')), FinderAction::Searching);
+        assert_eq!(press(&mut finder, KeyCode::Down), FinderAction::Searching);
+        assert_eq!(press(&mut finder, KeyCode::Down), FinderAction::Searching);
+        assert_eq!(press(&mut finder, KeyCode::Enter), FinderAction::Chosen(ChatId::from_bytes([3; 16])));
+        assert_eq!(press(&mut finder, KeyCode::Char('z')), FinderAction::Searching);
+        assert_eq!(press(&mut finder, KeyCode::Enter), FinderAction::Searching, "nothing is found");
+        assert_eq!(press(&mut finder, KeyCode::Esc), FinderAction::Dismissed);
     }
 }

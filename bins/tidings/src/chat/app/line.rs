@@ -3,32 +3,32 @@ use std::collections::VecDeque;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Lines that can be called back, at the most.
+/// Maximum length of the input history.
 const HISTORY_LEN_MAX: usize = 100;
 
-/// What a person writes: text, a cursor in it, and what they wrote before.
+/// The input line: text, cursor and history.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct InputLine {
     text: String,
     /// In bytes, always between two graphemes.
     cursor: usize,
     history: VecDeque<String>,
-    /// Which line of the history is shown, and what was being written before.
+    /// Index of the recalled history line, and the text it replaced.
     recalled: Option<(usize, String)>,
 }
 
-/// What a key did to a line.
+/// Effect of a key on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Edit {
-    /// The text is another.
+pub(crate) enum LineEdit {
+    /// The text changed.
     Changed,
     /// The cursor may have moved.
     Moved,
-    /// The key is none of the line's.
+    /// The line does not handle this key.
     Ignored,
 }
 
-impl Line {
+impl InputLine {
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -48,7 +48,7 @@ impl Line {
         self.recalled = None;
     }
 
-    /// Takes the text out. It can be called back, unless it is the same as the one before.
+    /// Takes the text out and adds it to the history, unless it equals the previous entry.
     pub(crate) fn take(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         self.cursor = 0;
@@ -57,7 +57,7 @@ impl Line {
         text
     }
 
-    /// Puts a text where it can be called back.
+    /// Adds a text to the history.
     pub(crate) fn remember(&mut self, text: String) {
         if text.trim().is_empty() || self.history.back() == Some(&text) {
             return;
@@ -68,14 +68,14 @@ impl Line {
         self.history.push_back(text);
     }
 
-    /// Inserts what was typed or pasted.
+    /// Inserts typed or pasted text.
     pub(crate) fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "");
         self.text.insert_str(self.cursor, &text);
         self.cursor += text.len();
     }
 
-    pub(crate) fn handle_key(&mut self, key: KeyEvent) -> Edit {
+    pub(crate) fn handle_key(&mut self, key: KeyEvent) -> LineEdit {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         match key.code {
@@ -102,25 +102,25 @@ impl Line {
             KeyCode::End => self.moved(self.line_end()),
             KeyCode::Up if !control && !alt => self.up(),
             KeyCode::Down if !control && !alt => self.down(),
-            _ => Edit::Ignored,
+            _ => LineEdit::Ignored,
         }
     }
 
-    fn typed(&mut self, text: &str) -> Edit {
+    fn typed(&mut self, text: &str) -> LineEdit {
         self.text.insert_str(self.cursor, text);
         self.cursor += text.len();
-        Edit::Changed
+        LineEdit::Changed
     }
 
-    fn moved(&mut self, to: usize) -> Edit {
+    fn moved(&mut self, to: usize) -> LineEdit {
         self.cursor = to;
-        Edit::Moved
+        LineEdit::Moved
     }
 
-    fn deleted(&mut self, from: usize, to: usize) -> Edit {
+    fn deleted(&mut self, from: usize, to: usize) -> LineEdit {
         self.text.drain(from..to);
         self.cursor = from;
-        Edit::Changed
+        LineEdit::Changed
     }
 
     fn left(&self) -> usize {
@@ -148,8 +148,8 @@ impl Line {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |end| self.cursor + end)
     }
 
-    /// One row up; above the first row, one line back in history.
-    fn up(&mut self) -> Edit {
+    /// Moves one row up; from the first row, one entry back in the history.
+    fn up(&mut self) -> LineEdit {
         let start = self.line_start();
         if start > 0 {
             let column = self.text[start..self.cursor].graphemes(true).count();
@@ -157,21 +157,21 @@ impl Line {
             return self.moved(self.at_column(self.line_start(), column));
         }
         let place = self.recalled.as_ref().map_or(self.history.len(), |(place, _)| *place);
-        let Some(earlier) = place.checked_sub(1) else { return Edit::Moved };
+        let Some(earlier) = place.checked_sub(1) else { return LineEdit::Moved };
         let written = self.recalled.take().map_or_else(|| self.text.clone(), |(_, written)| written);
         self.set(self.history[earlier].clone());
         self.recalled = Some((earlier, written));
-        Edit::Changed
+        LineEdit::Changed
     }
 
-    /// One row down; below the last row, one line forward in history, to what was being written.
-    fn down(&mut self) -> Edit {
+    /// Moves one row down; from the last row, one entry forward in the history, and finally to the unsent text.
+    fn down(&mut self) -> LineEdit {
         let (start, end) = (self.line_start(), self.line_end());
         if end < self.text.len() {
             let column = self.text[start..self.cursor].graphemes(true).count();
             return self.moved(self.at_column(end + 1, column));
         }
-        let Some((place, written)) = self.recalled.take() else { return Edit::Moved };
+        let Some((place, written)) = self.recalled.take() else { return LineEdit::Moved };
         match self.history.get(place + 1).cloned() {
             Some(later) => {
                 self.set(later);
@@ -179,10 +179,10 @@ impl Line {
             }
             None => self.set(written),
         }
-        Edit::Changed
+        LineEdit::Changed
     }
 
-    /// The place of a column in the line that starts at `start`, or its end if it is shorter.
+    /// Byte position of a column in the line that starts at `start`, or the end of a shorter line.
     fn at_column(&self, start: usize, column: usize) -> usize {
         let line = self.text[start..].split('\n').next().unwrap_or_default();
         start + line.grapheme_indices(true).nth(column).map_or(line.len(), |(offset, _)| offset)
@@ -197,18 +197,18 @@ mod tests {
     const CONTROL: KeyModifiers = KeyModifiers::CONTROL;
     const ALT: KeyModifiers = KeyModifiers::ALT;
 
-    fn typed(text: &str) -> Line {
-        let mut line = Line::default();
+    fn typed(text: &str) -> InputLine {
+        let mut line = InputLine::default();
         line.insert(text);
         line
     }
 
-    fn press(line: &mut Line, code: KeyCode, modifiers: KeyModifiers) -> Edit {
+    fn press(line: &mut InputLine, code: KeyCode, modifiers: KeyModifiers) -> LineEdit {
         line.handle_key(KeyEvent::new(code, modifiers))
     }
 
     /// The text, with the cursor as a bar.
-    fn shown(line: &Line) -> String {
+    fn shown(line: &InputLine) -> String {
         let (before, after) = line.text.split_at(line.cursor);
         format!("{before}|{after}")
     }
@@ -240,14 +240,14 @@ mod tests {
     fn keys_that_are_not_the_lines_are_left_to_others() {
         let mut line = typed("one");
         for (code, modifiers) in [(KeyCode::Enter, NONE), (KeyCode::Char('k'), CONTROL), (KeyCode::PageUp, NONE)] {
-            assert_eq!(press(&mut line, code, modifiers), Edit::Ignored, "{code:?}");
+            assert_eq!(press(&mut line, code, modifiers), LineEdit::Ignored, "{code:?}");
         }
         assert_eq!(shown(&line), "one|");
     }
 
     #[test]
-    fn what_was_written_is_called_back_and_what_was_begun_is_not_lost() {
-        let mut line = Line::default();
+    fn history_recalls_lines_and_keeps_the_unsent_text() {
+        let mut line = InputLine::default();
         for text in ["first", "second", "second"] {
             line.insert(text);
             assert_eq!(line.take(), text);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn history_is_bounded() {
-        let mut line = Line::default();
+        let mut line = InputLine::default();
         for n in 0..=HISTORY_LEN_MAX {
             line.remember(n.to_string());
         }

@@ -4,101 +4,102 @@ use domain::{ClientMessageId, Sequence, Timestamp, UserId};
 use protocol::frame::{MessageBody, SendMessage, SendMessageAck};
 use protocol::rest::{History, MessageStatus};
 
-/// The messages of one chat that can be looked at, without a gap from the floor up, and one's own that are on their way.
+/// The loaded messages of one chat, contiguous from a floor up, and the user's own pending sends.
 ///
-/// A chat that nobody has looked at keeps nothing. The first look asks for the newest page; from then on what arrives is
-/// kept, and further pages lower the floor. Pages and arrivals overlap, and a sequence is here once.
+/// A chat that was never opened holds no messages. Opening it requests the newest page; from then on arriving messages
+/// are added, and further pages lower the floor. Pages and arrivals may overlap; each sequence is stored once.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
-    messages: BTreeMap<Sequence, Entry>,
-    pending: Vec<Pending>,
-    reach: Reach,
-    /// A page is under way.
+pub(crate) struct ChatLog {
+    messages: BTreeMap<Sequence, ChatLogEntry>,
+    pending: Vec<OutgoingMessage>,
+    reach: LoadedRange,
+    /// A page request is in flight.
     asked: bool,
 }
 
 /// A message of the chat.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ChatLogEntry {
     pub(crate) body: MessageBody<'static>,
-    /// What the server said of one's own message when it was read from history.
+    /// Status from the server for the user's own message in a history page.
     pub(crate) status: Option<MessageStatus>,
 }
 
-/// One's own message that has no place in the chat yet.
+/// The user's own message that has no sequence yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct OutgoingMessage {
     pub(crate) send: SendMessage,
     pub(crate) written_at: Timestamp,
-    /// Why it never will.
+    /// Why the server refused it permanently.
     pub(crate) refusal: Option<String>,
 }
 
-/// How far down the messages are here.
+/// How much of the history is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Nobody has looked.
+pub(crate) enum LoadedRange {
+    /// The chat was never opened.
     #[default]
     Nothing,
-    /// From this sequence on, with more below it.
+    /// Everything from this sequence; there is more below.
     From(Sequence),
-    /// From the first one on.
+    /// The whole history.
     Everything,
 }
 
-impl Log {
-    /// Messages of one chat that are kept at the most; the oldest go first, and can be asked for again.
+impl ChatLog {
+    /// Maximum number of messages held per chat. The oldest are dropped first, and can be requested again.
     const MESSAGES_MAX: usize = 5000;
     /// Messages in a page.
     pub(crate) const PAGE_LEN: usize = 50;
 
-    pub(crate) fn reach(&self) -> Reach {
+    pub(crate) fn reach(&self) -> LoadedRange {
         self.reach
     }
 
-    pub(crate) fn messages(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+    pub(crate) fn messages(&self) -> impl DoubleEndedIterator<Item = &ChatLogEntry> {
         self.messages.values()
     }
 
-    pub(crate) fn pending(&self) -> &[Pending] {
+    pub(crate) fn pending(&self) -> &[OutgoingMessage] {
         &self.pending
     }
 
-    /// Whether a page is under way.
+    /// Whether a page request is in flight.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked
     }
 
-    /// Whether somebody else's message lies in a range.
+    /// Whether a message by another user is in a range.
     pub(crate) fn has_others(&self, me: UserId, above: Sequence, up_to: Sequence) -> bool {
         above < up_to && self.messages.range(above.next()..=up_to).any(|(_, entry)| entry.body.sender_id != me)
     }
 
-    /// Where the next page lies that is to be asked for, if there is one: `Some(None)` is the newest.
+    /// Starts the next page request, if there is more to load. `Some(None)` is the newest page.
     pub(crate) fn ask(&mut self) -> Option<Option<Sequence>> {
         if self.asked {
             return None;
         }
         let before = match self.reach {
-            Reach::Nothing => None,
-            Reach::From(floor) => Some(floor),
-            Reach::Everything => return None,
+            LoadedRange::Nothing => None,
+            LoadedRange::From(floor) => Some(floor),
+            LoadedRange::Everything => return None,
         };
         self.asked = true;
         Some(before)
     }
 
-    /// The page under way does not come.
+    /// Records that the page request failed.
     pub(crate) fn give_up(&mut self) {
         self.asked = false;
     }
 
-    /// Takes the page that was asked for with [`ask`](Self::ask). One that fits no longer is left out: there would be a gap.
+    /// Adds the page requested with [`ask`](Self::ask). A page that no longer adjoins the floor is dropped, since it
+    /// would leave a gap.
     pub(crate) fn take_page(&mut self, before: Option<Sequence>, page: History<'static>) {
         let expected = match self.reach {
-            Reach::Nothing => Some(None),
-            Reach::From(floor) => Some(Some(floor)),
-            Reach::Everything => None,
+            LoadedRange::Nothing => Some(None),
+            LoadedRange::From(floor) => Some(Some(floor)),
+            LoadedRange::Everything => None,
         };
         let is_expected = std::mem::take(&mut self.asked) && expected == Some(before);
         if !is_expected {
@@ -109,24 +110,24 @@ impl Log {
             self.settle(message.message.client_message_id);
             let status = message.status;
             let entry = self.messages.entry(message.message.sequence);
-            entry.or_insert(Entry { body: message.message, status: None }).status = status;
+            entry.or_insert(ChatLogEntry { body: message.message, status: None }).status = status;
         }
         self.reach = match self.messages.keys().next() {
-            Some(floor) if !is_last => Reach::From(*floor),
-            _ => Reach::Everything,
+            Some(floor) if !is_last => LoadedRange::From(*floor),
+            _ => LoadedRange::Everything,
         };
     }
 
-    /// Takes a message that arrived. Before anybody has looked there is no place for it.
+    /// Adds a received message. A log without a first page ignores it.
     pub(crate) fn arrive(&mut self, body: MessageBody<'static>) {
         self.settle(body.client_message_id);
         let below_floor = match self.reach {
-            Reach::Nothing => !self.asked,
-            Reach::From(floor) => body.sequence < floor,
-            Reach::Everything => false,
+            LoadedRange::Nothing => !self.asked,
+            LoadedRange::From(floor) => body.sequence < floor,
+            LoadedRange::Everything => false,
         };
         if !below_floor {
-            self.messages.entry(body.sequence).or_insert(Entry { body, status: None });
+            self.messages.entry(body.sequence).or_insert(ChatLogEntry { body, status: None });
             self.trim();
         }
     }
@@ -134,66 +135,55 @@ impl Log {
     fn trim(&mut self) {
         while self.messages.len() > Self::MESSAGES_MAX {
             self.messages.pop_first();
-            if let (Some(floor), true) = (self.messages.keys().next(), self.reach != Reach::Nothing) {
-                self.reach = Reach::From(*floor);
+            if let (Some(floor), true) = (self.messages.keys().next(), self.reach != LoadedRange::Nothing) {
+                self.reach = LoadedRange::From(*floor);
             }
         }
     }
 
-    /// Shows a message that is on its way.
+    /// Adds a pending send.
     pub(crate) fn queue(&mut self, send: SendMessage, written_at: Timestamp) {
-        self.pending.push(Pending { send, written_at, refusal: None });
+        self.pending.push(OutgoingMessage { send, written_at, refusal: None });
     }
 
-    /// A send has become a message: this one, unless it has arrived already.
+    /// Turns a pending send into a message and returns it, unless the message has already arrived.
     pub(crate) fn acknowledge(&mut self, me: UserId, ack: &SendMessageAck) -> Option<MessageBody<'static>> {
-        let SendMessage { client_message_id, chat_id, content, content_type, ttl } =
-            self.settle(Some(ack.client_message_id))?.send;
-        Some(MessageBody {
-            message_id: ack.message_id,
-            chat_id,
-            sequence: ack.sequence,
-            sender_id: me,
-            content: String::from(content).into(),
-            content_type,
-            created_at: ack.created_at,
-            expires_at: ttl.map(|ttl| ack.created_at + ttl.as_duration()),
-            client_message_id: Some(client_message_id),
-        })
+        let pending = self.settle(Some(ack.client_message_id))?;
+        Some(MessageBody::acknowledged(pending.send, ack, me))
     }
 
-    /// A send never becomes a message. Returns what it said.
+    /// Marks a pending send as refused. Returns its text.
     pub(crate) fn refuse(&mut self, client_message_id: ClientMessageId, why: String) -> Option<String> {
         let pending = self.pending.iter_mut().find(|pending| pending.send.client_message_id == client_message_id)?;
         pending.refusal = Some(why);
-        Some(pending.send.content.as_str().to_owned())
+        Some(pending.send.body.content.as_str().to_owned())
     }
 
-    fn settle(&mut self, client_message_id: Option<ClientMessageId>) -> Option<Pending> {
+    fn settle(&mut self, client_message_id: Option<ClientMessageId>) -> Option<OutgoingMessage> {
         let place =
             self.pending.iter().position(|pending| Some(pending.send.client_message_id) == client_message_id)?;
         Some(self.pending.remove(place))
     }
 
-    /// Messages that are gone.
+    /// Removes expired messages.
     pub(crate) fn expire(&mut self, sequences: &[Sequence]) {
         for sequence in sequences {
             self.messages.remove(sequence);
         }
     }
 
-    /// Lets go of what has ended by itself, and tells what that was.
+    /// Removes messages past their expiry, and returns their sequences.
     pub(crate) fn sweep(&mut self, now: Timestamp) -> Vec<Sequence> {
-        let has_ended = |entry: &Entry| entry.body.expires_at.is_some_and(|at| at <= now);
+        let has_ended = |entry: &ChatLogEntry| entry.body.expires_at.is_some_and(|at| at <= now);
         self.messages.extract_if(.., |_, entry| has_ended(entry)).map(|(sequence, _)| sequence).collect()
     }
 
-    /// When the next message ends by itself.
+    /// When the next message expires.
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
         self.messages.values().filter_map(|entry| entry.body.expires_at).min()
     }
 
-    /// Forgets everything but what is on its way: the server knows another story now.
+    /// Drops everything except pending sends, after the server was reset to an earlier state.
     pub(crate) fn reset(&mut self) {
         *self = Self { pending: std::mem::take(&mut self.pending), ..Self::default() };
     }
@@ -201,7 +191,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use domain::{ChatId, ContentType, MessageId};
+    use domain::{Body, ChatId, ContentType, MessageId};
     use protocol::rest::Message;
 
     use super::*;
@@ -222,6 +212,7 @@ mod tests {
             sender_id,
             content: format!("message {sequence}").into(),
             content_type: ContentType::Text,
+            metadata: None,
             created_at: Timestamp::from_millis(sequence * 1000),
             expires_at: None,
             client_message_id: None,
@@ -234,7 +225,7 @@ mod tests {
         History { messages, head_sequence }
     }
 
-    fn sequences(log: &Log) -> Vec<u64> {
+    fn sequences(log: &ChatLog) -> Vec<u64> {
         log.messages().map(|entry| entry.body.sequence.0).collect()
     }
 
@@ -242,17 +233,16 @@ mod tests {
         SendMessage {
             client_message_id: ClientMessageId::from_bytes([n; 16]),
             chat_id: ChatId::from_bytes([4; 16]),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
         }
     }
 
     #[test]
     fn pages_and_arrivals_overlap_and_each_message_is_here_once() {
-        let mut log = Log::default();
+        let mut log = ChatLog::default();
         log.arrive(body(90, other()));
-        assert_eq!(sequences(&log), [0; 0], "nobody has looked");
+        assert_eq!(sequences(&log), [0; 0], "the chat was never opened");
         assert_eq!(log.ask(), Some(None));
         assert_eq!(log.ask(), None, "one page at a time");
         log.arrive(body(151, other()));
@@ -263,26 +253,26 @@ mod tests {
         assert_eq!(sequences(&log), (101..=152).collect::<Vec<_>>(), "below the floor there would be a gap");
         assert_eq!(log.ask(), Some(Some(Sequence(101))));
         log.take_page(Some(Sequence(101)), page(91..=100));
-        assert_eq!((log.reach(), log.ask()), (Reach::Everything, None), "a short page is the last");
+        assert_eq!((log.reach(), log.ask()), (LoadedRange::Everything, None), "a short page is the last");
         assert_eq!(sequences(&log), (91..=152).collect::<Vec<_>>());
     }
 
     #[test]
     fn a_page_that_fits_no_longer_leaves_no_gap() {
-        let mut log = Log::default();
+        let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(51..=100));
         assert_eq!(log.ask(), Some(Some(Sequence(51))));
         log.reset();
         assert_eq!(log.ask(), Some(None));
         log.take_page(Some(Sequence(51)), page(1..=50));
-        assert_eq!((sequences(&log), log.reach()), (vec![], Reach::Nothing));
+        assert_eq!((sequences(&log), log.reach()), (vec![], LoadedRange::Nothing));
         assert_eq!(log.ask(), Some(None), "the newest is asked for again");
     }
 
     #[test]
     fn a_send_takes_its_place_whether_its_ack_or_its_message_comes_first() {
-        let mut log = Log::default();
+        let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=1));
         for n in [2, 3] {
@@ -305,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_is_gone_at_its_moment() {
-        let mut log = Log::default();
+    fn messages_are_removed_at_their_expiry() {
+        let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=3));
         log.arrive(MessageBody { expires_at: Some(Timestamp::from_millis(9000)), ..body(4, other()) });
@@ -319,19 +309,19 @@ mod tests {
 
     #[test]
     fn the_oldest_go_when_there_are_too_many_and_can_be_asked_for_again() {
-        let mut log = Log::default();
+        let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=1));
-        for n in 2..=Log::MESSAGES_MAX as u64 + 1 {
+        for n in 2..=ChatLog::MESSAGES_MAX as u64 + 1 {
             log.arrive(body(n, other()));
         }
-        assert_eq!(log.messages().count(), Log::MESSAGES_MAX);
+        assert_eq!(log.messages().count(), ChatLog::MESSAGES_MAX);
         assert_eq!(log.ask(), Some(Some(Sequence(2))));
     }
 
     #[test]
-    fn only_what_others_wrote_is_there_to_be_read() {
-        let mut log = Log::default();
+    fn only_messages_of_others_count_as_unread() {
+        let mut log = ChatLog::default();
         log.ask();
         log.take_page(None, page(1..=2));
         log.arrive(body(3, me()));

@@ -1,8 +1,9 @@
-//! What a person sees and does, as pure data: no terminal, no network, no clock.
+//! State and behaviour of the terminal client as pure code: no terminal, no network, no clock.
 //!
-//! Keys, events of the session, answers of the server and what was seen on the screen go in as `handle_*`; what is to be
-//! done comes out of [`App::poll_effect`]. [`view`](super::view) draws it. In reading order: [`Line`] is what is being
-//! written, [`command`] what begins with `/`; [`Log`](log::Log) and [`Chat`] are one chat; [`App`] is all of it.
+//! Inputs are `handle_*`: keys, session events, server responses and the visible part of the screen. Outputs come from
+//! [`ChatApp::poll_effect`], and [`view`](super::view) draws the state. In reading order: [`InputLine`] is the input
+//! line, [`command`] parses `/` commands, [`ChatLog`](log::ChatLog) and [`InboxChat`] hold one chat, and [`ChatApp`]
+//! holds everything.
 
 pub(crate) mod chat;
 pub(crate) mod command;
@@ -19,55 +20,55 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use domain::{ChatId, ClientMessageId, Content, ContentType, Sequence, Timestamp, UserId};
+use domain::{Body, ChatId, ClientMessageId, Content, ContentType, Sequence, Timestamp, UserId};
 use jiff::tz::TimeZone;
 use protocol::frame::{PresenceStatus, SendMessage};
 
-use chat::Chat;
-use command::Command;
-use effect::{Effect, Ended, Link, Notice, Request, Seen};
-use finder::{Finder, Found};
-use line::{Edit, Line};
+use chat::InboxChat;
+use command::SlashCommand;
+use effect::{ApiRequest, ConnectionState, Effect, ExitReason, StatusNotice, VisibleMessages};
+use finder::{Finder, FinderAction};
+use line::{InputLine, LineEdit};
 
-/// How long a sentence stays.
+/// How long a notice is shown.
 const NOTICE: Duration = Duration::from_secs(8);
-/// How long typing goes without saying so again; others believe it for 10 s.
+/// Interval at which typing is announced again; an indicator lasts 10 s at the receiver.
 const TYPING_REPEAT: Duration = Duration::from_secs(4);
-/// How long nothing is asked for after the server did not give a page.
+/// Pause before the next page request after one failed.
 const PAGE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The state of the terminal client.
-pub(crate) struct App {
+pub(crate) struct ChatApp {
     pub(super) me: UserId,
     pub(super) name: String,
     pub(super) zone: TimeZone,
-    chats: BTreeMap<ChatId, Chat>,
+    chats: BTreeMap<ChatId, InboxChat>,
     presences: BTreeMap<UserId, PresenceStatus>,
     pub(super) open: Option<ChatId>,
-    /// How far this person had read the open chat when it was opened.
+    /// The user's read watermark when the open chat was opened.
     pub(super) read_before: Sequence,
-    /// Rows between the end of the messages and the end of what is shown.
+    /// Rows between the newest message and the bottom of the visible part.
     pub(super) scroll: usize,
-    /// Messages that have arrived below what is shown.
+    /// Messages that have arrived below the visible part.
     pub(super) below: usize,
     /// Rows of messages on the screen.
     page_rows: usize,
     pages_held_until: Timestamp,
-    pub(super) line: Line,
+    pub(super) line: InputLine,
     pub(super) overlay: Option<Overlay>,
-    pub(super) link: Link,
-    pub(super) notice: Option<Notice>,
+    pub(super) link: ConnectionState,
+    pub(super) notice: Option<StatusNotice>,
     is_focused: bool,
-    /// When the open chat was last told that this person types.
+    /// When typing was last announced to the open chat.
     typing_told: Option<Timestamp>,
-    /// Messages of an earlier run whose chats are not known yet.
+    /// Pending messages of an earlier run in chats that are not loaded yet.
     unplaced: Vec<(SendMessage, Timestamp)>,
     new_id: Box<dyn FnMut() -> ClientMessageId>,
     effects: VecDeque<Effect>,
-    ended: Option<Ended>,
+    ended: Option<ExitReason>,
 }
 
-/// What lies over the messages.
+/// A box that covers the messages.
 #[derive(Debug)]
 pub(crate) enum Overlay {
     Help,
@@ -75,8 +76,8 @@ pub(crate) enum Overlay {
     Finder(Finder),
 }
 
-impl App {
-    /// The client of a person who has signed in. `new_id` names the messages they send.
+impl ChatApp {
+    /// The client of a signed-in user. `new_id` generates ids for new messages.
     pub(crate) fn new(
         me: UserId,
         name: String,
@@ -95,9 +96,9 @@ impl App {
             below: 0,
             page_rows: 0,
             pages_held_until: Timestamp::default(),
-            line: Line::default(),
+            line: InputLine::default(),
             overlay: None,
-            link: Link::Connecting,
+            link: ConnectionState::Connecting,
             notice: None,
             is_focused: true,
             typing_told: None,
@@ -108,24 +109,24 @@ impl App {
         }
     }
 
-    /// The next thing to do, in order.
+    /// The next effect, in order.
     pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Why it is over, if it is.
-    pub(crate) fn ended(&self) -> Option<Ended> {
+    /// Why the client ended, if it has.
+    pub(crate) fn ended(&self) -> Option<ExitReason> {
         self.ended
     }
 
-    /// The chats, the one with the newest activity first.
-    pub(crate) fn inbox(&self) -> Vec<&Chat> {
-        let mut chats: Vec<&Chat> = self.chats.values().collect();
+    /// The chats, most recently active first.
+    pub(crate) fn inbox(&self) -> Vec<&InboxChat> {
+        let mut chats: Vec<&InboxChat> = self.chats.values().collect();
         chats.sort_by_key(|chat| std::cmp::Reverse((chat.active_at(), chat.summary.chat_id)));
         chats
     }
 
-    pub(crate) fn open_chat(&self) -> Option<&Chat> {
+    pub(crate) fn open_chat(&self) -> Option<&InboxChat> {
         self.chats.get(&self.open?)
     }
 
@@ -133,18 +134,18 @@ impl App {
         self.presences.get(&user_id).copied().unwrap_or(PresenceStatus::Unknown)
     }
 
-    /// Shows a message of an earlier run that is on its way again.
+    /// Shows a pending message of an earlier run.
     pub(crate) fn restore(&mut self, send: SendMessage, written_at: Timestamp) {
         self.unplaced.push((send, written_at));
         self.place();
     }
 
-    /// Puts a text where the up key brings it back.
+    /// Adds a text to the input history.
     pub(crate) fn remember(&mut self, text: String) {
         self.line.remember(text);
     }
 
-    /// Puts messages of an earlier run into their chats.
+    /// Adds pending messages of an earlier run to their chats, as far as those are loaded.
     fn place(&mut self) {
         for (send, written_at) in std::mem::take(&mut self.unplaced) {
             match self.chats.get_mut(&send.chat_id) {
@@ -154,18 +155,18 @@ impl App {
         }
     }
 
-    /// Shows a sentence for a while.
+    /// Shows a notice.
     pub(crate) fn say(&mut self, now: Timestamp, text: impl Into<String>) {
-        self.notice = Some(Notice { text: text.into(), until: now + NOTICE });
+        self.notice = Some(StatusNotice { text: text.into(), until: now + NOTICE });
     }
 
-    fn ask(&mut self, request: Request) {
+    fn ask(&mut self, request: ApiRequest) {
         self.effects.push_back(Effect::Ask(request));
     }
 }
 
-/// What the person does.
-impl App {
+/// Input from the user.
+impl ChatApp {
     pub(crate) fn handle_key(&mut self, now: Timestamp, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -194,14 +195,14 @@ impl App {
             }
             KeyCode::Enter if key.modifiers.is_empty() => self.submit(now),
             _ => {
-                if self.line.handle_key(key) == Edit::Changed {
+                if self.line.handle_key(key) == LineEdit::Changed {
                     self.tell_typing(now);
                 }
             }
         }
     }
 
-    /// Text that was pasted goes into the line, ends of lines and all: only a person sends.
+    /// Inserts pasted text into the line, including newlines: only the Enter key sends.
     pub(crate) fn handle_paste(&mut self, now: Timestamp, text: &str) {
         match &mut self.overlay {
             Some(Overlay::Finder(finder)) => finder.line.insert(&text.replace(['\r', '\n'], " ")),
@@ -212,12 +213,12 @@ impl App {
         }
     }
 
-    /// The person, their terminal or the system wants it to end.
+    /// Ends the client, on request of the user, the terminal or the system.
     pub(crate) fn quit(&mut self) {
-        self.ended.get_or_insert(Ended::Quit);
+        self.ended.get_or_insert(ExitReason::Quit);
     }
 
-    /// Whether the terminal has the person's attention. What is not looked at is not read.
+    /// Records whether the terminal has focus. Without focus, messages are not marked as read.
     pub(crate) fn handle_focus(&mut self, is_focused: bool) {
         self.is_focused = is_focused;
     }
@@ -227,13 +228,13 @@ impl App {
         let inbox = self.inbox();
         let matches = finder.matches(inbox.iter().map(|chat| (chat.summary.chat_id, chat.title())));
         match finder.handle_key(key, &matches) {
-            Found::Searching => self.overlay = Some(Overlay::Finder(finder)),
-            Found::Chosen(chat_id) => self.open(now, chat_id),
-            Found::Dismissed => {}
+            FinderAction::Searching => self.overlay = Some(Overlay::Finder(finder)),
+            FinderAction::Chosen(chat_id) => self.open(now, chat_id),
+            FinderAction::Dismissed => {}
         }
     }
 
-    /// Opens the chat that is so many places further down the inbox.
+    /// Opens the chat that is this many entries further down the inbox.
     fn step(&mut self, now: Timestamp, places: isize) {
         let inbox: Vec<ChatId> = self.inbox().iter().map(|chat| chat.summary.chat_id).collect();
         let place = inbox.iter().position(|chat_id| Some(*chat_id) == self.open);
@@ -247,7 +248,7 @@ impl App {
     }
 
     fn open_next_unread(&mut self, now: Timestamp) {
-        let unread = |chat: &&&Chat| chat.summary.unread_count > 0 && Some(chat.summary.chat_id) != self.open;
+        let unread = |chat: &&&InboxChat| chat.summary.unread_count > 0 && Some(chat.summary.chat_id) != self.open;
         match self.inbox().iter().find(unread).map(|chat| chat.summary.chat_id) {
             Some(chat_id) => self.open(now, chat_id),
             None => self.say(now, "everything is read"),
@@ -270,7 +271,7 @@ impl App {
             self.read_before = chat.read();
             self.line.set(std::mem::take(&mut chat.draft));
         }
-        self.ask(Request::Chat(chat_id));
+        self.ask(ApiRequest::Chat(chat_id));
     }
 
     /// Shows the newest messages.
@@ -304,40 +305,39 @@ impl App {
         let message = SendMessage {
             client_message_id: (self.new_id)(),
             chat_id: chat.summary.chat_id,
-            content,
-            content_type: ContentType::Text,
+            body: Body::new(content, ContentType::Text),
             ttl: None,
         };
         chat.log.queue(message.clone(), now);
         self.effects.push_back(Effect::Send { message, written_at: now });
         self.line.take();
-        // Typing ends with the message; nobody has to be told.
+        // The message itself ends the typing indicator, so no frame is needed.
         self.typing_told = None;
         self.show_end();
     }
 
-    fn run(&mut self, now: Timestamp, command: Command) {
+    fn run(&mut self, now: Timestamp, command: SlashCommand) {
         self.tell_typing_ended();
         match (command, self.open) {
-            (Command::Help, _) => self.overlay = Some(Overlay::Help),
-            (Command::Quit, _) => self.quit(),
-            (Command::New { phone_number }, _) => self.ask(Request::New { phone_number }),
-            (Command::Group { name, phone_numbers }, _) => self.ask(Request::Group { name, phone_numbers }),
+            (SlashCommand::Help, _) => self.overlay = Some(Overlay::Help),
+            (SlashCommand::Quit, _) => self.quit(),
+            (SlashCommand::New { phone_number }, _) => self.ask(ApiRequest::New { phone_number }),
+            (SlashCommand::Group { name, phone_numbers }, _) => self.ask(ApiRequest::Group { name, phone_numbers }),
             (_, None) => self.say(now, "no chat is open; Ctrl-K finds one"),
-            (Command::Add { phone_number }, Some(chat_id)) => self.ask(Request::Add { chat_id, phone_number }),
-            (Command::Leave, Some(chat_id)) => self.ask(Request::Leave(chat_id)),
-            (Command::Mute { duration }, Some(chat_id)) => self.ask(Request::Mute { chat_id, duration }),
-            (Command::Unmute, Some(chat_id)) => self.ask(Request::Unmute(chat_id)),
-            (Command::Ttl { ttl }, Some(chat_id)) => self.ask(Request::SetTtl { chat_id, ttl }),
-            (Command::Who, Some(_)) => self.overlay = Some(Overlay::Who),
-            (Command::Contact, Some(chat_id)) => match self.open_chat().and_then(Chat::other) {
-                Some(user_id) => self.ask(Request::AddContact { chat_id, user_id }),
-                None => self.say(now, "open the chat with that person first; a group is nobody's contact"),
+            (SlashCommand::Add { phone_number }, Some(chat_id)) => self.ask(ApiRequest::Add { chat_id, phone_number }),
+            (SlashCommand::Leave, Some(chat_id)) => self.ask(ApiRequest::Leave(chat_id)),
+            (SlashCommand::Mute { duration }, Some(chat_id)) => self.ask(ApiRequest::Mute { chat_id, duration }),
+            (SlashCommand::Unmute, Some(chat_id)) => self.ask(ApiRequest::Unmute(chat_id)),
+            (SlashCommand::Ttl { ttl }, Some(chat_id)) => self.ask(ApiRequest::SetTtl { chat_id, ttl }),
+            (SlashCommand::Who, Some(_)) => self.overlay = Some(Overlay::Who),
+            (SlashCommand::Contact, Some(chat_id)) => match self.open_chat().and_then(InboxChat::other) {
+                Some(user_id) => self.ask(ApiRequest::AddContact { chat_id, user_id }),
+                None => self.say(now, "open the chat with that person first; a group cannot be a contact"),
             },
         }
     }
 
-    /// Tells the open chat that this person types, or no longer does, and not with every key.
+    /// Announces that the user types or has stopped, at a limited rate.
     fn tell_typing(&mut self, now: Timestamp) {
         let Some(chat_id) = self.open else { return };
         if self.line.is_empty() {
@@ -355,10 +355,10 @@ impl App {
     }
 }
 
-/// What passes.
-impl App {
-    /// Takes note of what the screen has shown: it is read, and where it ends more is asked for.
-    pub(crate) fn handle_seen(&mut self, now: Timestamp, seen: Seen) {
+/// Input from drawing and time.
+impl ChatApp {
+    /// Takes the visible part of the screen: marks visible messages as read, and requests a page at the top.
+    pub(crate) fn handle_seen(&mut self, now: Timestamp, seen: VisibleMessages) {
         self.page_rows = seen.rows;
         self.scroll = seen.scroll;
         let Some(chat) = self.open.and_then(|open| self.chats.get_mut(&open)) else { return };
@@ -367,7 +367,7 @@ impl App {
             && now >= self.pages_held_until
             && let Some(before) = chat.log.ask()
         {
-            self.effects.push_back(Effect::Ask(Request::Page { chat_id, before }));
+            self.effects.push_back(Effect::Ask(ApiRequest::Page { chat_id, before }));
         }
         if let Some(sequence) = seen.newest
             && self.is_focused
@@ -378,13 +378,13 @@ impl App {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called, if nothing happens before.
+    /// When to call [`handle_timeout`](Self::handle_timeout), if no other input comes first.
     pub(crate) fn poll_timeout(&self, now: Timestamp) -> Option<Timestamp> {
         let notice = self.notice.as_ref().map(|notice| notice.until);
-        let ends = self.chats.values().filter_map(Chat::next_end).min();
-        let retry = matches!(self.link, Link::Lost { .. }).then_some(now + Duration::from_secs(1));
+        let ends = self.chats.values().filter_map(InboxChat::next_end).min();
+        let retry = matches!(self.link, ConnectionState::Lost { .. }).then_some(now + Duration::from_secs(1));
         let page = Some(self.pages_held_until).filter(|at| *at > now);
-        // A countdown that can be seen goes by the second, or by the minute while it is long.
+        // A visible countdown updates every second, or every minute above one hour.
         let countdown = self.open_chat().and_then(|chat| chat.log.next_expiry()).map(|at| {
             let step = if at.since(now) > Duration::from_secs(3600) { 60 } else { 1 };
             now + Duration::from_secs(step)
@@ -392,13 +392,13 @@ impl App {
         [notice, ends, retry, page, countdown].into_iter().flatten().min()
     }
 
-    /// The time of [`poll_timeout`](Self::poll_timeout) has come.
+    /// Expires notices, typing indicators and messages, at the time of [`poll_timeout`](Self::poll_timeout).
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
         self.notice.take_if(|notice| notice.until <= now);
         for (chat_id, chat) in &mut self.chats {
             if chat.sweep(now) {
-                // What the inbox shows instead, and how much of it is unread, the server knows.
-                self.effects.push_back(Effect::Ask(Request::Chat(*chat_id)));
+                // The server has the new preview and unread count.
+                self.effects.push_back(Effect::Ask(ApiRequest::Chat(*chat_id)));
             }
         }
     }

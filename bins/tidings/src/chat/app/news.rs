@@ -5,36 +5,36 @@ use domain::{ChatId, ClientMessageId, Timestamp};
 use protocol::frame::{ChatUpdated, MessageBody, ReceiptBody, SendMessageAck, TypingIndicator};
 use protocol::rest::{ChatDetails, ChatSummary, MemberWatermarks};
 
-use super::chat::{Chat, Freshness};
-use super::effect::{Answer, Effect, Ended, Link, Request};
-use super::{App, PAGE_PAUSE};
+use super::chat::{Freshness, InboxChat};
+use super::effect::{ApiRequest, ApiResult, ConnectionState, Effect, ExitReason};
+use super::{ChatApp, PAGE_PAUSE};
 
-/// Users whose presence is watched, at the most; a connection may watch 1000.
+/// Maximum number of presence subscriptions; the server allows 1000 per connection.
 const WATCHED_MAX: usize = 500;
-/// A message that is older than this when it arrives was missed, and rings no bell.
+/// A message older than this on arrival was missed while offline, and does not ring the bell.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What happens in the session.
-impl App {
+/// Events of the session.
+impl ChatApp {
     pub(crate) fn handle_event(&mut self, now: Timestamp, event: ClientEvent) {
         match event {
             ClientEvent::Connected { .. } => {
-                self.link = Link::Connected;
-                self.ask(Request::Inbox);
+                self.link = ConnectionState::Connected;
+                self.ask(ApiRequest::Inbox);
                 if let Some(chat_id) = self.open {
-                    self.ask(Request::Chat(chat_id));
+                    self.ask(ApiRequest::Chat(chat_id));
                 }
             }
-            ClientEvent::Disconnected { retry_in } => self.link = Link::Lost { retry_at: now + retry_in },
+            ClientEvent::Disconnected { retry_in } => self.link = ConnectionState::Lost { retry_at: now + retry_in },
             ClientEvent::Message(message) => self.take_message(now, &message),
             ClientEvent::Receipt(receipt) => self.take_receipt(&receipt),
             ClientEvent::Expired(expired) => {
                 if let Some(chat) = self.chats.get_mut(&expired.chat_id) {
                     chat.expire(&expired.sequences);
-                    self.ask(Request::Chat(expired.chat_id));
+                    self.ask(ApiRequest::Chat(expired.chat_id));
                 }
             }
-            ClientEvent::ChatUpdated(ChatUpdated { chat_id, .. }) => self.ask(Request::Chat(chat_id)),
+            ClientEvent::ChatUpdated(ChatUpdated { chat_id, .. }) => self.ask(ApiRequest::Chat(chat_id)),
             ClientEvent::ChatGone { chat_id } => self.forget(chat_id),
             ClientEvent::Typing(TypingIndicator { chat_id, user_id, is_typing }) => {
                 if let Some(chat) = self.chats.get_mut(&chat_id).filter(|_| user_id != self.me) {
@@ -47,20 +47,20 @@ impl App {
             ClientEvent::WatermarkReset { chat_id, head_sequence } => {
                 if let Some(chat) = self.chats.get_mut(&chat_id) {
                     chat.reset(head_sequence);
-                    self.ask(Request::Chat(chat_id));
+                    self.ask(ApiRequest::Chat(chat_id));
                 }
                 self.say(now, "the server has gone back to an earlier time; some messages may be gone");
             }
             ClientEvent::Refused(error) => self.say(now, format!("the server refused something: {}", error.message)),
             ClientEvent::Stopped(StopReason::Closed) => self.quit(),
-            ClientEvent::Stopped(StopReason::SignedOut) => self.ended = Some(Ended::SignedOut),
-            ClientEvent::Stopped(StopReason::DuplicateConnection) => self.ended = Some(Ended::TakenOver),
-            // What becomes of sends is told to `handle_sent`.
+            ClientEvent::Stopped(StopReason::SignedOut) => self.ended = Some(ExitReason::SignedOut),
+            ClientEvent::Stopped(StopReason::DuplicateConnection) => self.ended = Some(ExitReason::TakenOver),
+            // `handle_sent` handles the results of sends.
             ClientEvent::Sent(_) | ClientEvent::SendFailed { .. } => {}
         }
     }
 
-    /// A send has become a message, or never will.
+    /// Applies the result of a send: acknowledged, or permanently refused.
     pub(crate) fn handle_sent(
         &mut self,
         now: Timestamp,
@@ -81,52 +81,52 @@ impl App {
         }
     }
 
-    pub(crate) fn handle_answer(&mut self, now: Timestamp, answer: Answer) {
+    pub(crate) fn handle_answer(&mut self, now: Timestamp, answer: ApiResult) {
         match answer {
-            Answer::Inbox(summaries) => {
+            ApiResult::Inbox(summaries) => {
                 for summary in summaries {
                     self.take_summary(summary);
                 }
                 self.watch();
             }
-            Answer::Chat { details, watermarks } => self.take_details(*details, watermarks),
-            Answer::Page { chat_id, before, page } => {
+            ApiResult::Chat { details, watermarks } => self.take_details(*details, watermarks),
+            ApiResult::Page { chat_id, before, page } => {
                 if let Some(chat) = self.chats.get_mut(&chat_id) {
                     chat.log.take_page(before, page);
                 }
             }
-            Answer::Made(details) => {
+            ApiResult::Made(details) => {
                 let chat_id = details.summary.chat_id;
                 self.take_details(*details, Vec::new());
                 self.open(now, chat_id);
                 self.watch();
             }
-            Answer::Done { details, said } => {
+            ApiResult::Done { details, said } => {
                 self.take_details(*details, Vec::new());
                 self.say(now, said);
             }
-            Answer::Left(chat_id) => self.forget(chat_id),
-            Answer::Failed { request, why } => self.take_failure(now, request, &why),
+            ApiResult::Left(chat_id) => self.forget(chat_id),
+            ApiResult::Failed { request, why } => self.take_failure(now, request, &why),
         }
     }
 
-    fn take_failure(&mut self, now: Timestamp, request: Request, why: &str) {
-        if let Request::Page { chat_id, .. } = request {
+    fn take_failure(&mut self, now: Timestamp, request: ApiRequest, why: &str) {
+        if let ApiRequest::Page { chat_id, .. } = request {
             self.pages_held_until = now + PAGE_PAUSE;
             if let Some(chat) = self.chats.get_mut(&chat_id) {
                 chat.log.give_up();
             }
         }
-        // What nobody asked for is asked again by itself once there is a connection, which the status line speaks of.
-        let is_background = matches!(request, Request::Inbox | Request::Chat(_) | Request::Page { .. });
-        if !is_background || self.link == Link::Connected {
+        // Background requests are repeated after reconnecting, and the status line already shows the lost connection.
+        let is_background = matches!(request, ApiRequest::Inbox | ApiRequest::Chat(_) | ApiRequest::Page { .. });
+        if !is_background || self.link == ConnectionState::Connected {
             self.say(now, why);
         }
     }
 
     fn take_message(&mut self, now: Timestamp, message: &MessageBody<'static>) {
         let chat_id = message.chat_id;
-        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.ask(Request::Chat(chat_id)) };
+        let Some(chat) = self.chats.get_mut(&chat_id) else { return self.ask(ApiRequest::Chat(chat_id)) };
         let is_news = chat.arrive(self.me, message);
         let is_known = message.sender_id == self.me || chat.name_of(message.sender_id).is_some();
         let is_open = self.open == Some(chat_id);
@@ -134,7 +134,7 @@ impl App {
             self.below += 1;
         }
         if is_open && !is_known {
-            self.ask(Request::Chat(chat_id));
+            self.ask(ApiRequest::Chat(chat_id));
         }
         let is_quiet = self.chats.get(&chat_id).is_none_or(|chat| chat.is_muted(now)) || (is_open && self.is_focused);
         if is_news && !is_quiet && now.since(message.created_at) < FRESH {
@@ -150,30 +150,30 @@ impl App {
         let is_news = receipt.read_sequence > chat.read();
         let is_all = chat.mark_read(receipt.read_sequence);
         if is_news && !is_all && chat.summary.unread_count > 0 {
-            // Another device has read some of it; how much is left the server knows.
-            self.ask(Request::Chat(receipt.chat_id));
+            // Another device has read some of it; the server has the new unread count.
+            self.ask(ApiRequest::Chat(receipt.chat_id));
         }
     }
 
     fn take_summary(&mut self, summary: ChatSummary) {
         let chat_id = summary.chat_id;
-        let chat = self.chats.entry(chat_id).or_insert_with(|| Chat::new(summary.clone()));
+        let chat = self.chats.entry(chat_id).or_insert_with(|| InboxChat::new(summary.clone()));
         let freshness = chat.update(summary);
         self.settle(chat_id, freshness);
     }
 
     fn take_details(&mut self, details: ChatDetails, watermarks: Vec<MemberWatermarks>) {
         let chat_id = details.summary.chat_id;
-        let chat = self.chats.entry(chat_id).or_insert_with(|| Chat::new(details.summary.clone()));
+        let chat = self.chats.entry(chat_id).or_insert_with(|| InboxChat::new(details.summary.clone()));
         let freshness = chat.update_details(details, watermarks);
         self.settle(chat_id, freshness);
     }
 
-    /// A chat is known, be it for the first time: what waits for that goes on.
+    /// Continues work that waited for the details of a chat.
     fn settle(&mut self, chat_id: ChatId, freshness: Freshness) {
         self.place();
         if freshness == Freshness::Stale {
-            self.ask(Request::Chat(chat_id));
+            self.ask(ApiRequest::Chat(chat_id));
         }
     }
 

@@ -3,35 +3,35 @@ use std::collections::VecDeque;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use domain::UserId;
 
-use super::line::Line;
+use super::line::InputLine;
 
-/// The way in: a phone number, the code that was sent to it, and a name for somebody new. Does no I/O.
+/// The sign-in dialog: a phone number, the code sent to it, and a display name for a new user. Does no I/O.
 #[derive(Debug, Default)]
 pub(crate) struct SignIn {
-    pub(crate) step: Step,
-    pub(crate) line: Line,
+    pub(crate) step: SignInStep,
+    pub(crate) line: InputLine,
     pub(crate) phone_number: String,
-    /// A question is under way.
+    /// A request is in flight.
     pub(crate) is_waiting: bool,
-    /// Why the last answer was no good.
+    /// Why the last input was refused.
     pub(crate) refusal: Option<String>,
     effects: VecDeque<SignInEffect>,
-    outcome: Option<Outcome>,
+    outcome: Option<SignInOutcome>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SignInStep {
     #[default]
     PhoneNumber,
     Code,
-    /// Somebody new may say what they are called.
+    /// A new user can choose a display name.
     Name {
         user_id: UserId,
         given: String,
     },
 }
 
-/// What the edge is to ask.
+/// A request that the I/O layer performs for the dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignInEffect {
     RequestCode { phone_number: String },
@@ -39,7 +39,7 @@ pub(crate) enum SignInEffect {
     Rename { name: String },
 }
 
-/// What came of it.
+/// The result of a [`SignInEffect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SignInAnswer {
     CodeSent,
@@ -48,9 +48,9 @@ pub(crate) enum SignInAnswer {
     Failed { why: String },
 }
 
-/// How it ended.
+/// The result of the dialog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum SignInOutcome {
     SignedIn { user_id: UserId, name: String },
     Quit,
 }
@@ -60,16 +60,16 @@ impl SignIn {
         self.effects.pop_front()
     }
 
-    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self) -> Option<&SignInOutcome> {
         self.outcome.as_ref()
     }
 
     pub(crate) fn handle_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if control => self.outcome = Some(Outcome::Quit),
+            KeyCode::Char('c') if control => self.outcome = Some(SignInOutcome::Quit),
             _ if self.is_waiting => {}
-            KeyCode::Esc if self.step == Step::Code => *self = Self::default(),
+            KeyCode::Esc if self.step == SignInStep::Code => *self = Self::default(),
             KeyCode::Enter => self.submit(),
             KeyCode::Up | KeyCode::Down => {}
             KeyCode::Char('j') if control => {}
@@ -88,17 +88,17 @@ impl SignIn {
     fn submit(&mut self) {
         let written = self.line.text().trim().to_owned();
         let effect = match &self.step {
-            Step::Name { user_id, given } if written.is_empty() => {
-                self.outcome = Some(Outcome::SignedIn { user_id: *user_id, name: given.clone() });
+            SignInStep::Name { user_id, given } if written.is_empty() => {
+                self.outcome = Some(SignInOutcome::SignedIn { user_id: *user_id, name: given.clone() });
                 return;
             }
             _ if written.is_empty() => return,
-            Step::PhoneNumber => {
+            SignInStep::PhoneNumber => {
                 self.phone_number.clone_from(&written);
                 SignInEffect::RequestCode { phone_number: written }
             }
-            Step::Code => SignInEffect::Verify { phone_number: self.phone_number.clone(), code: written },
-            Step::Name { .. } => SignInEffect::Rename { name: written },
+            SignInStep::Code => SignInEffect::Verify { phone_number: self.phone_number.clone(), code: written },
+            SignInStep::Name { .. } => SignInEffect::Rename { name: written },
         };
         self.refusal = None;
         self.is_waiting = true;
@@ -112,21 +112,22 @@ impl SignIn {
                 self.refusal = Some(why);
                 return;
             }
-            (SignInAnswer::CodeSent, _) => self.step = Step::Code,
+            (SignInAnswer::CodeSent, _) => self.step = SignInStep::Code,
             (SignInAnswer::Verified { user_id, name, is_new_user: true }, _) => {
-                self.step = Step::Name { user_id, given: name };
+                self.step = SignInStep::Name { user_id, given: name };
             }
             (SignInAnswer::Verified { user_id, name, is_new_user: false }, _) => {
-                self.outcome = Some(Outcome::SignedIn { user_id, name });
+                self.outcome = Some(SignInOutcome::SignedIn { user_id, name });
             }
-            (SignInAnswer::Renamed { name }, Step::Name { user_id, .. }) => {
-                self.outcome = Some(Outcome::SignedIn { user_id: *user_id, name });
+            (SignInAnswer::Renamed { name }, SignInStep::Name { user_id, .. }) => {
+                self.outcome = Some(SignInOutcome::SignedIn { user_id: *user_id, name });
             }
-            // Nobody is renamed before they are known.
-            (SignInAnswer::Renamed { .. }, Step::PhoneNumber | Step::Code) => {}
+            // A name is only requested after the user is known.
+            (SignInAnswer::Renamed { .. }, SignInStep::PhoneNumber | SignInStep::Code) => {}
         }
-        // A code or a number is not for the next question, nor for whoever looks at what was written.
-        self.line = Line::default();
+        // The line is replaced, so that a phone number or code does not stay in the next prompt or in the input
+        // history.
+        self.line = InputLine::default();
     }
 }
 
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_new_gives_number_code_and_name() {
+    fn a_new_user_enters_number_code_and_name() {
         let mut sign_in = SignIn::default();
         assert_eq!(enter(&mut sign_in, ""), None);
         let asked = enter(&mut sign_in, "+14155550101");
@@ -161,32 +162,32 @@ mod tests {
         sign_in.handle_answer(verified(true));
         assert_eq!(enter(&mut sign_in, "Ada"), Some(SignInEffect::Rename { name: "Ada".into() }));
         sign_in.handle_answer(SignInAnswer::Renamed { name: "Ada".into() });
-        assert_eq!(sign_in.outcome(), Some(&Outcome::SignedIn { user_id: user_id(), name: "Ada".into() }));
+        assert_eq!(sign_in.outcome(), Some(&SignInOutcome::SignedIn { user_id: user_id(), name: "Ada".into() }));
     }
 
     #[test]
-    fn somebody_known_is_not_asked_for_a_name_and_nobody_has_to_give_one() {
-        for (is_new_user, expected_step) in [(false, Step::Code), (true, Step::PhoneNumber)] {
+    fn a_known_user_is_not_asked_for_a_name_and_a_name_is_optional() {
+        for (is_new_user, expected_step) in [(false, SignInStep::Code), (true, SignInStep::PhoneNumber)] {
             let mut sign_in = SignIn { step: expected_step, ..SignIn::default() };
             sign_in.handle_answer(verified(is_new_user));
             enter(&mut sign_in, "");
             let name = "User 1234".to_owned();
-            assert_eq!(sign_in.outcome(), Some(&Outcome::SignedIn { user_id: user_id(), name }));
+            assert_eq!(sign_in.outcome(), Some(&SignInOutcome::SignedIn { user_id: user_id(), name }));
         }
     }
 
     #[test]
-    fn a_refusal_keeps_what_was_written_and_escape_begins_anew() {
+    fn a_refusal_keeps_the_input_and_escape_starts_over() {
         let mut sign_in = SignIn::default();
         enter(&mut sign_in, "+1");
         sign_in.handle_answer(SignInAnswer::Failed { why: "no such number".into() });
         assert_eq!((sign_in.line.text(), sign_in.refusal.as_deref()), ("+1", Some("no such number")));
         enter(&mut sign_in, "4155550101");
         sign_in.handle_answer(SignInAnswer::CodeSent);
-        assert_eq!((sign_in.step.clone(), sign_in.line.text()), (Step::Code, ""));
+        assert_eq!((sign_in.step.clone(), sign_in.line.text()), (SignInStep::Code, ""));
         sign_in.handle_key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
-        assert_eq!(sign_in.step, Step::PhoneNumber);
+        assert_eq!(sign_in.step, SignInStep::PhoneNumber);
         sign_in.handle_key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
-        assert_eq!(sign_in.outcome(), Some(&Outcome::Quit));
+        assert_eq!(sign_in.outcome(), Some(&SignInOutcome::Quit));
     }
 }

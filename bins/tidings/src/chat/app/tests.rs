@@ -6,7 +6,7 @@ use domain::{ClientMessageId, Sequence};
 use protocol::frame::{MessageBody, MessageExpired, TypingIndicator};
 use protocol::rest::{ChatSummary, MemberWatermarks, MessageStatus};
 
-use super::effect::{Answer, Effect, Ended, Request};
+use super::effect::{ApiRequest, ApiResult, Effect, ExitReason};
 use crate::chat::desk::{Desk, ack, ada, bob, club, details, me, message, now, page, summary, with_ada, with_last};
 
 fn mark_read(sequence: u64) -> Effect {
@@ -15,7 +15,7 @@ fn mark_read(sequence: u64) -> Effect {
 
 fn sent(effects: &[Effect]) -> Vec<(ClientMessageId, &str)> {
     let sends = effects.iter().filter_map(|effect| match effect {
-        Effect::Send { message, .. } => Some((message.client_message_id, message.content.as_str())),
+        Effect::Send { message, .. } => Some((message.client_message_id, message.body.content.as_str())),
         _ => None,
     });
     sends.collect()
@@ -31,12 +31,12 @@ fn an_opened_chat_asks_for_its_members_and_its_newest_page_once() {
     desk.press(KeyCode::Tab);
     desk.screen();
     desk.screen();
-    let asked = [Request::Chat(with_ada()), Request::Page { chat_id: with_ada(), before: None }].map(Effect::Ask);
+    let asked = [ApiRequest::Chat(with_ada()), ApiRequest::Page { chat_id: with_ada(), before: None }].map(Effect::Ask);
     assert_eq!(desk.effects(), asked);
 }
 
 #[test]
-fn what_is_on_the_screen_is_read_and_what_nobody_looks_at_is_not() {
+fn visible_messages_are_marked_read_only_with_focus() {
     let mut desk = Desk::with_inbox([with_last(with_ada(), 3, 2, "hello")]);
     desk.screen();
     assert_eq!(unread(&desk), [2]);
@@ -44,7 +44,7 @@ fn what_is_on_the_screen_is_read_and_what_nobody_looks_at_is_not() {
     desk.screen();
     desk.effects();
     let messages = [(1, me(), "hi", None), (2, ada(), "hello", None), (3, ada(), "there", None)];
-    desk.answer(Answer::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &messages) });
+    desk.answer(ApiResult::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &messages) });
     desk.screen();
     assert_eq!((desk.effects(), unread(&desk)), (vec![mark_read(3)], vec![0]));
 
@@ -68,22 +68,22 @@ fn each_new_message_of_others_counts_once_as_unread() {
 }
 
 #[test]
-fn an_answer_that_is_older_than_what_has_arrived_is_asked_for_again() {
+fn a_summary_older_than_received_messages_is_requested_again() {
     let mut desk = Desk::with_inbox([with_last(with_ada(), 3, 0, "hello")]);
     desk.hear(ClientEvent::Message(message(with_ada(), 4, ada(), "new")));
     desk.effects();
-    desk.answer(Answer::Inbox(vec![with_last(with_ada(), 3, 0, "hello")]));
+    desk.answer(ApiResult::Inbox(vec![with_last(with_ada(), 3, 0, "hello")]));
     assert_eq!(unread(&desk), [1]);
-    assert!(desk.effects().contains(&Effect::Ask(Request::Chat(with_ada()))));
-    desk.answer(Answer::Chat { details: details(with_last(with_ada(), 4, 1, "new")), watermarks: vec![] });
+    assert!(desk.effects().contains(&Effect::Ask(ApiRequest::Chat(with_ada()))));
+    desk.answer(ApiResult::Chat { details: details(with_last(with_ada(), 4, 1, "new")), watermarks: vec![] });
     assert_eq!(unread(&desk), [1]);
 }
 
 #[test]
-fn what_another_device_reads_is_read_here_too() {
+fn messages_read_on_another_device_are_read_here_too() {
     let mut desk = Desk::with_inbox([with_last(with_ada(), 3, 2, "hello")]);
     desk.receipt(me(), 3, 2);
-    assert_eq!(desk.effects(), [Effect::Ask(Request::Chat(with_ada()))], "how much is left the server knows");
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Chat(with_ada()))], "how much is left the server knows");
     desk.receipt(me(), 3, 3);
     assert_eq!((unread(&desk), desk.effects()), (vec![0], vec![]));
 }
@@ -127,13 +127,13 @@ fn a_message_of_an_earlier_run_is_shown_as_soon_as_its_chat_is_known() {
     };
     let mut again = Desk::new();
     again.app.restore(message, written_at);
-    again.answer(Answer::Inbox(vec![summary(with_ada())]));
+    again.answer(ApiResult::Inbox(vec![summary(with_ada())]));
     again.control('n');
     assert!(again.screen().contains("before  … queued"));
 }
 
 #[test]
-fn fates_follow_the_watermarks_of_everybody_else() {
+fn delivery_states_follow_the_watermarks_of_other_members() {
     let mut desk = Desk::in_chat(&[(1, me(), "one", Some(MessageStatus::Sent)), (2, me(), "two", None)]);
     for (delivered, read, one, two) in [
         (0, 0, "one\n", "two  ✓ sent"),
@@ -149,9 +149,9 @@ fn fates_follow_the_watermarks_of_everybody_else() {
     desk.control('n');
     desk.screen();
     let of_ada = MemberWatermarks { user_id: ada(), delivered_sequence: Sequence(1), read_sequence: Sequence(1) };
-    desk.answer(Answer::Chat { details: details(with_last(club(), 1, 0, "hello")), watermarks: vec![of_ada] });
+    desk.answer(ApiResult::Chat { details: details(with_last(club(), 1, 0, "hello")), watermarks: vec![of_ada] });
     let page = page(club(), &[(1, me(), "hello", Some(MessageStatus::Sent))]);
-    desk.answer(Answer::Page { chat_id: club(), before: None, page });
+    desk.answer(ApiResult::Page { chat_id: club(), before: None, page });
     assert!(desk.screen().contains("hello  ✓ sent"), "Bob has not got it");
     let receipt = protocol::frame::ReceiptBody {
         chat_id: club(),
@@ -164,7 +164,7 @@ fn fates_follow_the_watermarks_of_everybody_else() {
 }
 
 #[test]
-fn typing_is_told_now_and_then_and_ends_with_an_empty_line() {
+fn typing_is_announced_at_intervals_and_ends_with_an_empty_line() {
     let mut desk = Desk::in_chat(&[]);
     let typing = |is_typing| Effect::Typing { chat_id: with_ada(), is_typing };
     desk.press(KeyCode::Char('h'));
@@ -176,11 +176,11 @@ fn typing_is_told_now_and_then_and_ends_with_an_empty_line() {
     desk.control('u');
     assert_eq!(desk.effects(), [typing(false)]);
     desk.press(KeyCode::Char('/'));
-    assert_eq!(desk.effects(), [], "a command is nobody's business");
+    assert_eq!(desk.effects(), [], "a command is not announced");
 }
 
 #[test]
-fn somebody_else_types_for_ten_seconds_at_the_most() {
+fn a_typing_indicator_lasts_ten_seconds_at_most() {
     let mut desk = Desk::in_chat(&[]);
     let typing = TypingIndicator { chat_id: with_ada(), user_id: ada(), is_typing: true };
     desk.hear(ClientEvent::Typing(typing.clone()));
@@ -194,7 +194,7 @@ fn somebody_else_types_for_ten_seconds_at_the_most() {
 }
 
 #[test]
-fn looking_back_asks_for_more_and_new_messages_do_not_move_what_is_read() {
+fn scrolling_up_loads_pages_and_new_messages_do_not_move_the_view() {
     let words: Vec<String> = (1..=60).map(|n| format!("message {n}")).collect();
     let messages: Vec<_> = (11..=60).map(|n| (n, ada(), words[n as usize - 1].as_str(), None)).collect();
     let mut desk = Desk::in_chat(&messages);
@@ -205,9 +205,9 @@ fn looking_back_asks_for_more_and_new_messages_do_not_move_what_is_read() {
         desk.screen();
     }
     let before = Some(Sequence(11));
-    assert_eq!(desk.effects(), [Effect::Ask(Request::Page { chat_id: with_ada(), before })]);
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Page { chat_id: with_ada(), before })]);
     let older: Vec<_> = (1..=10).map(|n| (n, ada(), words[n as usize - 1].as_str(), None)).collect();
-    desk.answer(Answer::Page { chat_id: with_ada(), before, page: page(with_ada(), &older) });
+    desk.answer(ApiResult::Page { chat_id: with_ada(), before, page: page(with_ada(), &older) });
     desk.press(KeyCode::PageUp);
     let screen = desk.screen();
     assert!(screen.contains("the beginning of the chat") && screen.contains("message 1\n"), "{screen}");
@@ -228,8 +228,8 @@ fn a_page_that_does_not_come_is_asked_for_again_after_a_pause() {
     desk.control('n');
     desk.screen();
     desk.effects();
-    let request = Request::Page { chat_id: with_ada(), before: None };
-    desk.answer(Answer::Failed { request: request.clone(), why: "the server does not answer".into() });
+    let request = ApiRequest::Page { chat_id: with_ada(), before: None };
+    desk.answer(ApiResult::Failed { request: request.clone(), why: "the server does not answer".into() });
     desk.screen();
     assert_eq!(desk.effects(), []);
     desk.pass(Duration::from_secs(2));
@@ -238,7 +238,7 @@ fn a_page_that_does_not_come_is_asked_for_again_after_a_pause() {
 }
 
 #[test]
-fn what_expires_vanishes_at_its_second_and_when_the_server_says_so() {
+fn messages_vanish_at_their_expiry_and_on_an_expiry_event() {
     let mut desk = Desk::in_chat(&[(1, ada(), "stays", None), (2, ada(), "goes", None)]);
     let brief =
         MessageBody { expires_at: Some(now() + Duration::from_secs(30)), ..message(with_ada(), 3, ada(), "brief") };
@@ -258,7 +258,7 @@ fn ones_own_message_vanishes_with_the_time_of_its_chat() {
     let mut desk = Desk::with_inbox([summary]);
     desk.control('n');
     desk.screen();
-    desk.answer(Answer::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &[]) });
+    desk.answer(ApiResult::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &[]) });
     desk.hear(ClientEvent::Message(message(with_ada(), 1, me(), "mine")));
     assert!(desk.screen().contains("mine  [1m] ✓ sent"));
     desk.pass(Duration::from_secs(60));
@@ -283,13 +283,13 @@ fn drafts_stay_with_their_chats() {
 fn commands_ask_the_server_and_their_answers_show() {
     let mut desk = Desk::in_chat(&[]);
     desk.enter("/new +14155550102");
-    assert_eq!(desk.effects(), [Effect::Ask(Request::New { phone_number: "+14155550102".into() })]);
-    desk.answer(Answer::Made(details(summary(club()))));
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::New { phone_number: "+14155550102".into() })]);
+    desk.answer(ApiResult::Made(details(summary(club()))));
     assert_eq!(desk.app.open, Some(club()));
     desk.effects();
     desk.enter("/leave");
-    assert_eq!(desk.effects(), [Effect::Ask(Request::Leave(club()))]);
-    desk.answer(Answer::Left(club()));
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Leave(club()))]);
+    desk.answer(ApiResult::Left(club()));
     assert_eq!((desk.app.open, desk.app.inbox().len()), (None, 1));
     desk.enter("/mute");
     assert!(desk.screen().contains("no chat is open"));
@@ -308,9 +308,9 @@ fn a_chat_that_is_gone_is_closed() {
 #[test]
 fn it_ends_when_the_person_or_the_session_does() {
     for (event, ended) in [
-        (StopReason::SignedOut, Ended::SignedOut),
-        (StopReason::DuplicateConnection, Ended::TakenOver),
-        (StopReason::Closed, Ended::Quit),
+        (StopReason::SignedOut, ExitReason::SignedOut),
+        (StopReason::DuplicateConnection, ExitReason::TakenOver),
+        (StopReason::Closed, ExitReason::Quit),
     ] {
         let mut desk = Desk::new();
         desk.hear(ClientEvent::Stopped(event));
@@ -319,18 +319,18 @@ fn it_ends_when_the_person_or_the_session_does() {
     }
     let mut desk = Desk::new();
     desk.control('c');
-    assert_eq!(desk.app.ended(), Some(Ended::Quit));
+    assert_eq!(desk.app.ended(), Some(ExitReason::Quit));
     let mut desk = Desk::new();
     desk.enter("/quit");
-    assert_eq!(desk.app.ended(), Some(Ended::Quit));
+    assert_eq!(desk.app.ended(), Some(ExitReason::Quit));
 }
 
 #[test]
 fn a_server_that_went_back_in_time_is_believed() {
     let mut desk = Desk::in_chat(&[(1, ada(), "old", None), (2, ada(), "lost", None)]);
     desk.hear(ClientEvent::WatermarkReset { chat_id: with_ada(), head_sequence: Sequence(1) });
-    assert_eq!(desk.effects(), [Effect::Ask(Request::Chat(with_ada()))]);
-    desk.answer(Answer::Chat { details: details(with_last(with_ada(), 1, 0, "old")), watermarks: vec![] });
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Chat(with_ada()))]);
+    desk.answer(ApiResult::Chat { details: details(with_last(with_ada(), 1, 0, "old")), watermarks: vec![] });
     desk.screen();
-    assert_eq!(desk.effects(), [Effect::Ask(Request::Page { chat_id: with_ada(), before: None })]);
+    assert_eq!(desk.effects(), [Effect::Ask(ApiRequest::Page { chat_id: with_ada(), before: None })]);
 }

@@ -5,13 +5,13 @@ use jiff::Zoned;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-/// A moment on the person's own clock and calendar.
+/// A timestamp in the local time zone.
 fn local(at: Timestamp, zone: &TimeZone) -> Zoned {
     let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX).to_zoned(zone.clone())
 }
 
-/// The day it is.
+/// The local date.
 pub(crate) fn day(at: Timestamp, zone: &TimeZone) -> Date {
     local(at, zone).date()
 }
@@ -21,7 +21,7 @@ pub(crate) fn time(at: Timestamp, zone: &TimeZone) -> String {
     local(at, zone).strftime("%H:%M").to_string()
 }
 
-/// A day as people say it: today, yesterday, or its whole name.
+/// A date in words: today, yesterday, or the full date.
 pub(crate) fn day_name(day: Date, today: Date) -> String {
     if day == today {
         "Today".to_owned()
@@ -32,7 +32,7 @@ pub(crate) fn day_name(day: Date, today: Date) -> String {
     }
 }
 
-/// What is left of a time, in its largest unit.
+/// Remaining time, in its largest unit.
 pub(crate) fn left(duration: Duration) -> String {
     match duration.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_in_its_largest_unit() {
+    fn remaining_time_is_shown_in_its_largest_unit() {
         let told: Vec<String> = [0, 59, 60, 3599, 3600, 86_399, 172_800].map(|s| left(Duration::from_secs(s))).into();
         assert_eq!(told, ["0s", "59s", "1m", "59m", "1h", "23h", "2d"]);
     }

@@ -5,15 +5,15 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph};
 
 use super::Theme;
-use crate::chat::app::App;
-use crate::chat::app::chat::Chat;
+use crate::chat::app::ChatApp;
+use crate::chat::app::chat::InboxChat;
 use crate::chat::text;
 
 /// Rows of one chat: its name, and the start of its last message.
 const ROWS: usize = 2;
 
-/// Draws the inbox, as far up or down as the open chat is.
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+/// Draws the inbox, scrolled so that the open chat is visible.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, theme: Theme) {
     let block = Block::new().borders(Borders::RIGHT).border_style(theme.dim());
     let columns = usize::from(block.inner(area).width);
     let fitting = usize::from(area.height) / ROWS;
@@ -26,7 +26,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-fn entry(app: &App, chat: &Chat, columns: usize, theme: Theme) -> [Line<'static>; ROWS] {
+fn entry(app: &ChatApp, chat: &InboxChat, columns: usize, theme: Theme) -> [Line<'static>; ROWS] {
     let is_open = Some(chat.summary.chat_id) == app.open;
     let edge = if is_open { "▌" } else { " " };
     let (mark, mark_style) = match chat.other().map(|other| app.presence(other)) {
@@ -35,9 +35,10 @@ fn entry(app: &App, chat: &Chat, columns: usize, theme: Theme) -> [Line<'static>
         Some(PresenceStatus::Unknown) => ("  ", theme.dim()),
         None => ("# ", theme.dim()),
     };
-    let unread = match chat.summary.unread_count {
-        0 => String::new(),
-        count @ 1..1000 => format!(" {count} "),
+    let unread = match (chat.summary.unread_count, chat.summary.unread_count_exact) {
+        (0, _) => String::new(),
+        (count @ 1..1000, true) => format!(" {count} "),
+        (count @ 1..1000, false) => format!(" {count}+ "),
         _ => " 999+ ".to_owned(),
     };
     let room = columns.saturating_sub(3 + text::width(&unread));
@@ -59,8 +60,8 @@ fn entry(app: &App, chat: &Chat, columns: usize, theme: Theme) -> [Line<'static>
     [first, second]
 }
 
-/// What was written and not sent, or else the start of the last message.
-fn preview(app: &App, chat: &Chat) -> String {
+/// The unsent draft, or else the start of the last message.
+fn preview(app: &ChatApp, chat: &InboxChat) -> String {
     if !chat.draft.is_empty() {
         return format!("draft: {}", text::one_line(&chat.draft));
     }

@@ -5,10 +5,10 @@ use ratatui::widgets::{Block, Borders, Paragraph};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Theme;
-use crate::chat::app::line::Line;
+use crate::chat::app::line::InputLine;
 use crate::chat::text;
 
-/// The rows of what is being written, and where the cursor is in them.
+/// The wrapped rows of the input line, and the cursor position in them.
 pub(super) struct Laid {
     pub(super) rows: Vec<String>,
     row: usize,
@@ -16,7 +16,7 @@ pub(super) struct Laid {
 }
 
 /// Breaks the text wherever a row is full, so that the cursor stays where the key was pressed.
-pub(super) fn layout(line: &Line, columns: usize) -> Laid {
+pub(super) fn layout(line: &InputLine, columns: usize) -> Laid {
     let columns = columns.max(2);
     let mut laid = Laid { rows: vec![String::new()], row: 0, column: 0 };
     for (offset, grapheme) in line.text().grapheme_indices(true) {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn laid(written: &str, back: usize) -> (Vec<String>, usize, usize) {
-        let mut line = Line::default();
+        let mut line = InputLine::default();
         line.insert(written);
         for _ in 0..back {
             line.handle_key(crossterm::event::KeyEvent::from(crossterm::event::KeyCode::Left));

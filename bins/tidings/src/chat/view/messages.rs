@@ -6,10 +6,10 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::{Theme, clock, name};
-use crate::chat::app::App;
-use crate::chat::app::chat::{Chat, Fate};
-use crate::chat::app::effect::Seen;
-use crate::chat::app::log::{Entry, Pending, Reach};
+use crate::chat::app::ChatApp;
+use crate::chat::app::chat::{DeliveryProgress, InboxChat};
+use crate::chat::app::effect::VisibleMessages;
+use crate::chat::app::log::{ChatLogEntry, LoadedRange, OutgoingMessage};
 use crate::chat::text;
 
 /// Columns of a sender's name.
@@ -17,47 +17,54 @@ const NAME_COLUMNS: usize = 10;
 /// Columns before the text: the time, the name, and spaces.
 const LEAD_COLUMNS: usize = 7 + NAME_COLUMNS + 1;
 
-/// Draws the messages from below, as many as fit, and tells which.
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, chat: &Chat, now: Timestamp, theme: Theme) -> Seen {
+/// Draws as many messages as fit, from the bottom up, and returns the visible part.
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    app: &ChatApp,
+    chat: &InboxChat,
+    now: Timestamp,
+    theme: Theme,
+) -> VisibleMessages {
     let height = usize::from(area.height);
     let painter = Painter { app, chat, now, theme, columns: usize::from(area.width), rows: Vec::new() };
     let Painted { rows, below } = painter.paint(app.scroll + height + 1);
-    // What has arrived since the person looked back does not move what they read.
+    // Messages that arrived while the user is scrolled up must not move the visible part.
     let hidden = (app.scroll + below).min(rows.len().saturating_sub(height));
     let top = rows.len() <= hidden + height;
-    let mut visible: Vec<Row> = rows.into_iter().skip(hidden).take(height).collect();
+    let mut visible: Vec<ScreenRow> = rows.into_iter().skip(hidden).take(height).collect();
     visible.reverse();
     let newest = visible.iter().filter_map(|row| row.sequence).max();
     let above = height.saturating_sub(visible.len());
     let lines = std::iter::repeat_n(Line::default(), above).chain(visible.into_iter().map(|row| row.line));
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
-    Seen { rows: height, scroll: hidden.saturating_sub(below), top, newest }
+    VisibleMessages { rows: height, scroll: hidden.saturating_sub(below), top, newest }
 }
 
-struct Row {
+struct ScreenRow {
     line: Line<'static>,
     sequence: Option<Sequence>,
 }
 
 struct Painted {
-    /// From the last one up.
-    rows: Vec<Row>,
-    /// How many of them are of messages that have arrived below what is shown.
+    /// From the bottom up.
+    rows: Vec<ScreenRow>,
+    /// Rows of messages that have arrived below the visible part.
     below: usize,
 }
 
-/// Rows from the last one up.
+/// Collects rows from the bottom up.
 struct Painter<'a> {
-    app: &'a App,
-    chat: &'a Chat,
+    app: &'a ChatApp,
+    chat: &'a InboxChat,
     now: Timestamp,
     theme: Theme,
     columns: usize,
-    rows: Vec<Row>,
+    rows: Vec<ScreenRow>,
 }
 
-/// What stands in one block: a message, or one that is on its way.
-struct Said<'a> {
+/// The content of one block: a message, or a pending send.
+struct MessageBlock<'a> {
     sequence: Option<Sequence>,
     at: Timestamp,
     name: Option<String>,
@@ -67,7 +74,7 @@ struct Said<'a> {
 }
 
 impl Painter<'_> {
-    /// At least so many rows above those that have arrived below what is shown, if there are as many.
+    /// Paints at least this many rows above those below the visible part, if there are as many.
     fn paint(mut self, wanted: usize) -> Painted {
         for pending in self.chat.log.pending().iter().rev() {
             self.paint_pending(pending);
@@ -85,21 +92,21 @@ impl Painter<'_> {
             }
         }
         let beginning = match self.chat.log.reach() {
-            Reach::Everything => "the beginning of the chat",
-            Reach::Nothing | Reach::From(_) if self.chat.log.is_asked() => "loading…",
-            Reach::Nothing | Reach::From(_) => "",
+            LoadedRange::Everything => "the beginning of the chat",
+            LoadedRange::Nothing | LoadedRange::From(_) if self.chat.log.is_asked() => "loading…",
+            LoadedRange::Nothing | LoadedRange::From(_) => "",
         };
         self.rule(beginning, self.theme.dim());
         Painted { rows: self.rows, below }
     }
 
-    fn paint_pending(&mut self, pending: &Pending) {
+    fn paint_pending(&mut self, pending: &OutgoingMessage) {
         let tail = match &pending.refusal {
             None => ("… queued".to_owned(), self.theme.dim()),
             Some(why) => (format!("✗ not sent: {}", text::one_line(why)), self.theme.bad()),
         };
-        let content = text::printable(pending.send.content.as_str());
-        self.say(Said {
+        let content = text::printable(pending.send.body.content.as_str());
+        self.say(MessageBlock {
             sequence: None,
             at: pending.written_at,
             name: Some("You".to_owned()),
@@ -109,8 +116,8 @@ impl Painter<'_> {
         });
     }
 
-    /// `told` are the fates that a later message of one's own tells already: they hold for those before it.
-    fn paint_entry(&mut self, entry: &Entry, before: Option<&Entry>, told: &mut Vec<Fate>) {
+    /// `told` holds the delivery states already shown at a later own message; they hold for earlier messages too.
+    fn paint_entry(&mut self, entry: &ChatLogEntry, before: Option<&ChatLogEntry>, told: &mut Vec<DeliveryProgress>) {
         let (body, zone) = (&entry.body, &self.app.zone);
         let is_mine = body.sender_id == self.app.me;
         let day = clock::day(body.created_at, zone);
@@ -128,7 +135,7 @@ impl Painter<'_> {
             ContentType::Text | ContentType::Markdown | ContentType::Json => text::printable(&body.content),
         };
         let shows_name = !is_same_sender || is_first_of_day || is_first_new;
-        self.say(Said {
+        self.say(MessageBlock {
             sequence: Some(body.sequence),
             at: body.created_at,
             name: shows_name.then(|| name(self.app, self.chat, body.sender_id)),
@@ -145,18 +152,18 @@ impl Painter<'_> {
         }
     }
 
-    fn tail(&self, expires_at: Option<Timestamp>, fate: Option<Fate>) -> Option<(String, Style)> {
+    fn tail(&self, expires_at: Option<Timestamp>, fate: Option<DeliveryProgress>) -> Option<(String, Style)> {
         let left = expires_at.map(|at| format!("[{}]", clock::left(at.since(self.now))));
         let fate = fate.map(|fate| match fate {
-            Fate::Sent => "✓ sent",
-            Fate::Delivered => "✓✓ delivered",
-            Fate::Read => "✓✓ read",
+            DeliveryProgress::Sent => "✓ sent",
+            DeliveryProgress::Delivered => "✓✓ delivered",
+            DeliveryProgress::Read => "✓✓ read",
         });
         let words: Vec<String> = left.into_iter().chain(fate.map(str::to_owned)).collect();
         (!words.is_empty()).then(|| (words.join(" "), self.theme.dim()))
     }
 
-    fn say(&mut self, said: Said<'_>) {
+    fn say(&mut self, said: MessageBlock<'_>) {
         let room = self.columns.saturating_sub(LEAD_COLUMNS + 1);
         let mut texts = text::wrap(said.content, room);
         let mut tail = said.tail;
@@ -179,7 +186,7 @@ impl Painter<'_> {
                 spans.push(Span::raw(gap));
                 spans.push(Span::styled(words, style));
             }
-            self.rows.push(Row { line: Line::from(spans), sequence: said.sequence });
+            self.rows.push(ScreenRow { line: Line::from(spans), sequence: said.sequence });
         }
     }
 
@@ -195,6 +202,6 @@ impl Painter<'_> {
         let words = if words.is_empty() { String::new() } else { format!(" {words} ") };
         let dashes = self.columns.saturating_sub(2 + text::width(&words));
         let line = format!(" {}{words}{}", "─".repeat(dashes / 2), "─".repeat(dashes - dashes / 2));
-        self.rows.push(Row { line: Line::styled(line, style), sequence: None });
+        self.rows.push(ScreenRow { line: Line::styled(line, style), sequence: None });
     }
 }

@@ -1,4 +1,4 @@
-//! Draws the [`App`]: the inbox on the left, messages and the line on the right, the connection below.
+//! Draws the [`ChatApp`]: the inbox on the left, messages and the input line on the right, the connection state below.
 
 mod clock;
 mod inbox;
@@ -19,22 +19,22 @@ use ratatui::widgets::{Block, Borders, Paragraph, Wrap};
 
 pub(crate) use theme::Theme;
 
-use super::app::App;
-use super::app::chat::Chat;
-use super::app::effect::{Link, Seen};
+use super::app::ChatApp;
+use super::app::chat::InboxChat;
+use super::app::effect::{ConnectionState, VisibleMessages};
 use super::text;
 
 /// The smallest terminal that has room for everything.
 const SMALLEST: (u16, u16) = (60, 12);
 const INBOX_COLUMNS: u16 = 26;
-/// Rows of the line that is being written, at the most.
+/// Maximum number of rows of the input line.
 const LINE_ROWS_MAX: u16 = 6;
 
-/// Draws everything, and tells what the person can see of it.
-pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Timestamp, theme: Theme) -> Seen {
+/// Draws everything, and returns the visible part of the messages.
+pub(crate) fn draw(frame: &mut Frame<'_>, app: &ChatApp, now: Timestamp, theme: Theme) -> VisibleMessages {
     let area = frame.area();
     if is_too_small(frame) {
-        return Seen { scroll: app.scroll, ..Seen::default() };
+        return VisibleMessages { scroll: app.scroll, ..VisibleMessages::default() };
     }
     let [body, status] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     let [left, right] = Layout::horizontal([Constraint::Length(INBOX_COLUMNS), Constraint::Fill(1)]).areas(body);
@@ -47,7 +47,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, now: Timestamp, theme: Them
     seen
 }
 
-/// Says so instead of drawing, if the terminal is too small.
+/// Shows a message instead, if the terminal is too small.
 fn is_too_small(frame: &mut Frame<'_>) -> bool {
     let area = frame.area();
     let (columns, rows) = SMALLEST;
@@ -59,7 +59,7 @@ fn is_too_small(frame: &mut Frame<'_>) -> bool {
     is_too_small
 }
 
-fn draw_chat(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp, theme: Theme) -> Seen {
+fn draw_chat(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, now: Timestamp, theme: Theme) -> VisibleMessages {
     let line = line::layout(&app.line, usize::from(area.width).saturating_sub(4));
     let line_rows = u16::try_from(line.rows.len()).unwrap_or(LINE_ROWS_MAX).min(LINE_ROWS_MAX);
     let [header, messages, typing, written] = Layout::vertical([
@@ -72,14 +72,14 @@ fn draw_chat(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp, theme
     line::draw(frame, written, &line, app.overlay.is_none(), theme);
     let Some(chat) = app.open_chat() else {
         draw_welcome(frame, messages, theme);
-        return Seen { rows: messages.height.into(), ..Seen::default() };
+        return VisibleMessages { rows: messages.height.into(), ..VisibleMessages::default() };
     };
     draw_header(frame, header, app, chat, now, theme);
     draw_typing(frame, typing, app, chat, theme);
     messages::draw(frame, messages, app, chat, now, theme)
 }
 
-fn draw_header(frame: &mut Frame<'_>, area: Rect, app: &App, chat: &Chat, now: Timestamp, theme: Theme) {
+fn draw_header(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, chat: &InboxChat, now: Timestamp, theme: Theme) {
     let mut facts = Vec::new();
     match chat.other().map(|other| app.presence(other)) {
         Some(PresenceStatus::Online) => facts.push("online".to_owned()),
@@ -102,7 +102,7 @@ fn draw_header(frame: &mut Frame<'_>, area: Rect, app: &App, chat: &Chat, now: T
     frame.render_widget(Paragraph::new(Line::from(spans)).block(block), area);
 }
 
-fn draw_typing(frame: &mut Frame<'_>, area: Rect, app: &App, chat: &Chat, theme: Theme) {
+fn draw_typing(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, chat: &InboxChat, theme: Theme) {
     let names: Vec<String> = chat.typing().map(|user_id| name(app, chat, user_id)).collect();
     let words = match names.as_slice() {
         [] if app.below > 0 => format!(" ↓ {} new below, Esc goes there", app.below),
@@ -126,11 +126,11 @@ fn draw_welcome(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     frame.render_widget(Paragraph::new(lines.to_vec()), area);
 }
 
-fn draw_status(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp, theme: Theme) {
+fn draw_status(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, now: Timestamp, theme: Theme) {
     let link = match app.link {
-        Link::Connecting => Span::styled("○ connecting…", theme.warning()),
-        Link::Connected => Span::styled("● connected", theme.good()),
-        Link::Lost { retry_at } => {
+        ConnectionState::Connecting => Span::styled("○ connecting…", theme.warning()),
+        ConnectionState::Connected => Span::styled("● connected", theme.good()),
+        ConnectionState::Lost { retry_at } => {
             let left = clock::left(retry_at.since(now));
             Span::styled(format!("○ offline, next try in {left}; what you write is sent then"), theme.warning())
         }
@@ -143,8 +143,8 @@ fn draw_status(frame: &mut Frame<'_>, area: Rect, app: &App, now: Timestamp, the
     frame.render_widget(Paragraph::new(line), area);
 }
 
-/// What to call somebody: oneself, a name, or the end of an id that has no name yet.
-fn name(app: &App, chat: &Chat, user_id: UserId) -> String {
+/// Display name of a user: "You", a name, or the end of an id without a known name.
+fn name(app: &ChatApp, chat: &InboxChat, user_id: UserId) -> String {
     if user_id == app.me {
         return "You".to_owned();
     }

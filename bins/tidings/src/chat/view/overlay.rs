@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use super::Theme;
 use crate::chat::app::command::COMMANDS;
 use crate::chat::app::finder::Finder;
-use crate::chat::app::{App, Overlay};
+use crate::chat::app::{ChatApp, Overlay};
 use crate::chat::text;
 
 const KEYS: &[(&str, &str)] = &[
@@ -20,8 +20,8 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl-C", "end"),
 ];
 
-/// Draws what lies over the chat, or over everything if it needs the room.
-pub(super) fn draw(frame: &mut Frame<'_>, all: Rect, chat: Rect, app: &App, overlay: &Overlay, theme: Theme) {
+/// Draws an overlay above the chat, or above the whole screen if it needs the space.
+pub(super) fn draw(frame: &mut Frame<'_>, all: Rect, chat: Rect, app: &ChatApp, overlay: &Overlay, theme: Theme) {
     match overlay {
         Overlay::Help => draw_help(frame, all, theme),
         Overlay::Who => draw_members(frame, chat, app, theme),
@@ -38,7 +38,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect, theme: Theme) {
     draw_box(frame, area, " Help, any key closes it ", lines, theme);
 }
 
-fn draw_members(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
+fn draw_members(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, theme: Theme) {
     let Some(chat) = app.open_chat() else { return };
     let lines = chat.members.iter().map(|member| {
         let role = match member.role {
@@ -58,7 +58,7 @@ fn draw_members(frame: &mut Frame<'_>, area: Rect, app: &App, theme: Theme) {
     draw_box(frame, area, " Members, any key closes it ", lines.collect(), theme);
 }
 
-fn draw_finder(frame: &mut Frame<'_>, area: Rect, app: &App, finder: &Finder, theme: Theme) {
+fn draw_finder(frame: &mut Frame<'_>, area: Rect, app: &ChatApp, finder: &Finder, theme: Theme) {
     let inbox = app.inbox();
     let matches = finder.matches(inbox.iter().map(|chat| (chat.summary.chat_id, chat.title())));
     let mut lines = vec![Line::raw(format!(" › {}", text::one_line(finder.line.text())))];
@@ -77,7 +77,7 @@ fn draw_finder(frame: &mut Frame<'_>, area: Rect, app: &App, finder: &Finder, th
     frame.set_cursor_position(Position::new(inner.x + column.min(inner.width.saturating_sub(1)), inner.y));
 }
 
-/// A box in the upper middle. Returns where its lines are.
+/// Draws a box in the upper middle. Returns the area of its lines.
 fn draw_box(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, theme: Theme) -> Rect {
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(area.height);
     let width = area.width.saturating_sub(2);

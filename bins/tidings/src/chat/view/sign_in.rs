@@ -4,21 +4,21 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::{Theme, is_too_small};
-use crate::chat::app::sign_in::{SignIn, Step};
+use crate::chat::app::sign_in::{SignIn, SignInStep};
 use crate::chat::text;
 
-/// Where the answer is written.
+/// Row of the input line.
 const LINE_ROW: u16 = 5;
 
-/// Draws the way in.
+/// Draws the sign-in dialog.
 pub(crate) fn draw(frame: &mut Frame<'_>, sign_in: &SignIn, server: &str, theme: Theme) {
     if is_too_small(frame) {
         return;
     }
     let (question, hint) = match &sign_in.step {
-        Step::PhoneNumber => ("Your phone number", "with its country, as +14155550101".to_owned()),
-        Step::Code => ("The code", format!("sent to {}; Esc for another number", sign_in.phone_number)),
-        Step::Name { given, .. } => ("Your name", format!("as others see it; Enter alone keeps {given}")),
+        SignInStep::PhoneNumber => ("Your phone number", "with its country, as +14155550101".to_owned()),
+        SignInStep::Code => ("The code", format!("sent to {}; Esc for another number", sign_in.phone_number)),
+        SignInStep::Name { given, .. } => ("Your name", format!("as others see it; Enter alone keeps {given}")),
     };
     let said = match (&sign_in.refusal, sign_in.is_waiting) {
         (_, true) => Line::styled("  …", theme.dim()),

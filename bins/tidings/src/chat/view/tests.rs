@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::Theme;
-use crate::chat::app::effect::Answer;
+use crate::chat::app::effect::ApiResult;
 use crate::chat::app::sign_in::{SignIn, SignInAnswer};
 use crate::chat::desk::{Desk, ada, club, details, me, message, now, page, text_of, with_ada, with_last};
 
@@ -85,7 +85,7 @@ fn a_chat_shows_days_states_countdowns_and_who_types() {
         message.message.created_at = if n < 2 { now().minus(Duration::from_secs(86_400 * 2)) } else { now() };
         message.message.expires_at = (n == 3).then_some(now() + Duration::from_secs(90));
     }
-    desk.answer(Answer::Page { chat_id: with_ada(), before: None, page: history });
+    desk.answer(ApiResult::Page { chat_id: with_ada(), before: None, page: history });
     let typing = TypingIndicator { chat_id: with_ada(), user_id: ada(), is_typing: true };
     desk.hear(ClientEvent::Typing(typing));
     desk.enter("Twelve?");
@@ -161,7 +161,7 @@ fn a_lost_connection_is_counted_down_to_its_next_try() {
 }
 
 #[test]
-fn the_finder_lists_what_has_the_letters() {
+fn the_finder_lists_chats_that_match_the_letters() {
     let mut desk = Desk::with_inbox([with_last(club(), 4, 0, "x"), with_last(with_ada(), 4, 0, "y")]);
     desk.control('k');
     desk.press(KeyCode::Char('b'));
@@ -202,7 +202,7 @@ fn help_and_members_lie_over_the_chat() {
     online(&mut desk);
     desk.control('n');
     desk.screen();
-    desk.answer(Answer::Chat { details: details(with_last(club(), 1, 0, "x")), watermarks: vec![] });
+    desk.answer(ApiResult::Chat { details: details(with_last(club(), 1, 0, "x")), watermarks: vec![] });
     desk.enter("/who");
     check(
         &mut desk,
@@ -245,9 +245,9 @@ fn help_and_members_lie_over_the_chat() {
             | │ PgUp, PgDn, Esc        look back, forward, to the end                      │
             | │ Up, Down               what you wrote before                               │
             | │ Ctrl-C                 end                                                 │
-            | │ /new +PHONE            open a chat with somebody                           │
+            | │ /new +PHONE            open a chat with a person                           │
             | │ /group NAME +PHONE…    make a group                                        │
-            | │ /add +PHONE            add somebody to this group                          │
+            | │ /add +PHONE            add a person to this group                          │
             | │ /leave                 leave this group                                    │
             | │ /mute [TIME], /unmute  be quiet about this chat, as 8h or 7d               │
             | │ /ttl TIME, /ttl off    let new messages vanish, after 30s, 1h or 7d        │
@@ -314,12 +314,12 @@ fn a_terminal_that_is_too_small_says_so_and_reads_nothing() {
 }
 
 #[test]
-fn what_was_new_when_the_chat_was_opened_is_marked() {
+fn messages_unread_at_opening_are_marked() {
     let mut desk = Desk::with_inbox([with_last(with_ada(), 3, 2, "c")]);
     desk.press(KeyCode::Tab);
     desk.screen();
     let messages = [(1, ada(), "seen", None), (2, ada(), "b", None), (3, ada(), "c", None)];
-    desk.answer(Answer::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &messages) });
+    desk.answer(ApiResult::Page { chat_id: with_ada(), before: None, page: page(with_ada(), &messages) });
     check(
         &mut desk,
         expect![[r#"

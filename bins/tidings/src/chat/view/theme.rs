@@ -1,13 +1,13 @@
 use ratatui::style::{Color, Modifier, Style};
 
-/// How things look: the sixteen colours that every terminal has, in the shades its owner chose, or none.
+/// Colours: the sixteen of the terminal's own palette, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     is_colourful: bool,
 }
 
 impl Theme {
-    /// With `NO_COLOR` set to anything, weight and reversal alone tell things apart.
+    /// With `NO_COLOR` set, only weight and reversal distinguish elements.
     pub(crate) fn from_environment() -> Self {
         Self { is_colourful: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
     }

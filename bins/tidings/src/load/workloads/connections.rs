@@ -9,21 +9,21 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::bench::{Bench, Observed};
-use super::super::peer::{Heard, LoadUser, Peer};
+use super::super::peer::{LoadPeer, LoadUser, PeerFrame};
 use super::super::redis_cost::RedisCost;
-use super::super::report::Report;
-use super::super::target::host_and_port;
+use super::super::report::LoadReport;
+use super::super::target::check_host;
 use super::super::users::{PARALLEL, phone_numbers, sign_in};
 use super::super::{LoadArgs, Workload};
 
-/// How long the answer to a last beat may take.
+/// Longest wait for the response to the last heartbeat.
 const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections that stay and beat: what they cost Redis.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// Idle connections with heartbeats: their load on Redis.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     ensure!(
         arguments.redis.is_some() || arguments.url.is_none(),
-        "what connections cost a service that runs already is known of its Redis alone; name that with --redis"
+        "for a running service, the cost of connections can only be read from its Redis; name that with --redis"
     );
     let gateways = gateways(bench, arguments)?;
     let mut redis = match &arguments.redis {
@@ -38,7 +38,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         redis.watch_quiet(bench.time()).await?;
     }
     let (over, is_over) = watch::channel(false);
-    let Held { tasks, heartbeat_interval } = connect(bench, &devices, &gateways, &is_over).await?;
+    let OpenConnections { tasks, heartbeat_interval } = connect(bench, &devices, &gateways, &is_over).await?;
     let window = bench.window();
     let watching = async {
         match &mut redis {
@@ -56,7 +56,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let (count, places) = (devices.len(), gateways.len());
     let setup =
         format!("{count} connections, 3 for each 2 users, gateways: {places}, a beat every {heartbeat_interval:?}");
-    let mut report = Report::new(Workload::Connections, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Connections, setup, window.seconds());
     report.server = server;
     report.rate("beats answered", timeline.iter().sum(), "beats/s");
     report.timeline = timeline;
@@ -69,45 +69,46 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Where connections go, in turn.
+/// Gateways to connect to, in turn.
 fn gateways(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Vec<String>> {
     if arguments.gateway.is_empty() {
         return Ok(vec![bench.base_url().to_owned()]);
     }
     for url in &arguments.gateway {
-        host_and_port(url, arguments.allow_remote)?;
+        check_host(url, arguments.allow_remote)?;
     }
     Ok(arguments.gateway.clone())
 }
 
-/// So many devices of two thirds as many users: every second user has two.
+/// Signs in this many devices for two thirds as many users: every second user has two.
 async fn sign_in_devices(bench: &Bench, count: usize) -> anyhow::Result<Vec<LoadUser>> {
     let users = phone_numbers((count * 2).div_ceil(3));
     let with_two: Vec<String> = users.iter().skip(1).step_by(2).take(count - users.len()).cloned().collect();
     let mut devices = sign_in(bench.base_url(), &users, &bench.progress).await?;
-    // Afterwards, because a code that is asked for takes the place of one that was not used yet.
+    // Sequential, because a new code request replaces an unused code.
     devices.extend(sign_in(bench.base_url(), &with_two, &bench.progress).await?);
     Ok(devices)
 }
 
-/// Connections that are held.
-struct Held {
+/// Open connections and their tasks.
+struct OpenConnections {
     tasks: JoinSet<anyhow::Result<()>>,
     heartbeat_interval: Duration,
 }
 
-/// Connects all devices. Each is held from then on, or the first would be given up before the last is there.
+/// Connects all devices. Each connection sends heartbeats from then on; otherwise the server would drop the first
+/// before the last connects.
 async fn connect(
     bench: &Bench,
     devices: &[LoadUser],
     gateways: &[String],
     is_over: &watch::Receiver<bool>,
-) -> anyhow::Result<Held> {
+) -> anyhow::Result<OpenConnections> {
     bench.progress.set_message("connecting");
     bench.progress.set_position(0);
-    let mut held = Held { tasks: JoinSet::new(), heartbeat_interval: Duration::ZERO };
+    let mut held = OpenConnections { tasks: JoinSet::new(), heartbeat_interval: Duration::ZERO };
     let mut connecting = stream::iter(devices.iter().zip(gateways.iter().cycle()))
-        .map(|(device, gateway)| Peer::connect_to(gateway, device, bench.epoch))
+        .map(|(device, gateway)| LoadPeer::connect_to(gateway, device, bench.epoch))
         .buffer_unordered(PARALLEL);
     while let Some(peer) = connecting.try_next().await? {
         bench.progress.inc(1);
@@ -117,15 +118,15 @@ async fn connect(
     Ok(held)
 }
 
-/// Beats as often as the server wants it until all is over, and fails if a beat was not answered by then.
-async fn hold(mut peer: Peer, mut is_over: watch::Receiver<bool>, answered: Arc<AtomicU64>) -> anyhow::Result<()> {
+/// Sends heartbeats at the server's interval until the end, and fails if one was not acknowledged by then.
+async fn hold(mut peer: LoadPeer, mut is_over: watch::Receiver<bool>, answered: Arc<AtomicU64>) -> anyhow::Result<()> {
     let mut beats = interval(peer.heartbeat_interval());
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut unanswered = 0_u64;
     loop {
         tokio::select! {
             heard = peer.next() => {
-                if heard? == Heard::BeatAck {
+                if heard? == PeerFrame::BeatAck {
                     unanswered = unanswered.saturating_sub(1);
                     answered.fetch_add(1, Ordering::Relaxed);
                 }
@@ -139,7 +140,7 @@ async fn hold(mut peer: Peer, mut is_over: watch::Receiver<bool>, answered: Arc<
     }
     let last_answers = async {
         while unanswered > 0 {
-            if peer.next().await? == Heard::BeatAck {
+            if peer.next().await? == PeerFrame::BeatAck {
                 unanswered -= 1;
             }
         }
@@ -150,7 +151,7 @@ async fn hold(mut peer: Peer, mut is_over: watch::Receiver<bool>, answered: Arc<
     Ok(())
 }
 
-/// Fails unless every connection was there until the end, with all of its beats answered.
+/// Fails unless every connection stayed open to the end, with all heartbeats acknowledged.
 async fn all_stayed(mut tasks: JoinSet<anyhow::Result<()>>, count: usize) -> anyhow::Result<()> {
     let mut failures = Vec::new();
     while let Some(end) = tasks.join_next().await {

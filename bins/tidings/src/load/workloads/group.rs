@@ -7,26 +7,26 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Tally, Window};
-use super::super::order::Order;
-use super::super::peer::{Heard, Peer};
-use super::super::report::Report;
+use super::super::measure::{LoadTally, MeasurementWindow};
+use super::super::order::SequenceChecker;
+use super::super::peer::{LoadPeer, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, group, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::{connect_all, join};
 
-/// Messages that the fastest sender keeps between itself and the slowest member: below the server's bound for a
-/// connection, so that what is measured is delivery and not dropping.
+/// Maximum number of messages between the sender and the slowest member. It is below the server's bound for a
+/// connection, so that the workload measures delivery and not load shedding.
 const IN_FLIGHT: u64 = 32;
 
-/// One group, everybody online, one sender: paced, or as fast as the messages are delivered.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// One sender in one group with all members online: paced, or as fast as the messages are delivered.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let users = sign_up(bench.base_url(), arguments.members as usize, &bench.progress).await?;
     let chat = group(&users[0], &users[1..]).await?;
     let mut peers = connect_all(bench, &users).await?;
     let sender = peers.remove(0);
     let window = bench.window();
-    let deliveries = Arc::new(Deliveries { count: bench.counter(), moved: Notify::new() });
+    let deliveries = Arc::new(DeliveryCounter { count: bench.counter(), moved: Notify::new() });
     let (announce_head, head) = watch::channel(None);
     let receivers = peers.len() as u64;
     let mut tasks = JoinSet::new();
@@ -39,7 +39,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let tally = join(tasks).await?;
     let pace = arguments.rate.map_or("as fast as they arrive".to_owned(), |rate| format!("{rate} a second"));
     let setup = format!("a group of {} who are online, messages of one of them {pace}", arguments.members);
-    let mut report = Report::new(Workload::Group, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Group, setup, window.seconds());
     report.server = server;
     report.timeline = timeline;
     report.in_flight = IN_FLIGHT as usize;
@@ -51,23 +51,23 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Pushes that have arrived at all members together.
-struct Deliveries {
+/// Pushes received by all members together.
+struct DeliveryCounter {
     count: Arc<AtomicU64>,
     moved: Notify,
 }
 
 async fn send(
-    mut sender: Peer,
+    mut sender: LoadPeer,
     chat: LoadChat,
-    window: Window,
-    deliveries: Arc<Deliveries>,
+    window: MeasurementWindow,
+    deliveries: Arc<DeliveryCounter>,
     announce_head: watch::Sender<Option<u64>>,
     receivers: u64,
     pace: Option<Duration>,
-) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
-    let mut beats = Peer::beats();
+) -> anyhow::Result<LoadTally> {
+    let mut tally = LoadTally::default();
+    let mut beats = LoadPeer::beats();
     let mut sent_at = std::collections::HashMap::new();
     let (mut sent, mut head, mut due) = (0, chat.head, Instant::now());
     loop {
@@ -84,17 +84,17 @@ async fn send(
         }
         tokio::select! {
             heard = sender.next() => match heard? {
-                Heard::Ack { number, sequence } => {
+                PeerFrame::Ack { number, sequence } => {
                     head = head.max(sequence);
                     if let Some(sent_at) = sent_at.remove(&number) {
                         tally.acked(&window, sent_at);
                     }
                 }
-                Heard::Refused { number } => {
+                PeerFrame::Refused { number } => {
                     tally.refused += 1;
                     sent_at.remove(&number);
                 }
-                Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
+                PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
             },
             () = deliveries.moved.notified(), if !room => {}
             () = sleep_until(due.into()), if !over && room => {}
@@ -108,20 +108,20 @@ async fn send(
 }
 
 async fn receive(
-    mut peer: Peer,
+    mut peer: LoadPeer,
     chat: LoadChat,
-    window: Window,
-    deliveries: Arc<Deliveries>,
+    window: MeasurementWindow,
+    deliveries: Arc<DeliveryCounter>,
     mut announced_head: watch::Receiver<Option<u64>>,
-) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
-    let mut order = Order::after(chat.head);
-    let mut beats = Peer::beats();
+) -> anyhow::Result<LoadTally> {
+    let mut tally = LoadTally::default();
+    let mut order = SequenceChecker::after(chat.head);
+    let mut beats = LoadPeer::beats();
     let mut head = None;
     while !head.is_some_and(|head| order.is_complete(head)) {
         tokio::select! {
             heard = peer.next() => {
-                if let Heard::Message { sequence, stamp } = heard? {
+                if let PeerFrame::Message { sequence, stamp } = heard? {
                     order.pushed(sequence);
                     tally.delivered(&window, stamp.sent_at);
                     peer.acknowledge(chat.chat_id, &order)?;

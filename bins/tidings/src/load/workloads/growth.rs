@@ -5,43 +5,44 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use embedded::{Filled, Filling};
 use server::tools::events::own_groups;
 
 use super::super::bench::{Bench, Observed};
-use super::super::report::{Report, whole};
+use super::super::report::{LoadReport, whole};
+use super::super::store::{Filled, Filling};
 use super::super::{LoadArgs, Workload};
 use super::pairs::{self, Measured};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// How much is in the store when it is measured, beside what the pairs themselves leave there.
+/// Contents of the store at a measurement, not counting the messages of the pairs themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Step {
+struct GrowthStep {
     chats: usize,
     messages: u64,
 }
 
-const STEPS: [Step; 4] = [
-    Step { chats: 100, messages: 0 },
-    Step { chats: 1_000, messages: 100_000 },
-    Step { chats: 10_000, messages: 1_000_000 },
-    Step { chats: 100_000, messages: 10_000_000 },
+const STEPS: [GrowthStep; 4] = [
+    GrowthStep { chats: 100, messages: 0 },
+    GrowthStep { chats: 1_000, messages: 100_000 },
+    GrowthStep { chats: 10_000, messages: 1_000_000 },
+    GrowthStep { chats: 100_000, messages: 10_000_000 },
 ];
 
-/// What was seen of a step.
-struct Seen {
-    step: Step,
+/// The results of one step.
+struct GrowthResult {
+    step: GrowthStep,
     filled: Filled,
     disk_bytes: u64,
     ready_after: Duration,
     pairs: Measured,
 }
 
-/// Pairs on a store that grows: what a message costs, and how long a start takes, with more and more behind it.
+/// Pairs on a growing store: the cost of a message and the time to start, as the amount of stored data grows.
 ///
-/// The store is filled while no server runs, and the server is then started on it, so each step also shows a restart.
-pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// The store is filled while no server runs, and the server is then started on it, so each step also measures a
+/// restart.
+pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let mut filling = None;
     let mut seen = vec![];
     for step in steps_up_to(arguments.messages) {
@@ -51,19 +52,19 @@ pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Resu
         let fill = async |directory: &Path| {
             let filling = filling.get_or_insert_with(|| Filling::new(directory, &own_groups()));
             let filled = filling.fill_up_to(step.chats, step.messages, |added| progress.inc(added)).await?;
-            Ok((filled, disk_bytes(directory).context("cannot look at what is stored")?))
+            Ok((filled, disk_bytes(directory).context("cannot measure the size of the store")?))
         };
         let ((filled, disk_bytes), ready_after) = bench.target_mut().restart(fill).await?;
         let pairs = pairs::measure(bench, arguments, 1).await?;
-        seen.push(Seen { step, filled, disk_bytes, ready_after, pairs });
+        seen.push(GrowthResult { step, filled, disk_bytes, ready_after, pairs });
     }
     Ok(report(seen))
 }
 
-fn report(steps: Vec<Seen>) -> Report {
+fn report(steps: Vec<GrowthResult>) -> LoadReport {
     let setup = format!("pairs on a store that is filled in {} steps", steps.len());
     let seconds = steps.iter().map(|seen| seen.pairs.window.seconds()).sum();
-    let mut report = Report::new(Workload::Growth, setup, seconds);
+    let mut report = LoadReport::new(Workload::Growth, setup, seconds);
     for seen in &steps {
         seen.add_to(&mut report);
     }
@@ -76,8 +77,8 @@ fn report(steps: Vec<Seen>) -> Report {
     report
 }
 
-impl Seen {
-    fn add_to(&self, report: &mut Report) {
+impl GrowthResult {
+    fn add_to(&self, report: &mut LoadReport) {
         let Self { step, filled, disk_bytes, ready_after, pairs } = self;
         let Measured { chats, window, observed, tally } = pairs;
         let mut figure = |name, value, unit| report.figure(format!("{}: {name}", step.name()), value, unit);
@@ -102,7 +103,7 @@ impl Seen {
         report.in_flight = *chats;
     }
 
-    /// Microseconds of the server for each message that was delivered.
+    /// Server CPU per delivered message, in microseconds.
     fn cpu_per_message(&self) -> Option<f64> {
         let Observed { server, .. } = &self.pairs.observed;
         let delivered = self.pairs.tally.deliveries.count();
@@ -110,25 +111,25 @@ impl Seen {
     }
 }
 
-impl Step {
+impl GrowthStep {
     fn name(self) -> String {
         format!("{} messages in {} chats", whole(self.messages), whole(self.chats as u64))
     }
 }
 
-/// The steps with at most this many messages, the last of them with just as many.
-fn steps_up_to(messages: Option<u32>) -> Vec<Step> {
+/// The steps with at most this many messages; the last one has exactly as many.
+fn steps_up_to(messages: Option<u32>) -> Vec<GrowthStep> {
     let [fewest, .., most] = STEPS;
     let up_to = messages.map_or(most.messages, u64::from);
-    let mut steps: Vec<Step> = STEPS.into_iter().filter(|step| step.messages <= up_to).collect();
+    let mut steps: Vec<GrowthStep> = STEPS.into_iter().filter(|step| step.messages <= up_to).collect();
     if steps.last().is_some_and(|last| last.messages < up_to) {
-        // As many messages in a chat as in the steps around it.
-        steps.push(Step { chats: fewest.chats.max(up_to as usize / 100), messages: up_to });
+        // As many messages per chat as in the steps around it.
+        steps.push(GrowthStep { chats: fewest.chats.max(up_to as usize / 100), messages: up_to });
     }
     steps
 }
 
-/// What the files of a directory take on the disk, which is less than their length where they have holes.
+/// Allocated size of the files in a directory, which is below their length for sparse files.
 fn disk_bytes(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(directory)? {
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(steps(None), STEPS.map(|step| (step.chats, step.messages)));
         assert_eq!(steps(Some(1_000_000)), [(100, 0), (1_000, 100_000), (10_000, 1_000_000)]);
         assert_eq!(steps(Some(250_000)), [(100, 0), (1_000, 100_000), (2_500, 250_000)]);
-        // Chats do not become fewer.
+        // The number of chats never decreases.
         assert_eq!(steps(Some(500)), [(100, 0), (100, 500)]);
     }
 

@@ -7,20 +7,20 @@ use domain::limits::HISTORY_PAGE_MAX;
 use tokio::task::JoinSet;
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Latencies, Window};
+use super::super::measure::{Latencies, MeasurementWindow};
 use super::super::peer::LoadUser;
-use super::super::report::Report;
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, pair_up, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::catch_up::fill;
 
-/// Readers at once.
+/// Concurrent readers.
 const READERS: usize = 4;
-/// Where in the chat pages are read: at its head, half way down and at its start.
+/// Positions of the pages: at the head of the chat, half way down and at its start.
 const DEPTHS: [(&str, f64); 3] = [("page at the head", 1.0), ("page half way down", 0.5), ("page at the start", 0.0)];
 
-/// Pages of a long chat: how fast, and whether depth matters.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// History pages of a long chat: throughput, and whether depth matters.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let messages = u64::from(arguments.messages.unwrap_or(20_000));
     let users = sign_up(bench.base_url(), 2, &bench.progress).await?;
     let chat = pair_up(&users).await?[0];
@@ -39,7 +39,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         }
     }
     let setup = format!("{READERS} readers of a chat of {messages} messages, {HISTORY_PAGE_MAX} a page");
-    let mut report = Report::new(Workload::History, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::History, setup, window.seconds());
     report.server = server;
     report.rate("pages", pages.iter().map(Latencies::count).sum(), "pages/s");
     for ((name, _), latencies) in DEPTHS.iter().zip(&pages) {
@@ -50,12 +50,12 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Reads pages at each depth in turn, and checks that they are whole and in order.
+/// Reads pages at each depth in turn, and checks that they are complete and in order.
 async fn read(
     user: LoadUser,
     chat: LoadChat,
     messages: u64,
-    window: Window,
+    window: MeasurementWindow,
 ) -> anyhow::Result<[Latencies; DEPTHS.len()]> {
     let page = HISTORY_PAGE_MAX.min(messages as usize);
     let mut read = DEPTHS.map(|_| Latencies::default());

@@ -6,16 +6,16 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep_until};
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Tally, Window};
-use super::super::order::Order;
-use super::super::peer::{Heard, LoadUser, Peer};
-use super::super::report::Report;
+use super::super::measure::{LoadTally, MeasurementWindow};
+use super::super::order::SequenceChecker;
+use super::super::peer::{LoadPeer, LoadUser, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, group, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::{connect_all, join};
 
-/// Many senders into one chat, one message in flight each; all of them see all of it.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// Many senders in one chat, one message in flight each; every sender receives all messages.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let users = sign_up(bench.base_url(), arguments.users_or(256).min(1000), &bench.progress).await?;
     let hot_chat = HotChat::prepare(bench, &users).await?;
     let window = bench.window();
@@ -23,7 +23,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let Observed { server, timeline } = bench.observe(window).await?;
     let tally = join(tasks).await?;
     let setup = format!("{} senders into one chat, 1 in flight each", users.len());
-    let mut report = Report::new(Workload::HotChat, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::HotChat, setup, window.seconds());
     report.server = server;
     report.timeline = timeline;
     report.in_flight = users.len();
@@ -36,14 +36,14 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// A chat and the connections that will write into it.
+/// A chat and the connections that will send to it.
 pub(super) struct HotChat {
     chat: LoadChat,
-    peers: Vec<Peer>,
+    peers: Vec<LoadPeer>,
 }
 
-/// How far the senders have come together.
-struct Progress {
+/// Common progress of the senders.
+struct SenderProgress {
     sending: AtomicUsize,
     head: AtomicU64,
 }
@@ -54,10 +54,17 @@ impl HotChat {
         Ok(Self { chat, peers: connect_all(bench, users).await? })
     }
 
-    /// Starts every sender; each sends once in `pace`, or as soon as it is answered. `done` counts acks.
-    pub(super) fn start(self, window: Window, pace: Duration, done: &Arc<AtomicU64>) -> JoinSet<anyhow::Result<Tally>> {
-        let progress =
-            Arc::new(Progress { sending: AtomicUsize::new(self.peers.len()), head: AtomicU64::new(self.chat.head) });
+    /// Starts every sender; each sends once per `pace`, or as soon as it is acknowledged. `done` counts acks.
+    pub(super) fn start(
+        self,
+        window: MeasurementWindow,
+        pace: Duration,
+        done: &Arc<AtomicU64>,
+    ) -> JoinSet<anyhow::Result<LoadTally>> {
+        let progress = Arc::new(SenderProgress {
+            sending: AtomicUsize::new(self.peers.len()),
+            head: AtomicU64::new(self.chat.head),
+        });
         let mut tasks = JoinSet::new();
         for peer in self.peers {
             tasks.spawn(write(peer, self.chat, window, pace, Arc::clone(&progress), Arc::clone(done)));
@@ -67,19 +74,19 @@ impl HotChat {
 }
 
 async fn write(
-    mut peer: Peer,
+    mut peer: LoadPeer,
     chat: LoadChat,
-    window: Window,
+    window: MeasurementWindow,
     pace: Duration,
-    progress: Arc<Progress>,
+    progress: Arc<SenderProgress>,
     done: Arc<AtomicU64>,
-) -> anyhow::Result<Tally> {
-    let mut tally = Tally::default();
-    let mut order = Order::after(chat.head);
-    let mut beats = Peer::beats();
-    // Looks whether the others have finished; nothing is measured any more by then.
+) -> anyhow::Result<LoadTally> {
+    let mut tally = LoadTally::default();
+    let mut order = SequenceChecker::after(chat.head);
+    let mut beats = LoadPeer::beats();
+    // Polls whether the others have finished; the measurement is over by then.
     let mut looks = interval(Duration::from_millis(50));
-    // Everybody begins at another moment, or all would send together.
+    // Random offsets keep the senders from sending in step.
     let mut due = Instant::now() + pace.mul_f64(rand::random());
     let (mut number, mut sending, mut under_way) = (0, true, None);
     loop {
@@ -95,7 +102,7 @@ async fn write(
         }
         tokio::select! {
             heard = peer.next() => match heard? {
-                Heard::Ack { sequence, .. } => {
+                PeerFrame::Ack { sequence, .. } => {
                     order.acked(sequence);
                     progress.head.fetch_max(sequence, Ordering::Relaxed);
                     if let Some(sent_at) = under_way.take() {
@@ -103,16 +110,16 @@ async fn write(
                     }
                     done.fetch_add(1, Ordering::Relaxed);
                 }
-                Heard::Refused { .. } => {
+                PeerFrame::Refused { .. } => {
                     tally.refused += 1;
                     under_way = None;
                 }
-                Heard::Message { sequence, stamp } => {
+                PeerFrame::Message { sequence, stamp } => {
                     order.pushed(sequence);
                     tally.delivered(&window, stamp.sent_at);
                     peer.acknowledge(chat.chat_id, &order)?;
                 }
-                Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
+                PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
             },
             _ = beats.tick() => peer.beat()?,
             () = sleep_until(due.min(window.until).into()), if sending && under_way.is_none() => {}

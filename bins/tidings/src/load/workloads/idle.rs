@@ -3,15 +3,15 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Tally, Window};
-use super::super::peer::Peer;
-use super::super::report::Report;
+use super::super::measure::{LoadTally, MeasurementWindow};
+use super::super::peer::LoadPeer;
+use super::super::report::LoadReport;
 use super::super::users::sign_up;
 use super::super::{LoadArgs, Workload};
 use super::{connect_all, join};
 
-/// Connections that are ready and do nothing: what each costs the server in memory.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// Idle connections: server memory per connection.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let users = sign_up(bench.base_url(), arguments.users_or(5000), &bench.progress).await?;
     let before = bench.target().memory_kib().context("the memory of a server is known only if it is started here")?;
     let peers = connect_all(bench, &users).await?;
@@ -24,14 +24,14 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let after = bench.target().memory_kib().context("the server has ended")?;
     join(tasks).await?;
     let setup = format!("{} idle connections", users.len());
-    let mut report = Report::new(Workload::Idle, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Idle, setup, window.seconds());
     report.server = server;
     report.server_memory(before, after, users.len());
     Ok(report)
 }
 
-async fn stay(mut peer: Peer, window: Window) -> anyhow::Result<Tally> {
-    let mut beats = Peer::beats();
+async fn stay(mut peer: LoadPeer, window: MeasurementWindow) -> anyhow::Result<LoadTally> {
+    let mut beats = LoadPeer::beats();
     loop {
         tokio::select! {
             heard = peer.next() => {
@@ -42,5 +42,5 @@ async fn stay(mut peer: Peer, window: Window) -> anyhow::Result<Tally> {
         }
     }
     peer.close().await;
-    Ok(Tally::default())
+    Ok(LoadTally::default())
 }

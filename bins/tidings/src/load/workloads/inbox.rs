@@ -7,30 +7,30 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinSet;
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Latencies, Window};
-use super::super::peer::{Heard, LoadUser, Peer};
-use super::super::report::Report;
+use super::super::measure::{Latencies, MeasurementWindow};
+use super::super::peer::{LoadPeer, LoadUser, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, PARALLEL, group, sign_up};
 use super::super::{LoadArgs, Workload};
 
-/// Sends under way while the chats are filled.
+/// Sends in flight while the chats are filled.
 const FILL_IN_FLIGHT: usize = 64;
 
-/// An inbox that is measured: how much is in each of its chats, and whether its owner has read it.
-struct Inbox {
+/// A measured inbox: messages per chat, and whether its owner has read them.
+struct MeasuredInbox {
     name: &'static str,
     messages: u64,
     read: bool,
 }
 
-/// The first page of inboxes with many chats, whose chats have been short and long: does the length of a history matter?
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// The first page of inboxes with many chats, short and long ones: does the length of a history matter?
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let messages = u64::from(arguments.messages.unwrap_or(100));
     let chats = arguments.users_or(1000);
     let inboxes = [
-        Inbox { name: "inbox of short chats", messages: 1, read: true },
-        Inbox { name: "inbox of long chats", messages, read: true },
-        Inbox { name: "inbox of long chats, unread", messages, read: false },
+        MeasuredInbox { name: "inbox of short chats", messages: 1, read: true },
+        MeasuredInbox { name: "inbox of long chats", messages, read: true },
+        MeasuredInbox { name: "inbox of long chats, unread", messages, read: false },
     ];
     let mut users = sign_up(bench.base_url(), inboxes.len() + 1, &bench.progress).await?;
     let writer = users.pop().expect("one more than inboxes");
@@ -51,7 +51,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
         pages[index] = latencies;
     }
     let setup = format!("3 owners of {chats} chats each, with 1 message and with {messages}, read 100 chats a page");
-    let mut report = Report::new(Workload::Inbox, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Inbox, setup, window.seconds());
     report.server = server;
     report.rate("pages", pages.iter().map(Latencies::count).sum(), "pages/s");
     for (inbox, latencies) in inboxes.iter().zip(&pages) {
@@ -63,10 +63,10 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Opens the chats of an inbox and fills them.
+/// Creates the chats of an inbox and fills them.
 async fn prepare(
     bench: &Bench,
-    inbox: &Inbox,
+    inbox: &MeasuredInbox,
     owner: &LoadUser,
     writer: &LoadUser,
     chats: usize,
@@ -76,7 +76,7 @@ async fn prepare(
     let open = stream::iter(0..chats).map(|_| group(owner, others)).buffer_unordered(PARALLEL);
     let chats: Vec<LoadChat> = open.try_collect().await?;
     bench.progress.set_message("filling chats");
-    let mut peer = Peer::connect(writer, bench.epoch).await?;
+    let mut peer = LoadPeer::connect(writer, bench.epoch).await?;
     let mut waiting: VecDeque<_> =
         (0..inbox.messages).flat_map(|n| chats.iter().map(move |chat| (chat.chat_id, n))).collect();
     let mut in_flight = 0;
@@ -88,12 +88,12 @@ async fn prepare(
             in_flight += 1;
         }
         match peer.next().await? {
-            Heard::Ack { .. } => {
+            PeerFrame::Ack { .. } => {
                 in_flight -= 1;
                 bench.progress.inc(1);
             }
-            Heard::Refused { .. } => anyhow::bail!("a send was refused while the chats were filled"),
-            Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
+            PeerFrame::Refused { .. } => anyhow::bail!("a send was refused while the chats were filled"),
+            PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
         }
     }
     peer.close().await;
@@ -105,8 +105,8 @@ async fn prepare(
     Ok(())
 }
 
-/// Reads the first page over and over, and checks its counts.
-async fn read(owner: LoadUser, unread: u64, window: Window) -> anyhow::Result<Latencies> {
+/// Reads the first page repeatedly, and checks its counts.
+async fn read(owner: LoadUser, unread: u64, window: MeasurementWindow) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
     while !window.is_over() {
         let begun = Instant::now();
@@ -114,6 +114,8 @@ async fn read(owner: LoadUser, unread: u64, window: Window) -> anyhow::Result<La
         if begun >= window.from {
             latencies.record(begun.elapsed());
         }
+        // The server counts unread messages up to this bound.
+        let unread = unread.min(domain::limits::UNREAD_EXACT_MAX);
         let wrong = page.data.chats.iter().find(|chat| chat.unread_count != unread);
         ensure!(
             wrong.is_none(),

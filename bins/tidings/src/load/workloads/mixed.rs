@@ -9,24 +9,24 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Latencies, Tally, Window};
-use super::super::peer::{Heard, LoadUser, Peer};
-use super::super::report::Report;
+use super::super::measure::{Latencies, LoadTally, MeasurementWindow};
+use super::super::peer::{LoadPeer, LoadUser, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, group, pair_up, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::hot_chat::HotChat;
-use super::pairs::Pair;
+use super::pairs::ChatPair;
 use super::{connect_all, join};
 
 /// Members of each group.
 const GROUP_MEMBERS: usize = 10;
-/// The control chat is quiet: a message now and then.
+/// The control chat has little traffic: one message per interval.
 const CONTROL_PACE: Duration = Duration::from_millis(50);
-/// Senders of the hot chat beside.
+/// Senders of the hot chat that runs beside it.
 const HOT_SENDERS: usize = 256;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a user does, and how often of a hundred times.
+/// An operation of a user; [`DEEDS`] weights each in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Deed {
     Send,
@@ -44,8 +44,8 @@ const DEEDS: [(Deed, &str, u32); 5] = [
     (Deed::Reconnect, "reconnect", 5),
 ];
 
-/// Users who do what users do, beside a quiet chat whose latency is watched.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// Users with a mix of operations, beside a quiet control chat with measured latency.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let count = arguments.users_or(1000).max(2 * GROUP_MEMBERS);
     let rate = arguments.rate.unwrap_or(1000);
     let users = sign_up(bench.base_url(), count, &bench.progress).await?;
@@ -81,7 +81,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     }
     let beside = if hot_tasks.is_some() { ", beside a hot chat" } else { "" };
     let setup = format!("{count} users, {rate} deeds a second{beside}");
-    let mut report = Report::new(Workload::Mixed, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Mixed, setup, window.seconds());
     report.server = server;
     report.timeline = timeline;
     report.integrity = control.integrity;
@@ -99,21 +99,26 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Writes into the control chat from a thread of its own: what is measured is how long the server takes, not how long this
-/// process, busy with the messages of everybody else, takes to look.
-fn watch(users: Vec<LoadUser>, chat: LoadChat, epoch: Instant, window: Window) -> JoinHandle<anyhow::Result<Tally>> {
+/// Sends to the control chat from a separate thread. Its latency then measures the server, and not the time that this
+/// process is busy with the frames of other users.
+fn watch(
+    users: Vec<LoadUser>,
+    chat: LoadChat,
+    epoch: Instant,
+    window: MeasurementWindow,
+) -> JoinHandle<anyhow::Result<LoadTally>> {
     tokio::task::spawn_blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let sender = Peer::connect(&users[0], epoch).await?;
-            let receiver = Peer::connect(&users[1], epoch).await?;
-            let control = Pair::new(sender, receiver, chat, 1).paced(CONTROL_PACE);
+            let sender = LoadPeer::connect(&users[0], epoch).await?;
+            let receiver = LoadPeer::connect(&users[1], epoch).await?;
+            let control = ChatPair::new(sender, receiver, chat, 1).paced(CONTROL_PACE);
             Box::pin(control.work(window, Arc::default())).await
         })
     })
 }
 
-/// A chat for each user, in their order: seven of ten write to one other, three in a group.
+/// A chat for each user, in order: 70 % of the users are in direct chats, 30 % in groups.
 async fn make_chats(users: &[LoadUser]) -> anyhow::Result<Vec<LoadChat>> {
     let in_pairs = users.len() * 7 / 10 / 2 * 2;
     let (paired, grouped) = users.split_at(in_pairs);
@@ -127,26 +132,26 @@ async fn make_chats(users: &[LoadUser]) -> anyhow::Result<Vec<LoadChat>> {
 
 struct MixedUser {
     user: LoadUser,
-    /// Absent only while the user reconnects.
-    peer: Option<Peer>,
+    /// `None` only while the user reconnects.
+    peer: Option<LoadPeer>,
     chat: LoadChat,
     epoch: Instant,
 }
 
 impl MixedUser {
-    /// Does something every `pause`, and listens in between.
+    /// Performs an operation every `pause`, and receives in between.
     async fn work(
         mut self,
-        window: Window,
+        window: MeasurementWindow,
         pause: Duration,
         done: Arc<AtomicU64>,
     ) -> anyhow::Result<BTreeMap<Deed, Latencies>> {
         let mut deeds: BTreeMap<Deed, Latencies> = BTreeMap::new();
         let mut turns = interval(pause);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut beats = Peer::beats();
+        let mut beats = LoadPeer::beats();
         let mut number = 0;
-        // Everybody begins at another moment, or all would do everything together.
+        // Random offsets keep the users from acting in step.
         turns.reset_after(pause.mul_f64(rand::random()));
         while !window.is_over() {
             let Some(peer) = &mut self.peer else { anyhow::bail!("the user is not connected") };
@@ -188,18 +193,18 @@ impl MixedUser {
                 if let Some(peer) = self.peer.take() {
                     peer.close().await;
                 }
-                self.peer = Some(Peer::connect(&self.user, self.epoch).await?);
+                self.peer = Some(LoadPeer::connect(&self.user, self.epoch).await?);
                 Ok(())
             }
         }
     }
 }
 
-/// Waits for the answer to a send.
-async fn answer(peer: &mut Peer, sent: u64) -> anyhow::Result<()> {
+/// Waits for the ack of a send.
+async fn answer(peer: &mut LoadPeer, sent: u64) -> anyhow::Result<()> {
     loop {
         match peer.next().await? {
-            Heard::Ack { number, .. } | Heard::Refused { number } if number == sent => return Ok(()),
+            PeerFrame::Ack { number, .. } | PeerFrame::Refused { number } if number == sent => return Ok(()),
             _ => {}
         }
     }

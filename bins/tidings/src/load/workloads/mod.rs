@@ -1,4 +1,4 @@
-//! One file per workload: what it prepares, what it does in the window, and what it reports.
+//! One file per workload: its preparation, its operations in the window, and its report.
 
 mod catch_up;
 mod connections;
@@ -20,14 +20,14 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
-use super::measure::Tally;
-use super::peer::{LoadUser, Peer};
-use super::report::Report;
+use super::measure::LoadTally;
+use super::peer::{LoadPeer, LoadUser};
+use super::report::LoadReport;
 use super::users::PARALLEL;
 use super::{LoadArgs, Workload};
 
 /// Runs a workload to its end.
-pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     match arguments.workload {
         Workload::Pairs => pairs::run(bench, arguments, 1).await,
         Workload::PairsDeep => pairs::run(bench, arguments, 16).await,
@@ -46,16 +46,16 @@ pub(super) async fn run(bench: &mut Bench, arguments: &LoadArgs) -> anyhow::Resu
     }
 }
 
-/// Connects everybody, in their order.
-async fn connect_all(bench: &Bench, users: &[LoadUser]) -> anyhow::Result<Vec<Peer>> {
+/// Connects all users, in order.
+async fn connect_all(bench: &Bench, users: &[LoadUser]) -> anyhow::Result<Vec<LoadPeer>> {
     bench.progress.set_message("connecting");
     let epoch: Instant = bench.epoch;
-    stream::iter(users).map(|user| Peer::connect(user, epoch)).buffered(PARALLEL).try_collect().await
+    stream::iter(users).map(|user| LoadPeer::connect(user, epoch)).buffered(PARALLEL).try_collect().await
 }
 
-/// Waits for every task and adds up what they have seen.
-async fn join(mut tasks: JoinSet<anyhow::Result<Tally>>) -> anyhow::Result<Tally> {
-    let mut total = Tally::default();
+/// Waits for every task and sums their tallies.
+async fn join(mut tasks: JoinSet<anyhow::Result<LoadTally>>) -> anyhow::Result<LoadTally> {
+    let mut total = LoadTally::default();
     while let Some(tally) = tasks.join_next().await {
         total.merge(&tally??);
     }

@@ -7,28 +7,28 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Tally, Window};
-use super::super::order::Order;
-use super::super::peer::{Heard, Peer};
-use super::super::report::Report;
+use super::super::measure::{LoadTally, MeasurementWindow};
+use super::super::order::SequenceChecker;
+use super::super::peer::{LoadPeer, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{LoadChat, pair_up, sign_up};
 use super::super::{LoadArgs, Workload};
 use super::{connect_all, join};
 
-/// What pairs have shown.
+/// The results of the pairs.
 pub(super) struct Measured {
     pub(super) chats: usize,
-    pub(super) window: Window,
+    pub(super) window: MeasurementWindow,
     pub(super) observed: Observed,
-    pub(super) tally: Tally,
+    pub(super) tally: LoadTally,
 }
 
 /// Direct chats with `depth` messages in flight in each: sent, and not yet both acknowledged and pushed.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs, depth: usize) -> anyhow::Result<Report> {
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs, depth: usize) -> anyhow::Result<LoadReport> {
     let Measured { chats, window, observed, tally } = measure(bench, arguments, depth).await?;
     let workload = if depth == 1 { Workload::Pairs } else { Workload::PairsDeep };
     let setup = format!("{chats} direct chats, {depth} in flight in each");
-    let mut report = Report::new(workload, setup, window.seconds());
+    let mut report = LoadReport::new(workload, setup, window.seconds());
     report.server = observed.server;
     report.timeline = observed.timeline;
     report.in_flight = chats * depth;
@@ -40,7 +40,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs, depth: usize) -> an
     Ok(report)
 }
 
-/// Has new pairs work in a window.
+/// Runs new pairs in a window.
 pub(super) async fn measure(bench: &Bench, arguments: &LoadArgs, depth: usize) -> anyhow::Result<Measured> {
     let users = sign_up(bench.base_url(), arguments.users_or(200) / 2 * 2, &bench.progress).await?;
     let chats = pair_up(&users).await?;
@@ -49,7 +49,7 @@ pub(super) async fn measure(bench: &Bench, arguments: &LoadArgs, depth: usize) -
     let mut tasks = JoinSet::new();
     for chat in &chats {
         if let (Some(sender), Some(receiver)) = (peers.next(), peers.next()) {
-            tasks.spawn(Pair::new(sender, receiver, *chat, depth).work(window, bench.counter()));
+            tasks.spawn(ChatPair::new(sender, receiver, *chat, depth).work(window, bench.counter()));
         }
     }
     let observed = bench.observe(window).await?;
@@ -58,20 +58,20 @@ pub(super) async fn measure(bench: &Bench, arguments: &LoadArgs, depth: usize) -
 }
 
 /// Both ends of one chat, in one task.
-pub(super) struct Pair {
-    sender: Peer,
-    receiver: Peer,
+pub(super) struct ChatPair {
+    sender: LoadPeer,
+    receiver: LoadPeer,
     chat: LoadChat,
     depth: usize,
-    /// Time between sends, at the least.
+    /// Minimum time between sends.
     pace: Duration,
-    order: Order,
+    order: SequenceChecker,
     outstanding: VecDeque<Outstanding>,
     next_number: u64,
-    tally: Tally,
+    tally: LoadTally,
 }
 
-/// A message that is under way, and the sequences it was acknowledged and pushed with.
+/// A message in flight, and the sequences of its ack and its push.
 struct Outstanding {
     number: u64,
     sent_at: Instant,
@@ -79,29 +79,29 @@ struct Outstanding {
     pushed: Option<u64>,
 }
 
-impl Pair {
-    pub(super) fn new(sender: Peer, receiver: Peer, chat: LoadChat, depth: usize) -> Self {
+impl ChatPair {
+    pub(super) fn new(sender: LoadPeer, receiver: LoadPeer, chat: LoadChat, depth: usize) -> Self {
         Self {
             sender,
             receiver,
             chat,
             depth,
             pace: Duration::ZERO,
-            order: Order::after(chat.head),
+            order: SequenceChecker::after(chat.head),
             outstanding: VecDeque::new(),
             next_number: 0,
-            tally: Tally::default(),
+            tally: LoadTally::default(),
         }
     }
 
-    /// The same with a pause between its sends.
+    /// The same, with a pause between its sends.
     pub(super) fn paced(self, pace: Duration) -> Self {
         Self { pace, ..self }
     }
 
-    /// Sends and receives in the window, then waits for what is under way and checks it.
-    pub(super) async fn work(mut self, window: Window, done: Arc<AtomicU64>) -> anyhow::Result<Tally> {
-        let mut beats = Peer::beats();
+    /// Sends and receives in the window, then waits for messages in flight and checks them.
+    pub(super) async fn work(mut self, window: MeasurementWindow, done: Arc<AtomicU64>) -> anyhow::Result<LoadTally> {
+        let mut beats = LoadPeer::beats();
         let mut due = Instant::now();
         loop {
             let over = window.is_over();
@@ -139,25 +139,25 @@ impl Pair {
         Ok(())
     }
 
-    fn handle_sender(&mut self, heard: Heard, window: &Window) {
+    fn handle_sender(&mut self, heard: PeerFrame, window: &MeasurementWindow) {
         match heard {
-            Heard::Ack { number, sequence } => {
+            PeerFrame::Ack { number, sequence } => {
                 if let Some(message) = self.outstanding.iter_mut().find(|message| message.number == number) {
                     message.acked = Some(sequence);
                     self.tally.acked(window, message.sent_at);
                 }
             }
-            Heard::Refused { number } => {
+            PeerFrame::Refused { number } => {
                 self.tally.refused += 1;
                 self.outstanding.retain(|message| message.number != number);
             }
-            Heard::Message { .. } | Heard::Presence { .. } | Heard::BeatAck | Heard::Other => {}
+            PeerFrame::Message { .. } | PeerFrame::Presence { .. } | PeerFrame::BeatAck | PeerFrame::Other => {}
         }
     }
 
-    /// Returns whether a message has arrived.
-    fn handle_receiver(&mut self, heard: Heard, window: &Window) -> anyhow::Result<bool> {
-        let Heard::Message { sequence, stamp } = heard else { return Ok(false) };
+    /// Handles a frame of the receiver. Returns whether it was a message.
+    fn handle_receiver(&mut self, heard: PeerFrame, window: &MeasurementWindow) -> anyhow::Result<bool> {
+        let PeerFrame::Message { sequence, stamp } = heard else { return Ok(false) };
         self.order.pushed(sequence);
         self.tally.delivered(window, stamp.sent_at);
         if let Some(message) = self.outstanding.iter_mut().find(|message| message.number == stamp.number) {
@@ -167,8 +167,8 @@ impl Pair {
         Ok(true)
     }
 
-    /// Forgets what is acknowledged and delivered. Both must name the same place, and places must be in the order of the
-    /// sends.
+    /// Removes messages that are acknowledged and delivered. Ack and push must carry the same sequence, and sequences
+    /// must follow the order of the sends.
     fn settle(&mut self) {
         while let Some(Outstanding { acked: Some(acked), pushed: Some(pushed), .. }) = self.outstanding.front() {
             if acked != pushed {
@@ -183,8 +183,8 @@ impl Pair {
         }
     }
 
-    /// What was acknowledged and not pushed must be there for a sync.
-    async fn finish(mut self) -> anyhow::Result<Tally> {
+    /// Messages that were acknowledged but not pushed must be in a sync.
+    async fn finish(mut self) -> anyhow::Result<LoadTally> {
         let head = self.outstanding.iter().filter_map(|message| message.acked).max();
         let head = head.unwrap_or(0).max(self.order.contiguous());
         self.receiver.heal(self.chat.chat_id, &mut self.order, head).await?;

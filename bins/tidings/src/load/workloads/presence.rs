@@ -10,28 +10,28 @@ use tokio::time::timeout;
 
 use super::super::bench::Bench;
 use super::super::measure::Latencies;
-use super::super::peer::{Heard, LoadUser, Peer};
-use super::super::report::Report;
+use super::super::peer::{LoadPeer, LoadUser, PeerFrame};
+use super::super::report::LoadReport;
 use super::super::users::{PARALLEL, sign_up};
 use super::super::{LoadArgs, Workload};
 
-/// How often the user comes, and goes.
+/// How often the user connects and disconnects.
 const ROUNDS: usize = 5;
-/// How long all watchers may wait for the word of it.
+/// Longest time until all subscribers are notified.
 const TOLD_TIMEOUT: Duration = Duration::from_secs(60);
-/// Words that wait to be counted.
+/// Capacity of the queue of notifications to count.
 const QUEUE_LEN_MAX: usize = 1024;
 
-/// What a watcher was told, and when.
-struct Told {
+/// A presence notification at a subscriber, with its time.
+struct PresenceNotification {
     is_online: bool,
     at: Instant,
 }
 
-/// One user comes and goes before the eyes of many: how soon all of them are told.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// One user connects and disconnects with many subscribers: the time until all of them are notified.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let mut watchers = sign_up(bench.base_url(), arguments.users_or(10_000) + 1, &bench.progress).await?;
-    let star = watchers.pop().context("nobody has signed up")?;
+    let star = watchers.pop().context("no user has signed up")?;
     let visibility = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), display_name: None };
     star.client.api().update_me(&visibility).await.context("the user cannot be made visible")?;
     let (tell, mut told) = mpsc::channel(QUEUE_LEN_MAX);
@@ -42,10 +42,10 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     let started = Instant::now();
     let [mut first, mut came, mut went] = [(); 3].map(|()| Latencies::default());
     for round in 0..ROUNDS {
-        // Before the first of them is told, it is announced that all of them have come.
+        // The first round counts separately: the server announces the connects of all subscribers before it.
         let came = if round == 0 { &mut first } else { &mut came };
         let begun = Instant::now();
-        let star = Peer::connect(&star, bench.epoch).await?;
+        let star = LoadPeer::connect(&star, bench.epoch).await?;
         count(&mut told, watchers.len(), true, begun, came).await?;
         let begun = Instant::now();
         star.close().await;
@@ -53,14 +53,14 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     }
     let took = started.elapsed();
     let server = bench.server_since(cpu_before);
-    // That nobody listens any more is the watchers' end.
+    // The subscribers end when the channel closes.
     drop(told);
     while let Some(ended) = tasks.join_next().await {
         ended??;
     }
 
     let setup = format!("{} watchers of one user, who comes and goes {ROUNDS} times", watchers.len());
-    let mut report = Report::new(Workload::Presence, setup, took.as_secs_f64());
+    let mut report = LoadReport::new(Workload::Presence, setup, took.as_secs_f64());
     report.server = server;
     report.rate("watchers told", first.count() + came.count() + went.count(), "watchers/s");
     report.latency("first handshake to told", &first);
@@ -69,16 +69,17 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// Connects all watchers. Each listens from then on, or the first would be given up before the last is there.
+/// Connects all subscribers. Each runs from then on; otherwise the server would drop the first before the last
+/// connects.
 async fn gather(
     bench: &Bench,
     watchers: &[LoadUser],
     user_id: UserId,
-    tell: mpsc::Sender<Told>,
+    tell: mpsc::Sender<PresenceNotification>,
 ) -> anyhow::Result<JoinSet<anyhow::Result<()>>> {
     bench.progress.set_message("connecting");
     let watching = |watcher| async move {
-        let mut peer = Peer::connect(watcher, bench.epoch).await?;
+        let mut peer = LoadPeer::connect(watcher, bench.epoch).await?;
         peer.subscribe(user_id).await.map(|()| peer)
     };
     let mut connected = stream::iter(watchers).map(watching).buffer_unordered(PARALLEL);
@@ -89,14 +90,14 @@ async fn gather(
     Ok(tasks)
 }
 
-async fn watch(mut peer: Peer, tell: mpsc::Sender<Told>) -> anyhow::Result<()> {
-    let mut beats = Peer::beats();
+async fn watch(mut peer: LoadPeer, tell: mpsc::Sender<PresenceNotification>) -> anyhow::Result<()> {
+    let mut beats = LoadPeer::beats();
     loop {
         tokio::select! {
             heard = peer.next() => {
-                if let Heard::Presence { is_online } = heard? {
-                    // At the end nobody counts.
-                    tell.send(Told { is_online, at: Instant::now() }).await.ok();
+                if let PeerFrame::Presence { is_online } = heard? {
+                    // The receiver is closed at the end, when notifications no longer count.
+                    tell.send(PresenceNotification { is_online, at: Instant::now() }).await.ok();
                 }
             }
             _ = beats.tick() => peer.beat()?,
@@ -107,9 +108,9 @@ async fn watch(mut peer: Peer, tell: mpsc::Sender<Told>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until all watchers were told.
+/// Waits until all subscribers are notified.
 async fn count(
-    told: &mut mpsc::Receiver<Told>,
+    told: &mut mpsc::Receiver<PresenceNotification>,
     watchers: usize,
     is_online: bool,
     begun: Instant,
@@ -117,8 +118,8 @@ async fn count(
 ) -> anyhow::Result<()> {
     for number in 0..watchers {
         let word = timeout(TOLD_TIMEOUT, told.recv()).await.ok().flatten();
-        let word = word.with_context(|| format!("only {number} of {watchers} watchers were told"))?;
-        ensure!(word.is_online == is_online, "a watcher was told the opposite of what is");
+        let word = word.with_context(|| format!("only {number} of {watchers} subscribers were notified"))?;
+        ensure!(word.is_online == is_online, "a subscriber was notified of the opposite state");
         latencies.record(word.at - begun);
     }
     Ok(())

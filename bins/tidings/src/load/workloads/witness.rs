@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use audit::history::{Checker, Client, Op, Page, Reader, Recorder, Seen, fingerprint};
-use client::{Ack, ClientEvent, ClientHandle, HistoryRange};
+use audit::history::{Checker, Client, HistoryOp, Page, Reader, Recorder, Seen, fingerprint};
+use client::{Ack, Body, ClientEvent, ClientHandle, HistoryRange};
 use domain::{ChatId, ClientMessageId, ContentType, Sequence};
 use futures_util::future::OptionFuture;
 use protocol::frame::{MessageBody, SendMessage};
@@ -15,25 +15,26 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::super::bench::{Bench, Observed};
-use super::super::measure::{Tally, Window};
+use super::super::measure::{LoadTally, MeasurementWindow};
 use super::super::peer::LoadUser;
-use super::super::report::Report;
+use super::super::report::LoadReport;
 use super::super::users::{group, phone_numbers, sign_in};
 use super::super::{LoadArgs, Workload};
 use super::join;
 
-/// Members of each group, at the most.
+/// Maximum members per group.
 const MEMBERS: usize = 5;
-/// Messages a second of everybody together, unless given.
+/// Default total of messages per second.
 const RATE: u32 = 100;
-/// Messages of a page of what is stored.
+/// Messages per history page.
 const PAGE: usize = 100;
-/// Servers that are measured are on this machine, or have clocks that are looked after.
+/// Measured servers run on this machine, or have synchronized clocks.
 const SKEW_MS: u64 = 1000;
 
-/// People on the SDK, each with two devices, in groups. Everything they do and see is written down, and checked at the end.
-/// The service may be killed and cut off meanwhile: the SDK gets over it, and the history says whether the service did.
-pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<Report> {
+/// Users on the SDK in groups, each with two devices. Everything they do and receive is recorded, and checked at the
+/// end. The service may be killed or disconnected meanwhile: the SDK reconnects, and the history shows whether the
+/// service kept its guarantees.
+pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let Some(path) = &arguments.history else { bail!("`witness` writes a history: name its file with --history") };
     let recorder = Recorder::create(path).with_context(|| format!("cannot write `{}`", path.display()))?;
     let recorder = Arc::new(recorder);
@@ -46,8 +47,8 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     for (users, others) in users.chunks(MEMBERS).zip(others.chunks(MEMBERS)) {
         let chat_id = group(&users[0], &users[1..]).await?.chat_id;
         for user_id in users.iter().map(|user| user.user_id) {
-            recorder.record(client(&users[0]), Op::Joining { chat_id, user_id });
-            recorder.record(client(&users[0]), Op::Joined { chat_id, user_id });
+            recorder.record(client(&users[0]), HistoryOp::Joining { chat_id, user_id });
+            recorder.record(client(&users[0]), HistoryOp::Joined { chat_id, user_id });
         }
         chats.push((chat_id, users, others));
     }
@@ -62,7 +63,7 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
                 client: client(user),
                 chat_id: *chat_id,
                 position: Sequence::ZERO,
-                tally: Tally::default(),
+                tally: LoadTally::default(),
             };
             let user = user.clone();
             tasks.spawn(witness.work(user, number, window, pace, senders.clone(), heads.clone(), bench.counter()));
@@ -78,11 +79,11 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     }
     announce_heads.send_replace(Some(ends));
     let tally = join(tasks).await?;
-    recorder.record(client(&users[0]), Op::Settled);
+    recorder.record(client(&users[0]), HistoryOp::Settled);
     recorder.flush().with_context(|| format!("cannot write `{}`", path.display()))?;
     check(path)?;
     let setup = format!("{} people with two devices each, in {} groups", numbers.len(), chats.len());
-    let mut report = Report::new(Workload::Witness, setup, window.seconds());
+    let mut report = LoadReport::new(Workload::Witness, setup, window.seconds());
     report.server = server;
     report.timeline = timeline;
     report.figure("entries of the history", recorder.entries() as f64, "");
@@ -92,30 +93,30 @@ pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<R
     Ok(report)
 }
 
-/// One device, and what it has of its chat.
+/// One device, with its view of its chat.
 struct Witness {
     recorder: Arc<Recorder<File>>,
     client: Client,
     chat_id: ChatId,
     position: Sequence,
-    tally: Tally,
+    tally: LoadTally,
 }
 
 impl Witness {
-    /// Sends in the window, and takes what comes until it has everything.
+    /// Sends in the window, and receives until it has everything.
     #[expect(clippy::too_many_arguments, reason = "they are what all tasks of a workload share")]
     async fn work(
         mut self,
         user: LoadUser,
         number: usize,
-        window: Window,
+        window: MeasurementWindow,
         pace: Duration,
         senders: Arc<AtomicU64>,
         mut heads: watch::Receiver<Option<Vec<Sequence>>>,
         done: Arc<AtomicU64>,
-    ) -> anyhow::Result<Tally> {
-        // Nobody has sent anything, so everybody begins at the beginning.
-        self.note(Op::Restarted { positions: vec![(self.chat_id, Sequence::ZERO)] });
+    ) -> anyhow::Result<LoadTally> {
+        // The chat is empty, so every device starts at zero.
+        self.note(HistoryOp::Restarted { positions: vec![(self.chat_id, Sequence::ZERO)] });
         let (handle, mut events) = user.client.connect()?;
         let mut sends_at = Instant::now() + pace.mul_f64(rand::random());
         let mut unanswered: Option<(Instant, Ack)> = None;
@@ -140,7 +141,7 @@ impl Witness {
                         self.tally.acked(&window, sent_at);
                     }
                     let (client_message_id, message_id, sequence) = (ack.client_message_id, ack.message_id, ack.sequence);
-                    self.note(Op::SendAcked { chat_id: self.chat_id, client_message_id, message_id, sequence });
+                    self.note(HistoryOp::SendAcked { chat_id: self.chat_id, client_message_id, message_id, sequence });
                 }
                 () = sleep_until(sends_at.into()), if unanswered.is_none() && !window.is_over() => {
                     sends_at += pace;
@@ -151,12 +152,12 @@ impl Witness {
                 () = sleep_until(window.deadline().into()) => {}
             }
         }
-        // A server that does not let it say goodbye is not what is measured.
+        // A failed graceful close does not affect the result.
         let _ = timeout_at(window.deadline().into(), handle.close()).await;
         Ok(self.tally)
     }
 
-    fn note(&self, op: Op) {
+    fn note(&self, op: HistoryOp) {
         self.recorder.record(self.client, op);
     }
 
@@ -165,19 +166,22 @@ impl Witness {
         let chat_id = self.chat_id;
         let text = client_message_id.to_string();
         let content = fingerprint(&text);
-        // The SDK retries what is refused for a while, and does not say so.
-        self.note(Op::SendBegan { chat_id, client_message_id, content, ttl_seconds: None, ordered: false });
+        // The SDK retries temporarily refused sends without reporting them.
+        self.note(HistoryOp::SendBegan { chat_id, client_message_id, content, ttl_seconds: None, ordered: false });
         let content = text.try_into().context("the content is valid")?;
-        let message = SendMessage { client_message_id, chat_id, content, content_type: ContentType::Text, ttl: None };
+        let body = Body::new(content, ContentType::Text);
+        let message = SendMessage { client_message_id, chat_id, body, ttl: None };
         Ok(handle.submit(message).await?)
     }
 
-    fn told(&mut self, event: &ClientEvent, window: &Window, done: &AtomicU64) {
+    fn told(&mut self, event: &ClientEvent, window: &MeasurementWindow, done: &AtomicU64) {
         match event {
-            ClientEvent::Connected { connection_id, .. } => self.note(Op::Connected { connection: *connection_id }),
-            ClientEvent::Disconnected { .. } => self.note(Op::Disconnected),
+            ClientEvent::Connected { connection_id, .. } => {
+                self.note(HistoryOp::Connected { connection: *connection_id })
+            }
+            ClientEvent::Disconnected { .. } => self.note(HistoryOp::Disconnected),
             ClientEvent::Message(message) => {
-                self.note(Op::Rendered { chat_id: message.chat_id, message: seen(message) });
+                self.note(HistoryOp::Rendered { chat_id: message.chat_id, message: seen(message) });
                 self.position = self.position.max(message.sequence);
                 self.tally.delivered(window, Instant::now());
                 done.fetch_add(1, Ordering::Relaxed);
@@ -201,18 +205,20 @@ fn seen(message: &MessageBody<'_>) -> Seen {
     }
 }
 
-/// Writes down what is stored of a chat, and tells its last sequence.
+/// Records the stored messages of a chat, and returns its last sequence.
 async fn store(recorder: &Recorder<File>, user: &LoadUser, chat_id: ChatId) -> anyhow::Result<Sequence> {
     let mut after = Sequence::ZERO;
     loop {
         let began_at = recorder.now();
         let range = HistoryRange { after: Some(after), limit: Some(PAGE), ..HistoryRange::default() };
-        let page = user.client.api().history(chat_id, range).await.context("cannot read what is stored")?;
+        let page = user.client.api().history(chat_id, range).await.context("cannot read the stored messages")?;
         let messages: Vec<Seen> = page.messages.iter().map(|row| seen(&row.message)).collect();
         let through = messages.last().map_or(page.head_sequence.max(after), |last| last.sequence);
         let is_last = messages.is_empty();
-        recorder
-            .record(client(user), Op::Stored { chat_id, began_at, page: Page { after, through, is_last, messages } });
+        recorder.record(
+            client(user),
+            HistoryOp::Stored { chat_id, began_at, page: Page { after, through, is_last, messages } },
+        );
         if is_last {
             return Ok(after);
         }
@@ -220,7 +226,7 @@ async fn store(recorder: &Recorder<File>, user: &LoadUser, chat_id: ChatId) -> a
     }
 }
 
-/// A load that has shown the service to be wrong has failed.
+/// A load fails if its history contradicts the guarantees.
 fn check(path: &Path) -> anyhow::Result<()> {
     let mut checker = Checker::new().with_skew_ms(SKEW_MS);
     for entry in Reader::open(path)? {
@@ -229,7 +235,7 @@ fn check(path: &Path) -> anyhow::Result<()> {
     match checker.finish().violations().next() {
         Some(first) => {
             let path = path.display();
-            bail!("{}: {}; `tidings history check {path}` says all", first.invariant, first.detail)
+            bail!("{}: {}; `tidings history check {path}` lists all violations", first.invariant, first.detail)
         }
         None => Ok(()),
     }

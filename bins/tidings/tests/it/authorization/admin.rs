@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::server::TestServer;
 
-/// Every route of the admin API, as its router has them.
+/// Every route of the admin API, parsed from its router.
 fn routes() -> Vec<(Method, String)> {
     let router = include_str!("../../../../../crates/server/src/admin/mod.rs");
     let mut routes = Vec::new();
@@ -61,7 +61,7 @@ async fn no_route_of_operators_answers_without_their_token() {
 }
 
 #[tokio::test]
-async fn what_is_for_operators_is_not_on_the_public_listener() {
+async fn operator_routes_are_not_on_the_public_listener() {
     let server = TestServer::start().await;
     let file: Value = serde_json::from_slice(&fs::read(server.data_dir().join("admin.json")).unwrap()).unwrap();
     let http = reqwest::Client::new();
@@ -69,4 +69,18 @@ async fn what_is_for_operators_is_not_on_the_public_listener() {
         let request = http.get(format!("{}{path}", server.base_url())).bearer_auth(file["token"].as_str().unwrap());
         assert_eq!(request.send().await.unwrap().status(), 404, "{path}");
     }
+}
+
+#[tokio::test]
+async fn the_admin_listener_serves_no_unknown_host() {
+    let server = TestServer::start_with(&[("TIDINGS_ADMIN__ALLOWED_HOSTS", "ops.example, tidings.internal")]).await;
+    let http = reqwest::Client::new();
+    for path in ["/metrics", "/healthz", "/console", "/admin/v1/nodes"] {
+        let url = format!("{}{path}", server.admin_url());
+        let status = async |host: &str| http.get(&url).header("host", host).send().await.unwrap().status().as_u16();
+        assert_eq!(status("rebound.example:9464").await, 421, "{path}");
+        assert_ne!(status("tidings.internal:9464").await, 421, "{path}");
+        assert_ne!(http.get(&url).send().await.unwrap().status(), 421, "{path}");
+    }
+    assert_eq!(http.get(format!("{}/metrics", server.base_url())).send().await.unwrap().status(), 404);
 }

@@ -2,18 +2,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::stage::{Actor, Stage, outcome};
-use crate::server::{Answer, Device};
+use super::stage::{AuthorizationStage, TestCaller, outcome};
+use crate::server::{RestResponse, TestDevice};
 
 #[tokio::test]
 async fn a_cursor_is_good_for_the_list_and_the_user_it_was_given_to() {
-    let stage = Stage::set().await;
-    let (member, admin) = (stage.device(Actor::Member), stage.device(Actor::Admin));
+    let stage = AuthorizationStage::set().await;
+    let (member, admin) = (stage.device(TestCaller::Member), stage.device(TestCaller::Admin));
     for _ in 0..3 {
         let scene = stage.scene().await;
         stage.owner.send(&scene.chat_id, "one more").await;
     }
-    let cursor = async |device: &Device, path: &str| {
+    let cursor = async |device: &TestDevice, path: &str| {
         let answer = device.get(path).await;
         answer.body["pagination"]["next_cursor"].as_str().unwrap().to_owned()
     };
@@ -37,39 +37,39 @@ async fn a_cursor_is_good_for_the_list_and_the_user_it_was_given_to() {
 
 #[tokio::test]
 async fn an_idempotency_key_is_its_users_own() {
-    let stage = Stage::set().await;
+    let stage = AuthorizationStage::set().await;
     let key = Uuid::new_v4().to_string();
     let create = async |actor| {
         let request = stage.device(actor).request(Method::POST, "/chats").header("idempotency-key", &key);
-        Answer::of(request.json(&json!({ "type": "group", "name": "Mine", "member_ids": [] }))).await
+        RestResponse::of(request.json(&json!({ "type": "group", "name": "Mine", "member_ids": [] }))).await
     };
     let (first, again, others) =
-        (create(Actor::Owner).await, create(Actor::Owner).await, create(Actor::Outsider).await);
+        (create(TestCaller::Owner).await, create(TestCaller::Owner).await, create(TestCaller::Outsider).await);
     assert_eq!(again.header("x-idempotent-replay"), "true");
     assert_eq!(others.header("x-idempotent-replay"), "");
-    let chat_id = |answer: &Answer| answer.body["data"]["chat_id"].clone();
+    let chat_id = |answer: &RestResponse| answer.body["data"]["chat_id"].clone();
     assert_eq!(chat_id(&first), chat_id(&again));
-    assert_ne!(chat_id(&first), chat_id(&others), "what somebody else has made is not answered");
+    assert_ne!(chat_id(&first), chat_id(&others), "the chat of another user is not returned");
 }
 
 #[tokio::test]
-async fn a_client_message_id_of_somebody_else_finds_nothing_of_theirs() {
-    let stage = Stage::set().await;
+async fn the_client_message_id_of_another_user_reveals_nothing() {
+    let stage = AuthorizationStage::set().await;
     let scene = stage.scene().await;
     let send = async |actor, content: &str, client_message_id: Uuid| {
         let body = json!({ "client_message_id": client_message_id, "content": content });
         stage.device(actor).post(&format!("/chats/{}/messages", scene.chat_id), body).await
     };
     let id = Uuid::new_v4();
-    let first = send(Actor::Owner, "mine", id).await.data(201);
-    let others = send(Actor::Member, "mine", id).await.data(201);
+    let first = send(TestCaller::Owner, "mine", id).await.data(201);
+    let others = send(TestCaller::Member, "mine", id).await.data(201);
     assert_eq!(others["deduplicated"], false);
     assert_ne!(first["message_id"], others["message_id"]);
 }
 
 #[tokio::test]
 async fn an_id_of_another_kind_names_nothing() {
-    let stage = Stage::set().await;
+    let stage = AuthorizationStage::set().await;
     let scene = stage.scene().await;
     let owner = &stage.owner;
     let (chat, message, user) = (&scene.chat_id, &scene.message_id, &owner.user_id);
@@ -90,12 +90,12 @@ async fn an_id_of_another_kind_names_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_of_other_peoples_numbers_or_sessions_is_ever_told() {
-    let stage = Stage::set().await;
+async fn phone_numbers_and_sessions_of_others_are_never_returned() {
+    let stage = AuthorizationStage::set().await;
     let scene = stage.scene().await;
     let target = &stage.target;
     let digits = target.phone_number.trim_start_matches('+');
-    for actor in [Actor::Member, Actor::Admin, Actor::Owner] {
+    for actor in [TestCaller::Member, TestCaller::Admin, TestCaller::Owner] {
         let device = stage.device(actor);
         let mut answers = vec![
             device.post("/users/lookup", json!({ "phone_numbers": [target.phone_number] })).await,

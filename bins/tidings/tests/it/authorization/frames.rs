@@ -3,11 +3,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::stage::{Actor, Stage, document};
-use crate::server::Socket;
+use super::stage::{AuthorizationStage, TestCaller, document};
+use crate::server::TestSocket;
 
-/// The table: a frame, its payload, and what outsider, ex-member, member, admin and owner hear of it: the type of the
-/// answer, the code of an error, or nothing.
+/// The table: a frame, its payload, and the expected response for outsider, ex-member, member, admin and owner: a frame
+/// type, an error code, or none.
 fn table(chat_id: &str, user_id: &str) -> Vec<(&'static str, Value, [&'static str; 5])> {
     const STRANGER: &str = "NOT_A_MEMBER";
     let members = |answer| [STRANGER, STRANGER, answer, answer, answer];
@@ -22,15 +22,16 @@ fn table(chat_id: &str, user_id: &str) -> Vec<(&'static str, Value, [&'static st
         ("ack", json!({ "chat_id": chat_id, "last_acked_sequence": 1 }), members("")),
         ("mark_read", json!({ "chat_id": chat_id, "last_read_sequence": 1 }), members("")),
         ("typing_start", chat.clone(), members("")),
-        ("typing_stop", chat, members("")),
+        // Ignored without an accepted start.
+        ("typing_stop", chat, [""; 5]),
         ("presence_subscribe", json!({ "user_ids": [user_id] }), ["presence_snapshot"; 5]),
         ("presence_unsubscribe", json!({ "user_ids": [user_id] }), [""; 5]),
         ("heartbeat", json!({}), ["heartbeat_ack"; 5]),
     ]
 }
 
-/// What a frame is answered with. Where nothing is expected, nothing has come by the answer to the next frame.
-async fn heard(socket: &mut Socket, frame_type: &str, payload: &Value, expected: &str) -> String {
+/// The response to a frame. If none is expected, none has arrived before the response to the next frame.
+async fn heard(socket: &mut TestSocket, frame_type: &str, payload: &Value, expected: &str) -> String {
     let request_id = Uuid::new_v4().to_string();
     socket.send(json!({ "type": frame_type, "request_id": request_id, "payload": payload })).await;
     let is_answer = |frame: &Value| frame["request_id"] == *request_id || frame["type"] == "error";
@@ -46,11 +47,11 @@ async fn heard(socket: &mut Socket, frame_type: &str, payload: &Value, expected:
 
 #[tokio::test]
 async fn every_frame_is_answered_as_the_table_says() {
-    let stage = Stage::set().await;
+    let stage = AuthorizationStage::set().await;
     let scene = stage.scene().await;
     let mut witness = stage.target.connect().await;
     let table = table(&scene.chat_id, &stage.target.user_id);
-    for (place, actor) in Actor::SIGNED_IN.into_iter().enumerate() {
+    for (place, actor) in TestCaller::SIGNED_IN.into_iter().enumerate() {
         let mut socket = stage.device(actor).connect().await;
         witness.heard_so_far().await;
         for (frame_type, payload, expected) in &table {
@@ -58,11 +59,11 @@ async fn every_frame_is_answered_as_the_table_says() {
             assert_eq!(heard, expected[place], "{frame_type} as {actor:?}");
         }
         socket.leave().await;
-        if matches!(actor, Actor::Outsider | Actor::ExMember) {
+        if matches!(actor, TestCaller::Outsider | TestCaller::ExMember) {
             let seen = witness.heard_so_far().await;
             let of_the_chat: Vec<_> =
                 seen.iter().filter(|frame| frame["payload"]["chat_id"] == *scene.chat_id).collect();
-            assert!(of_the_chat.is_empty(), "members hear nothing of {actor:?}: {of_the_chat:?}");
+            assert!(of_the_chat.is_empty(), "members receive nothing of {actor:?}: {of_the_chat:?}");
         }
     }
     let operations = document("asyncapi.json")["operations"].clone();
@@ -73,33 +74,35 @@ async fn every_frame_is_answered_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn nobody_connects_without_a_token_that_is_good_now() {
-    let stage = Stage::set().await;
-    for actor in Actor::STRANGERS {
+async fn connections_need_a_currently_valid_token() {
+    let stage = AuthorizationStage::set().await;
+    for actor in TestCaller::STRANGERS {
         let mut request = stage.device(actor).handshake();
         match actor {
-            Actor::Nobody => drop(request.headers_mut().remove("authorization")),
-            Actor::Garbage => drop(request.headers_mut().insert("authorization", "Bearer garbage".parse().unwrap())),
+            TestCaller::Nobody => drop(request.headers_mut().remove("authorization")),
+            TestCaller::Garbage => {
+                drop(request.headers_mut().insert("authorization", "Bearer garbage".parse().unwrap()))
+            }
             _ => {}
         }
-        assert!(Socket::try_open(request).await.is_err(), "{actor:?}");
+        assert!(TestSocket::try_open(request).await.is_err(), "{actor:?}");
     }
     let mut another = stage.owner.handshake();
     let device_id = stage.target.device_id.to_string();
     another.headers_mut().insert("x-device-id", device_id.parse().unwrap());
-    assert!(Socket::try_open(another).await.is_err(), "a token is good on its own device");
+    assert!(TestSocket::try_open(another).await.is_err(), "a token is good on its own device");
     stage.owner.connect().await;
 }
 
 #[tokio::test]
-async fn a_removed_member_hears_no_more_and_gets_no_more() {
-    let stage = Stage::set().await;
+async fn a_removed_member_receives_no_pushes_and_cannot_sync() {
+    let stage = AuthorizationStage::set().await;
     let scene = stage.scene().await;
-    let member = stage.device(Actor::Member);
+    let member = stage.device(TestCaller::Member);
     let (mut socket, mut witness) = (member.connect().await, stage.target.connect().await);
     let place = format!("/chats/{}/members/{}", scene.chat_id, member.user_id);
     assert_eq!(stage.owner.delete(&place).await.status, 204);
-    // One push may race the removal; what is sent after the others are told of it does not.
+    // One push may race the removal. Messages sent after the removal was announced must not arrive.
     let told = json!({ "chat_id": scene.chat_id, "change": "member_removed", "user_id": member.user_id });
     witness.find(|frame| frame["payload"] == told).await;
     stage.owner.send(&scene.chat_id, "without you").await;

@@ -4,15 +4,15 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::stage::{Actor, Scene, Stage, document, outcome};
+use super::stage::{AuthorizationGroup, AuthorizationStage, TestCaller, document, outcome};
 
-/// What everybody gets to hear on a route.
+/// Expected responses of a route by caller.
 enum Answers {
-    /// Nobody is asked who they are.
+    /// Needs no authentication.
     Open(&'static str),
-    /// Whoever is signed in gets the same, about what is theirs.
+    /// The same for every signed-in user, about their own data.
     SignedIn(&'static str),
-    /// It is about a chat: outsider, ex-member, member, admin, owner.
+    /// A route of a chat: outsider, ex-member, member, admin, owner.
     Chat([&'static str; 5]),
 }
 
@@ -22,18 +22,18 @@ const STRANGER: &str = "403 NOT_A_MEMBER";
 const FORBIDDEN: &str = "403 FORBIDDEN";
 const NOT_FOUND: &str = "404 NOT_FOUND";
 
-/// Everybody in a chat may, nobody else.
+/// Allowed for members of the chat only.
 const fn members(status: &'static str) -> Answers {
     Chat([STRANGER, STRANGER, status, status, status])
 }
 
-/// The table: a route, the body it is asked with, and the answers. `{user_id}` is a plain member of the chat,
-/// `{session_id}` a session of theirs, `{device_id}` their device: none is the asking one's.
-fn table(stage: &Stage) -> Vec<(&'static str, Value, Answers)> {
+/// The table: a route, its request body, and the expected responses. `{user_id}` is a plain member of the chat,
+/// `{session_id}` a session of that member, `{device_id}` their device: none belongs to the caller.
+fn table(stage: &AuthorizationStage) -> Vec<(&'static str, Value, Answers)> {
     let none = Value::Null;
     let (device_id, someone) = (stage.target.device_id, json!({ "user_ids": [stage.target.user_id] }));
     let message = json!({ "client_message_id": Uuid::new_v4(), "content": "hi" });
-    let newcomer = json!({ "user_id": stage.device(Actor::Outsider).user_id });
+    let newcomer = json!({ "user_id": stage.device(TestCaller::Outsider).user_id });
     let group = json!({ "type": "group", "name": "Mine", "member_ids": [] });
     let push = json!({
         "provider": "webpush",
@@ -61,7 +61,7 @@ fn table(stage: &Stage) -> Vec<(&'static str, Value, Answers)> {
         ("GET /api/v1/users/me", none.clone(), SignedIn("200")),
         ("PATCH /api/v1/users/me", json!({ "display_name": "Me" }), SignedIn("200")),
         ("GET /api/v1/users/me/export", none.clone(), SignedIn("200")),
-        // By the id of somebody else.
+        // With the id of another user.
         ("DELETE /api/v1/users/me", json!({ "confirm": stage.target.user_id }), SignedIn("400 VALIDATION_ERROR")),
         ("GET /api/v1/users/{user_id}", none.clone(), SignedIn("200")),
         ("POST /api/v1/users/lookup", json!({ "phone_numbers": [stage.target.phone_number] }), SignedIn("200")),
@@ -111,12 +111,12 @@ fn table(stage: &Stage) -> Vec<(&'static str, Value, Answers)> {
         ("DELETE /api/v1/sessions/{session_id}", none.clone(), SignedIn(NOT_FOUND)),
         ("PUT /api/v1/devices/{device_id}/push", push, SignedIn(NOT_FOUND)),
         ("DELETE /api/v1/devices/{device_id}/push", none.clone(), SignedIn("204")),
-        // The last one: it takes the token away.
+        // Last, because it invalidates the token.
         ("POST /api/v1/auth/logout", none, SignedIn("204")),
     ]
 }
 
-fn path(stage: &Stage, scene: &Scene, template: &str) -> String {
+fn path(stage: &AuthorizationStage, scene: &AuthorizationGroup, template: &str) -> String {
     template
         .replace("{chat_id}", &scene.chat_id)
         .replace("{message_id}", &scene.message_id)
@@ -127,19 +127,19 @@ fn path(stage: &Stage, scene: &Scene, template: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_route_answers_everybody_as_the_table_says() {
-    let stage = Stage::set().await;
+async fn every_route_answers_every_caller_as_in_the_table() {
+    let stage = AuthorizationStage::set().await;
     let idle = stage.scene().await;
     let table = table(&stage);
     for (route, body, answers) in &table {
         let (method, template) = route.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
-        for actor in Actor::STRANGERS {
+        for actor in TestCaller::STRANGERS {
             let expected = if let Open(expected) = answers { expected } else { "401 UNAUTHORIZED" };
             let answer = stage.call(actor, method.clone(), &path(&stage, &idle, template), body).await;
             assert_eq!(outcome(&answer), expected, "{route} as {actor:?}: {}", answer.body);
         }
-        for (place, actor) in Actor::SIGNED_IN.into_iter().enumerate() {
+        for (place, actor) in TestCaller::SIGNED_IN.into_iter().enumerate() {
             let (scene, expected) = match answers {
                 Open(expected) | SignedIn(expected) => (None, *expected),
                 Chat(expected) => (Some(stage.scene().await), expected[place]),
@@ -160,5 +160,5 @@ async fn every_route_answers_everybody_as_the_table_says() {
         .collect();
     let tried: BTreeSet<String> = table.iter().map(|(route, ..)| (*route).to_owned()).collect();
     assert_eq!(tried, documented, "every route of the document is in the table, and no other");
-    assert!(stage.target.get("/sessions").await.status == 200, "nobody has ended the session of somebody else");
+    assert!(stage.target.get("/sessions").await.status == 200, "no caller has ended the session of another user");
 }

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-/// The help of a command and of all below it.
+/// The help of a command and of all its subcommands.
 fn helps(path: &[&str], found: &mut Vec<String>) {
     let output = Command::new(env!("CARGO_BIN_EXE_tidings")).args(path).arg("--help").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();

@@ -7,14 +7,14 @@ use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use super::stage::outcome;
-use crate::server::{Answer, Device, Socket, TestServer};
+use crate::server::{RestResponse, TestDevice, TestServer, TestSocket};
 
-/// Sends bytes that no honest client sends, and returns what comes back until the server closes.
+/// Sends malformed bytes, and returns the response until the server closes.
 async fn raw(server: &TestServer, request: &str) -> String {
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
-    // What it has not read when it closes makes a reset of it.
+    // A close with unread input results in a reset.
     drop(socket.read_to_end(&mut bytes).await);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -64,7 +64,7 @@ async fn a_request_that_two_readers_could_read_differently_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_is_refused_before_it_is_read() {
+async fn oversized_requests_are_refused_before_they_are_read() {
     let server = TestServer::start().await;
     let long = "a".repeat(40 << 10);
     for head in [
@@ -91,9 +91,9 @@ async fn no_header_turns_a_request_into_another_one() {
         ("x-forwarded-for", "127.0.0.1"),
         ("x-user-id", "user_00000000000000000000000000"),
     ] {
-        let answer = Answer::of(ann.request(Method::GET, "/sessions").header(name, value)).await;
+        let answer = RestResponse::of(ann.request(Method::GET, "/sessions").header(name, value)).await;
         assert_eq!(answer.data(200)["sessions"].as_array().unwrap().len(), 1, "{name}");
-        let anonymous = Answer::of(ann.anonymous(Method::GET, "/api/v1/sessions").header(name, value)).await;
+        let anonymous = RestResponse::of(ann.anonymous(Method::GET, "/api/v1/sessions").header(name, value)).await;
         assert_eq!(outcome(&anonymous), "401 UNAUTHORIZED", "{name}");
     }
     let query = format!("/api/v1/users/me?token={0}&access_token={0}", ann.access_token);
@@ -106,7 +106,7 @@ async fn json_with_two_meanings_or_no_end_is_refused() {
     let ann = server.sign_up("Ann").await;
     let patch = async |body: String| {
         let request = ann.request(Method::PATCH, "/users/me").header("content-type", "application/json");
-        Answer::of(request.body(body)).await
+        RestResponse::of(request.body(body)).await
     };
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     for body in [
@@ -133,7 +133,7 @@ async fn json_with_two_meanings_or_no_end_is_refused() {
 async fn names_bring_no_headers_and_no_markup_with_them() {
     let server = TestServer::start().await;
     let ann = server.sign_up("Ann").await;
-    let injected = Answer::of(ann.request(Method::GET, "/users/me").header("x-request-id", "a b")).await;
+    let injected = RestResponse::of(ann.request(Method::GET, "/users/me").header("x-request-id", "a b")).await;
     assert!(!injected.header("x-request-id").contains(' '), "{injected:?}");
     for name in ["<script>alert(1)</script>", "\u{202e}gnp.exe", "Ann\r\nSet-Cookie: a=b"] {
         let answer = ann.patch("/users/me", json!({ "display_name": name })).await;
@@ -144,7 +144,7 @@ async fn names_bring_no_headers_and_no_markup_with_them() {
     }
 }
 
-/// The parts of a token that anybody can write.
+/// A token with a forged header, claims and signature.
 fn forged(token: &str, header: &Value, claims: impl FnOnce(&mut Value), signature: &str) -> String {
     let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let mut payload: Value =
@@ -192,7 +192,7 @@ async fn a_token_that_we_did_not_sign_is_worth_nothing() {
         String::new(),
     ];
     for token in tokens {
-        let answer = Answer::of(eve.anonymous(Method::GET, "/api/v1/users/me").bearer_auth(&token)).await;
+        let answer = RestResponse::of(eve.anonymous(Method::GET, "/api/v1/users/me").bearer_auth(&token)).await;
         assert_eq!(outcome(&answer), "401 UNAUTHORIZED", "{token}");
         assert_eq!(answer.header("www-authenticate"), "Bearer");
     }
@@ -202,10 +202,10 @@ async fn a_token_that_we_did_not_sign_is_worth_nothing() {
 async fn a_page_of_another_origin_opens_no_socket() {
     let server = TestServer::start_with(&[("TIDINGS_ALLOWED_ORIGINS", "https://app.example")]).await;
     let ann = server.sign_up("Ann").await;
-    let open = async |device: &Device, origin: &str| {
+    let open = async |device: &TestDevice, origin: &str| {
         let mut request = device.handshake();
         request.headers_mut().insert("origin", origin.parse().unwrap());
-        Socket::try_open(request).await.is_ok()
+        TestSocket::try_open(request).await.is_ok()
     };
     assert!(open(&ann, "https://app.example").await);
     assert!(open(&ann, &server.base_url()).await, "our own page");
@@ -220,14 +220,14 @@ async fn a_page_of_another_origin_opens_no_socket() {
             .header("x-device-id", ann.device_id.to_string())
             .bearer_auth(&ann.access_token)
             .header("origin", origin);
-        let refused = Answer::of(refused).await;
+        let refused = RestResponse::of(refused).await;
         assert_eq!((refused.status.as_u16(), &refused.body["error"]), (403, &json!("forbidden_origin")), "{origin}");
     }
     ann.connect().await;
 }
 
 #[tokio::test]
-async fn a_balancer_that_is_trusted_says_who_has_asked_for_codes() {
+async fn a_trusted_balancer_names_the_address_that_requests_codes() {
     let environment = [("TIDINGS_LIMITS__OTP_REQUEST_PER_IP", "1"), ("TIDINGS_TRUSTED_PROXIES", "127.0.0.0/8")];
     for (trusted, expected) in [(true, 200), (false, 429)] {
         let server = TestServer::start_with(&environment[..if trusted { 2 } else { 1 }]).await;
@@ -235,7 +235,7 @@ async fn a_balancer_that_is_trusted_says_who_has_asked_for_codes() {
         let ask = async |client: &str, phone: u32| {
             let request = http.post(format!("{}/api/v1/auth/request-otp", server.base_url()));
             let body = json!({ "phone_number": format!("+1415555{phone:04}") });
-            Answer::of(request.header("x-forwarded-for", client).json(&body)).await.status.as_u16()
+            RestResponse::of(request.header("x-forwarded-for", client).json(&body)).await.status.as_u16()
         };
         assert_eq!(ask("192.0.2.1", 1).await, 200);
         assert_eq!(ask("192.0.2.2", 2).await, expected, "another client");
@@ -244,7 +244,7 @@ async fn a_balancer_that_is_trusted_says_who_has_asked_for_codes() {
 }
 
 #[tokio::test]
-async fn who_guesses_codes_of_many_phones_from_one_address_is_stopped() {
+async fn guessing_codes_of_many_phones_from_one_address_is_limited() {
     let server = TestServer::start_with(&[("TIDINGS_LIMITS__OTP_VERIFY_PER_IP", "3")]).await;
     let guess = async |phone: u32| {
         let body =

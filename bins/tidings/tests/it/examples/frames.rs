@@ -4,26 +4,24 @@ use protocol::story;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::scene::{Scene, assert_fits};
-use crate::server::{Socket, TestServer};
+use super::scene::{ExampleMapping, assert_fits};
+use crate::server::{TestServer, TestSocket};
+use crate::slow_consumer::{flood, measuring_server};
 
-/// More than the queue of a connection and all buffers on the way can hold.
-const FLOOD: usize = 1600;
-
-/// A performance of the examples of the AsyncAPI document.
-struct Play {
+/// An execution of the examples of the AsyncAPI document.
+struct FrameExamples {
     document: Value,
-    scene: Scene,
+    scene: ExampleMapping,
     played: BTreeSet<String>,
 }
 
-impl Play {
+impl FrameExamples {
     async fn start(server: &TestServer) -> Self {
         let document = server.call(Method::GET, "/asyncapi.json", None).await.body;
-        Self { document, scene: Scene::default(), played: BTreeSet::new() }
+        Self { document, scene: ExampleMapping::default(), played: BTreeSet::new() }
     }
 
-    /// The frame that the document shows for a message.
+    /// The documented example frame of a message.
     fn shown(&self, message: &str) -> Value {
         let examples = self.document["components"]["messages"][message]["examples"].as_array();
         let examples = examples.unwrap_or_else(|| panic!("there is no message `{message}`"));
@@ -31,23 +29,23 @@ impl Play {
         examples[0]["payload"].clone()
     }
 
-    /// Says what the document shows.
-    async fn say(&mut self, socket: &mut Socket, message: &str) {
+    /// Sends the documented frame.
+    async fn say(&mut self, socket: &mut TestSocket, message: &str) {
         let frame = self.shown(message);
         self.fits(message, &frame);
         socket.send(self.scene.body(&frame)).await;
         self.played.insert(message.to_owned());
     }
 
-    /// Says what the document shows, and asserts that the answer is the one that it shows.
-    async fn ask(&mut self, socket: &mut Socket, message: &str, answer: &str) {
+    /// Sends the documented frame, and asserts the documented response.
+    async fn ask(&mut self, socket: &mut TestSocket, message: &str, answer: &str) {
         self.say(socket, message).await;
         let request_id = self.shown(message)["request_id"].as_str().unwrap().to_owned();
         let answered = socket.answer(&request_id).await;
         self.heard(answer, &answered);
     }
 
-    /// Asserts that a frame is the one that the document shows.
+    /// Asserts that a frame equals the documented one.
     fn heard(&mut self, message: &str, frame: &Value) {
         self.fits(message, frame);
         let documented = self.shown(message);
@@ -62,9 +60,9 @@ impl Play {
 }
 
 #[tokio::test]
-async fn every_frame_of_the_document_is_said_and_heard_as_the_document_shows() {
+async fn every_frame_is_exchanged_as_documented() {
     let mut server = TestServer::start().await;
-    let mut play = Play::start(&server).await;
+    let mut play = FrameExamples::start(&server).await;
     let [ada, bob, cleo] = server.sign_up_all(["Ada", "Bob", "Cleo"]).await;
     for (one, other) in [(&ada, &bob), (&bob, &ada)] {
         one.put(&format!("/contacts/{}", other.user_id), json!({})).await.data(200);
@@ -83,7 +81,7 @@ async fn every_frame_of_the_document_is_said_and_heard_as_the_document_shows() {
     }
 
     let mut bobs = bob.connect().await;
-    let mut adas = Socket::open(ada.handshake()).await;
+    let mut adas = TestSocket::open(ada.handshake()).await;
     let established = adas.next().await;
     play.heard("ConnectionEstablished", &established);
     let first = json!({ "client_message_id": story::first_send(), "content": story::FIRST_CONTENT });
@@ -100,7 +98,7 @@ async fn every_frame_of_the_document_is_said_and_heard_as_the_document_shows() {
     play.ask(&mut adas, "PresenceSubscribe", "PresenceSnapshot").await;
     play.say(&mut adas, "PresenceUnsubscribe").await;
     play.ask(&mut adas, "Heartbeat", "HeartbeatAck").await;
-    // What is not answered was taken all the same: the others hear of it, and nobody hears an error.
+    // Frames without a response were accepted: other members receive the effect, and the sender receives no error.
     let typing = [true, false]
         .map(|is_typing| json!({ "chat_id": direct_chat, "user_id": ada.user_id, "is_typing": is_typing }));
     for payload in typing {
@@ -139,7 +137,7 @@ async fn every_frame_of_the_document_is_said_and_heard_as_the_document_shows() {
     let offline = adas.find(gone).await;
     play.heard("PresenceChanged", &offline);
 
-    let resync = resync(&server).await;
+    let resync = resync().await;
     play.heard("Resync", &resync);
     server.stop().await;
     let (frames, _) = adas.rest().await;
@@ -149,15 +147,13 @@ async fn every_frame_of_the_document_is_said_and_heard_as_the_document_shows() {
     assert_eq!(play.played, messages.keys().cloned().collect(), "every frame is played");
 }
 
-/// What a reader who fell behind and catches up hears in the place of the pushes that were dropped.
-async fn resync(server: &TestServer) -> Value {
+/// The frame that a slow reader receives, after it catches up, in place of dropped pushes.
+async fn resync() -> Value {
+    let server = measuring_server().await;
     let [dan, eve] = server.sign_up_all(["Dan", "Eve"]).await;
     let chat_id = dan.direct_chat(&eve).await;
-    let mut slow = Socket::open_with_small_window(eve.handshake()).await;
+    let mut slow = TestSocket::open_with_small_window(eve.handshake()).await;
     let mut sender = dan.connect().await;
-    for _ in 0..FLOOD / 32 {
-        sender.send_messages(&chat_id, &vec!["x".repeat(4096); 32]).await;
-        sender.answer("32").await;
-    }
+    flood(&server, &mut sender, &chat_id, 0).await;
     slow.next_of("resync").await
 }

@@ -5,32 +5,32 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::scene::{Scene, assert_fits};
-use crate::server::{Answer, TestServer};
+use super::scene::{ExampleMapping, assert_fits};
+use crate::server::{RestResponse, TestServer};
 
-/// A performance of the examples of the OpenAPI document.
-struct Play {
+/// An execution of the examples of the OpenAPI document.
+struct RequestExamples {
     server: TestServer,
     document: Value,
-    scene: Scene,
+    scene: ExampleMapping,
     played: BTreeSet<(String, String)>,
 }
 
-impl Play {
+impl RequestExamples {
     async fn start() -> Self {
         let server = TestServer::start().await;
         let document = server.call(Method::GET, "/openapi.json", None).await.body;
-        Self { server, document, scene: Scene::default(), played: BTreeSet::new() }
+        Self { server, document, scene: ExampleMapping::default(), played: BTreeSet::new() }
     }
 
-    /// Plays one example as Ada on her phone.
+    /// Executes one example as Ada on her phone.
     async fn ada(&mut self, operation_id: &str, case: &str) {
         let token = &self.example("verify_otp", "201", "first_sign_in")["data"]["tokens"]["access_token"];
         let token = self.scene.text(token);
         self.play(operation_id, case, &token).await;
     }
 
-    /// Sends what the document shows, and asserts that the answer is the one that it shows.
+    /// Sends the documented request, and asserts the documented response.
     async fn play(&mut self, operation_id: &str, case: &str, token: &str) {
         let (path, method, operation) = self.operation(operation_id);
         let first = self.played.iter().all(|(played, _)| played != operation_id);
@@ -47,7 +47,7 @@ impl Play {
             match parameter["in"].as_str().unwrap() {
                 "path" => url = url.replace(&format!("{{{name}}}"), &value),
                 "query" => query.push((name, value)),
-                // A key is for one request; the other examples of the operation are other requests.
+                // An idempotency key is for one request; the other examples of the operation are other requests.
                 _ => request_headers.push((name, if first { value } else { Uuid::new_v4().to_string() })),
             }
         }
@@ -66,12 +66,12 @@ impl Play {
             assert_fits(&self.document, &content["schema"], body);
             request = request.json(&self.scene.body(body));
         }
-        let answer = Answer::of(request).await;
+        let answer = RestResponse::of(request).await;
         self.check(operation_id, case, &operation, &answer);
         self.played.insert((operation_id.to_owned(), case.to_owned()));
     }
 
-    fn check(&mut self, operation_id: &str, case: &str, operation: &Value, answer: &Answer) {
+    fn check(&mut self, operation_id: &str, case: &str, operation: &Value, answer: &RestResponse) {
         let (status, documented) = shown(operation, case);
         assert_eq!(answer.status.as_str(), status, "{operation_id} {case}: {}", answer.body);
         assert!(!answer.header("x-request-id").is_empty(), "{operation_id}");
@@ -104,7 +104,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     operations.collect()
 }
 
-/// The status and the body of the answer that an operation shows for a case; a case without a body is its 204.
+/// The documented status and body of a case; a case without a body is its 204.
 fn shown(operation: &Value, case: &str) -> (String, Value) {
     let responses = operation["responses"].as_object().unwrap();
     let with_body = responses.iter().find_map(|(status, response)| {
@@ -117,7 +117,7 @@ fn shown(operation: &Value, case: &str) -> (String, Value) {
     })
 }
 
-/// Every example of the document by operation and case. An operation that shows nothing has the case `example` to play.
+/// Every example of the document by operation and case. An operation without examples has the case `example`.
 fn documented(document: &Value) -> BTreeSet<(String, String)> {
     let mut cases = BTreeSet::new();
     for (_, _, operation) in operations(document) {
@@ -135,7 +135,7 @@ fn documented(document: &Value) -> BTreeSet<(String, String)> {
 
 #[tokio::test]
 async fn every_request_of_the_document_is_answered_as_the_document_shows() {
-    let mut play = Play::start().await;
+    let mut play = RequestExamples::start().await;
     for operation_id in ["service", "jwks", "request_otp"] {
         play.ada(operation_id, "example").await;
     }

@@ -1,4 +1,4 @@
-//! Histories that a correct service could have left, and what becomes of them if one entry is changed.
+//! Random valid histories, and the effect of corrupting one entry.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,30 +6,30 @@ use domain::{ConnectionId, Sequence};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::super::{Checker, Client, Entry, Op, Page, Seen, fingerprint};
+use super::super::{Checker, Client, Entry, HistoryOp, Page, Seen, fingerprint};
 use super::script::{chat, client, message_id, send_id};
 use crate::Findings;
 
-/// Two devices of Ann and of Bob, who stay, and one of Eve, who comes and goes.
+/// Two devices each of the members Ann and Bob, and one of Eve, a temporary member.
 const CLIENTS: [&str; 5] = ["ann1", "ann2", "bob1", "bob2", "eve1"];
-/// Those who stay.
+/// The clients of permanent members.
 const MEMBERS: usize = 4;
 const EVE: usize = 4;
 
-/// What happens next.
+/// One step of a random history.
 #[derive(Clone, Debug)]
-enum Step {
+enum HistoryStep {
     Send {
         client: usize,
         ttl_seconds: Option<u64>,
     },
-    /// The oldest send on its way is committed, or is lost with its connection.
+    /// The oldest pending send is committed, or is lost with its connection.
     Commit {
         is_lost: bool,
     },
-    /// The oldest acknowledgement on its way arrives.
+    /// The oldest pending acknowledgement arrives.
     Ack,
-    /// A client shows the next message that is there.
+    /// A client renders the next message.
     Show {
         client: usize,
     },
@@ -42,69 +42,69 @@ enum Step {
     Ask {
         client: usize,
     },
-    /// Eve comes or goes.
+    /// Eve joins or leaves.
     Change,
     Wait {
         millis: u64,
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     let someone = 0..MEMBERS;
     prop_oneof![
         6 => (someone.clone(), prop_oneof![4 => Just(None), 1 => (1_u64..3).prop_map(Some)])
-            .prop_map(|(client, ttl_seconds)| Step::Send { client, ttl_seconds }),
-        6 => prop::bool::weighted(0.1).prop_map(|is_lost| Step::Commit { is_lost }),
-        5 => Just(Step::Ack),
-        12 => (0..CLIENTS.len()).prop_map(|client| Step::Show { client }),
-        2 => someone.clone().prop_map(|client| Step::Drop { client }),
-        2 => someone.clone().prop_map(|client| Step::Sync { client }),
-        2 => someone.prop_map(|client| Step::Ask { client }),
-        1 => Just(Step::Change),
-        2 => (0_u64..1500).prop_map(|millis| Step::Wait { millis }),
+            .prop_map(|(client, ttl_seconds)| HistoryStep::Send { client, ttl_seconds }),
+        6 => prop::bool::weighted(0.1).prop_map(|is_lost| HistoryStep::Commit { is_lost }),
+        5 => Just(HistoryStep::Ack),
+        12 => (0..CLIENTS.len()).prop_map(|client| HistoryStep::Show { client }),
+        2 => someone.clone().prop_map(|client| HistoryStep::Drop { client }),
+        2 => someone.clone().prop_map(|client| HistoryStep::Sync { client }),
+        2 => someone.prop_map(|client| HistoryStep::Ask { client }),
+        1 => Just(HistoryStep::Change),
+        2 => (0_u64..1500).prop_map(|millis| HistoryStep::Wait { millis }),
     ]
 }
 
-/// A service that does everything right.
+/// A model of a correct service.
 #[derive(Default)]
 struct World {
     at: u64,
     entries: Vec<Entry>,
     sends: u64,
-    under_way: VecDeque<Sent>,
-    log: Vec<Stored>,
-    acks: VecDeque<Stored>,
-    /// The last sequence that each client has shown or passed.
+    under_way: VecDeque<GeneratedSend>,
+    log: Vec<GeneratedMessage>,
+    acks: VecDeque<GeneratedMessage>,
+    /// The last sequence that each client has rendered or skipped.
     shown: BTreeMap<usize, u64>,
     connections: u64,
     eve_is_in: bool,
 }
 
 #[derive(Clone)]
-struct Sent {
+struct GeneratedSend {
     client: Client,
     name: String,
     ttl_seconds: Option<u64>,
 }
 
 #[derive(Clone)]
-struct Stored {
-    sent: Sent,
+struct GeneratedMessage {
+    sent: GeneratedSend,
     sequence: Sequence,
     gone_at: Option<u64>,
 }
 
 impl World {
-    fn run(steps: &[Step]) -> Self {
+    fn run(steps: &[HistoryStep]) -> Self {
         let mut world = Self::default();
         let (founder, chat_id) = (client(CLIENTS[0]), chat());
         for name in ["ann1", "bob1"] {
             let user_id = client(name).user_id;
-            world.note(founder, Op::Joining { chat_id, user_id });
-            world.note(founder, Op::Joined { chat_id, user_id });
+            world.note(founder, HistoryOp::Joining { chat_id, user_id });
+            world.note(founder, HistoryOp::Joined { chat_id, user_id });
         }
         for (of, name) in CLIENTS.iter().enumerate().take(MEMBERS) {
-            world.note(client(name), Op::Restarted { positions: vec![(chat_id, Sequence::ZERO)] });
+            world.note(client(name), HistoryOp::Restarted { positions: vec![(chat_id, Sequence::ZERO)] });
             world.connect(of);
         }
         for step in steps {
@@ -114,23 +114,24 @@ impl World {
         world
     }
 
-    fn note(&mut self, client: Client, op: Op) {
+    fn note(&mut self, client: Client, op: HistoryOp) {
         self.entries.push(Entry { at: self.at, client, op });
     }
 
     fn connect(&mut self, of: usize) {
         self.connections += 1;
         let connection = ConnectionId::from_bytes(u128::from(self.connections).to_be_bytes());
-        self.note(client(CLIENTS[of]), Op::Connected { connection });
+        self.note(client(CLIENTS[of]), HistoryOp::Connected { connection });
     }
 
-    fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &HistoryStep) {
         let chat_id = chat();
         match *step {
-            Step::Send { client: of, ttl_seconds } => {
+            HistoryStep::Send { client: of, ttl_seconds } => {
                 self.sends += 1;
-                let sent = Sent { client: client(CLIENTS[of]), name: format!("send {}", self.sends), ttl_seconds };
-                let op = Op::SendBegan {
+                let sent =
+                    GeneratedSend { client: client(CLIENTS[of]), name: format!("send {}", self.sends), ttl_seconds };
+                let op = HistoryOp::SendBegan {
                     chat_id,
                     client_message_id: send_id(&sent.name),
                     content: fingerprint(&sent.name),
@@ -140,60 +141,60 @@ impl World {
                 self.note(sent.client, op);
                 self.under_way.push_back(sent);
             }
-            Step::Commit { is_lost } => {
+            HistoryStep::Commit { is_lost } => {
                 let Some(sent) = self.under_way.pop_front() else { return };
                 if is_lost {
                     let (client_message_id, code) = (send_id(&sent.name), "SERVICE_UNAVAILABLE".to_owned());
-                    return self.note(sent.client, Op::SendFailed { chat_id, client_message_id, code });
+                    return self.note(sent.client, HistoryOp::SendFailed { chat_id, client_message_id, code });
                 }
                 let sequence = Sequence(self.log.len() as u64 + 1);
                 let gone_at = sent.ttl_seconds.map(|ttl| self.at + ttl * 1000);
-                let stored = Stored { sent, sequence, gone_at };
+                let stored = GeneratedMessage { sent, sequence, gone_at };
                 self.log.push(stored.clone());
                 self.acks.push_back(stored);
             }
-            Step::Ack => {
-                let Some(Stored { sent, sequence, .. }) = self.acks.pop_front() else { return };
+            HistoryStep::Ack => {
+                let Some(GeneratedMessage { sent, sequence, .. }) = self.acks.pop_front() else { return };
                 let (client_message_id, message_id) = (send_id(&sent.name), message_id(&sent.name));
-                self.note(sent.client, Op::SendAcked { chat_id, client_message_id, message_id, sequence });
+                self.note(sent.client, HistoryOp::SendAcked { chat_id, client_message_id, message_id, sequence });
             }
-            Step::Show { client } => drop(self.show(client)),
-            Step::Drop { client: of } => {
-                self.note(client(CLIENTS[of]), Op::Disconnected);
+            HistoryStep::Show { client } => drop(self.show(client)),
+            HistoryStep::Drop { client: of } => {
+                self.note(client(CLIENTS[of]), HistoryOp::Disconnected);
                 self.connect(of);
             }
-            Step::Sync { client: of } => {
+            HistoryStep::Sync { client: of } => {
                 let after = Sequence(self.shown.get(&of).copied().unwrap_or(0));
-                self.note(client(CLIENTS[of]), Op::SyncBegan { chat_id, after });
+                self.note(client(CLIENTS[of]), HistoryOp::SyncBegan { chat_id, after });
                 let page = self.page(client(CLIENTS[of]), after);
-                self.note(client(CLIENTS[of]), Op::SyncDone { chat_id, page });
+                self.note(client(CLIENTS[of]), HistoryOp::SyncDone { chat_id, page });
             }
-            Step::Ask { client: of } => {
+            HistoryStep::Ask { client: of } => {
                 let client = client(CLIENTS[of]);
-                self.note(client, Op::Asked { chat_id });
+                self.note(client, HistoryOp::Asked { chat_id });
                 let others = self.log.iter().filter(|stored| stored.sent.client.user_id != client.user_id);
                 let unread = others.filter(|stored| self.is_there(stored)).count() as u64;
                 let head = Sequence(self.log.len() as u64);
                 let (delivered, read) = (Sequence::ZERO, Sequence::ZERO);
-                self.note(client, Op::Shown { chat_id, head, delivered, read, unread });
+                self.note(client, HistoryOp::Shown { chat_id, head, delivered, read, unread });
             }
-            Step::Change => {
+            HistoryStep::Change => {
                 let (by, user_id) = (client(CLIENTS[0]), client(CLIENTS[EVE]).user_id);
                 self.eve_is_in = !self.eve_is_in;
                 if self.eve_is_in {
-                    self.note(by, Op::Joining { chat_id, user_id });
-                    self.note(by, Op::Joined { chat_id, user_id });
+                    self.note(by, HistoryOp::Joining { chat_id, user_id });
+                    self.note(by, HistoryOp::Joined { chat_id, user_id });
                     self.shown.insert(EVE, self.log.len() as u64);
                 } else {
-                    self.note(by, Op::Leaving { chat_id, user_id });
-                    self.note(by, Op::Left { chat_id, user_id });
+                    self.note(by, HistoryOp::Leaving { chat_id, user_id });
+                    self.note(by, HistoryOp::Left { chat_id, user_id });
                 }
             }
-            Step::Wait { millis } => self.at += millis,
+            HistoryStep::Wait { millis } => self.at += millis,
         }
     }
 
-    /// Whether a client had a message to show.
+    /// Renders the next message of a client. Returns `false` if there is none.
     fn show(&mut self, of: usize) -> bool {
         if of == EVE && !self.eve_is_in {
             return false;
@@ -203,7 +204,7 @@ impl World {
             *last += 1;
             if stored.gone_at.is_none_or(|gone_at| self.at < gone_at) {
                 let client = client(CLIENTS[of]);
-                self.note(client, Op::Rendered { chat_id: chat(), message: stored.seen_by(client) });
+                self.note(client, HistoryOp::Rendered { chat_id: chat(), message: stored.seen_by(client) });
                 return true;
             }
         }
@@ -216,17 +217,17 @@ impl World {
         Page { after, through: Sequence(self.log.len() as u64), is_last: true, messages }
     }
 
-    fn is_there(&self, stored: &Stored) -> bool {
+    fn is_there(&self, stored: &GeneratedMessage) -> bool {
         stored.gone_at.is_none_or(|gone_at| self.at < gone_at)
     }
 
-    /// Everything on its way arrives.
+    /// Completes all pending operations.
     fn end(&mut self) {
         while !self.under_way.is_empty() {
-            self.step(&Step::Commit { is_lost: false });
+            self.step(&HistoryStep::Commit { is_lost: false });
         }
         while !self.acks.is_empty() {
-            self.step(&Step::Ack);
+            self.step(&HistoryStep::Ack);
         }
         for of in 0..CLIENTS.len() {
             while self.show(of) {}
@@ -234,14 +235,14 @@ impl World {
         self.at += 1;
         let reader = client("reader");
         let page = self.page(reader, Sequence::ZERO);
-        self.note(reader, Op::Stored { chat_id: chat(), began_at: self.at, page });
-        self.note(reader, Op::Settled);
+        self.note(reader, HistoryOp::Stored { chat_id: chat(), began_at: self.at, page });
+        self.note(reader, HistoryOp::Settled);
     }
 }
 
-impl Stored {
+impl GeneratedMessage {
     fn seen_by(&self, reader: Client) -> Seen {
-        let Sent { client, name, .. } = &self.sent;
+        let GeneratedSend { client, name, .. } = &self.sent;
         Seen {
             sequence: self.sequence,
             message_id: message_id(name),
@@ -252,7 +253,7 @@ impl Stored {
     }
 }
 
-/// How a history is spoiled, at one of the entries that can be spoiled so.
+/// A corruption of one suitable entry.
 #[derive(Clone, Copy, Debug)]
 enum Corruption {
     AckMoved,
@@ -287,7 +288,7 @@ const CORRUPTIONS: [Corruption; 13] = [
 ];
 
 impl Corruption {
-    /// Spoils one entry, if there is one.
+    /// Corrupts one suitable entry. Returns `false` if there is none.
     fn apply(self, world: &mut World, which: Index) -> bool {
         let lasting: Vec<_> = world.log.iter().filter(|stored| stored.sent.ttl_seconds.is_none()).collect();
         let lasts = |message: &Seen| lasting.iter().any(|stored| stored.sequence == message.sequence);
@@ -296,28 +297,30 @@ impl Corruption {
             .filter(|place| {
                 let Entry { client, op, .. } = &world.entries[*place];
                 match (self, op) {
-                    // One that expires may be gone before anybody else sees it.
-                    (Self::AckMoved | Self::AckOfAnother, Op::SendAcked { client_message_id, .. }) => {
+                    // A message with a time to live may expire before another client sees it.
+                    (Self::AckMoved | Self::AckOfAnother, HistoryOp::SendAcked { client_message_id, .. }) => {
                         lasting.iter().any(|stored| send_id(&stored.sent.name) == *client_message_id)
                     }
-                    (Self::RenderDoubled, Op::Rendered { .. }) => true,
-                    (Self::ContentChanged | Self::SenderChanged | Self::SequenceZero, Op::Rendered { .. }) => true,
-                    (Self::RenderDropped, Op::Rendered { message, .. }) => is_member(*client) && lasts(message),
-                    (Self::RendersSwapped, Op::Rendered { .. }) => world.entries[..*place]
+                    (Self::RenderDoubled, HistoryOp::Rendered { .. }) => true,
+                    (Self::ContentChanged | Self::SenderChanged | Self::SequenceZero, HistoryOp::Rendered { .. }) => {
+                        true
+                    }
+                    (Self::RenderDropped, HistoryOp::Rendered { message, .. }) => is_member(*client) && lasts(message),
+                    (Self::RendersSwapped, HistoryOp::Rendered { .. }) => world.entries[..*place]
                         .iter()
-                        .any(|entry| entry.client == *client && matches!(entry.op, Op::Rendered { .. })),
-                    (Self::StoredDropped, Op::Stored { page, .. }) => page.messages.iter().any(lasts),
-                    (Self::SyncDropped, Op::SyncDone { page, .. }) => page.messages.iter().any(lasts),
-                    (Self::HeadMovedBack, Op::SyncDone { page, .. }) => {
+                        .any(|entry| entry.client == *client && matches!(entry.op, HistoryOp::Rendered { .. })),
+                    (Self::StoredDropped, HistoryOp::Stored { page, .. }) => page.messages.iter().any(lasts),
+                    (Self::SyncDropped, HistoryOp::SyncDone { page, .. }) => page.messages.iter().any(lasts),
+                    (Self::HeadMovedBack, HistoryOp::SyncDone { page, .. }) => {
                         let told = world.entries[..*place].iter().any(|entry| match &entry.op {
-                            Op::Rendered { message, .. } => message.sequence == page.through,
-                            Op::SendAcked { sequence, .. } => *sequence == page.through,
+                            HistoryOp::Rendered { message, .. } => message.sequence == page.through,
+                            HistoryOp::SendAcked { sequence, .. } => *sequence == page.through,
                             _ => false,
                         });
                         told && page.messages.is_empty() && page.through > page.after
                     }
-                    (Self::UnreadAdded, Op::Shown { .. }) => true,
-                    (Self::ConnectionReused, Op::Connected { .. }) => *place > 5,
+                    (Self::UnreadAdded, HistoryOp::Shown { .. }) => true,
+                    (Self::ConnectionReused, HistoryOp::Connected { .. }) => *place > 5,
                     _ => false,
                 }
             })
@@ -329,26 +332,27 @@ impl Corruption {
         let client = world.entries[place].client;
         let before = world.entries[..place].iter().rposition(|entry| entry.client == client && entry.is_render());
         match (self, &mut world.entries[place].op) {
-            (Self::AckMoved, Op::SendAcked { sequence, .. }) => sequence.0 += 1,
-            (Self::AckOfAnother, Op::SendAcked { message_id: id, .. }) => *id = message_id("another"),
-            (Self::ContentChanged, Op::Rendered { message, .. }) => message.content ^= 1,
-            (Self::SenderChanged, Op::Rendered { message, .. }) => {
+            (Self::AckMoved, HistoryOp::SendAcked { sequence, .. }) => sequence.0 += 1,
+            (Self::AckOfAnother, HistoryOp::SendAcked { message_id: id, .. }) => *id = message_id("another"),
+            (Self::ContentChanged, HistoryOp::Rendered { message, .. }) => message.content ^= 1,
+            (Self::SenderChanged, HistoryOp::Rendered { message, .. }) => {
                 message.sender_id = super::script::client("somebody").user_id;
             }
-            (Self::SequenceZero, Op::Rendered { message, .. }) => message.sequence = Sequence::ZERO,
-            (Self::RenderDoubled, Op::Rendered { .. }) => {
+            (Self::SequenceZero, HistoryOp::Rendered { message, .. }) => message.sequence = Sequence::ZERO,
+            (Self::RenderDoubled, HistoryOp::Rendered { .. }) => {
                 let entry = world.entries[place].clone();
                 world.entries.insert(place, entry);
             }
             (Self::RenderDropped, _) => drop(world.entries.remove(place)),
             (Self::RendersSwapped, _) => world.entries.swap(before.expect("there is one before"), place),
-            (Self::StoredDropped, Op::Stored { page, .. }) | (Self::SyncDropped, Op::SyncDone { page, .. }) => {
+            (Self::StoredDropped, HistoryOp::Stored { page, .. })
+            | (Self::SyncDropped, HistoryOp::SyncDone { page, .. }) => {
                 let those: Vec<usize> = (0..page.messages.len()).filter(|n| lasts(&page.messages[*n])).collect();
                 page.messages.remove(those[which.index(those.len())]);
             }
-            (Self::HeadMovedBack, Op::SyncDone { page, .. }) => page.through.0 -= 1,
-            (Self::UnreadAdded, Op::Shown { unread, .. }) => *unread += 1000,
-            (Self::ConnectionReused, Op::Connected { connection }) => {
+            (Self::HeadMovedBack, HistoryOp::SyncDone { page, .. }) => page.through.0 -= 1,
+            (Self::UnreadAdded, HistoryOp::Shown { unread, .. }) => *unread += 1000,
+            (Self::ConnectionReused, HistoryOp::Connected { connection }) => {
                 *connection = ConnectionId::from_bytes(bytes_of_1())
             }
             (corruption, op) => unreachable!("{corruption:?} is not for {op:?}"),
@@ -363,7 +367,7 @@ fn bytes_of_1() -> [u8; 16] {
 
 impl Entry {
     fn is_render(&self) -> bool {
-        matches!(self.op, Op::Rendered { .. })
+        matches!(self.op, HistoryOp::Rendered { .. })
     }
 }
 
@@ -375,7 +379,7 @@ fn check(entries: &[Entry]) -> Findings {
 
 proptest! {
     #[test]
-    fn what_a_correct_service_leaves_passes(steps in prop::collection::vec(step(), 0..120)) {
+    fn valid_histories_pass(steps in prop::collection::vec(step(), 0..120)) {
         let findings = check(&World::run(&steps).entries);
         prop_assert!(findings.is_clean(), "{:?}", findings.violations().collect::<Vec<_>>());
     }

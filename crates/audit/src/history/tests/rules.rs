@@ -5,7 +5,7 @@ use domain::Invariant;
 use super::super::CHECKED;
 use super::script::check;
 
-/// A day in a chat of Ann, with two devices, and Bob, and for a while Eve. Everything is as it must be.
+/// A valid history of a chat: Ann with two devices, Bob, and temporarily Eve.
 const GOOD: &str = "
     ann1 joining ann
     ann1 joined ann
@@ -80,7 +80,7 @@ fn a_good_history_passes_and_exercises_every_rule() {
     assert_eq!(exercised, CHECKED.iter().copied().collect());
 }
 
-/// What is wrong with a history, and nothing else.
+/// Asserts that a history violates exactly these invariants.
 fn finds(broken: &[Invariant], script: &str) {
     let findings = check(script);
     let found: Vec<Invariant> = findings.iter().filter(|(_, t)| t.violated > 0).map(|(i, _)| i).collect();
@@ -93,7 +93,7 @@ fn fine(script: &str) {
 }
 
 #[test]
-fn one_sequence_is_one_message_for_everybody() {
+fn one_sequence_is_one_message_for_all_clients() {
     let sent = "ann1 sends a\n bob1 sends b\n";
     fine(&format!("{sent} ann1 acked a 1\n bob1 acked b 2\n eve1 shows a 1"));
     finds(&[Invariant::SequenceUniqueness], &format!("{sent} ann1 acked a 1\n bob1 acked b 1"));
@@ -113,7 +113,7 @@ fn one_send_is_one_message() {
 #[test]
 fn a_message_is_what_was_sent() {
     let sent = "ann1 sends a\n";
-    let broken = [Invariant::DynamodbIsAuthoritative];
+    let broken = [Invariant::StoreIsAuthoritative];
     finds(&broken, &format!("{sent} bob1 shows a 1 saying b"));
     finds(&broken, &format!("{sent} bob1 shows a 1 by bob"));
     finds(&broken, "bob1 shows a 1");
@@ -123,7 +123,7 @@ fn a_message_is_what_was_sent() {
 
 #[test]
 fn what_was_refused_is_nowhere_and_what_is_unknown_is_there_once_or_never() {
-    let broken = [Invariant::DynamodbIsAuthoritative];
+    let broken = [Invariant::StoreIsAuthoritative];
     finds(&broken, "ann1 sends a\n ann1 refused a NOT_A_MEMBER\n bob1 shows a 1");
     finds(&broken, "ann1 sends a\n bob1 shows a 1\n ann1 refused a NOT_A_MEMBER");
     fine("ann1 sends a\n ann1 refused a SERVICE_UNAVAILABLE\n bob1 shows a 1");
@@ -150,7 +150,7 @@ fn sends_of_a_client_keep_their_order_unless_one_was_refused() {
     fine(&format!("{sent} ann1 refused a SERVER_BUSY\n ann1 acked b 1\n ann1 acked a 2\n ann1 acked c 3"));
     fine("ann1 sends a\n ann2 sends b\n ann1 acked a 2\n ann2 acked b 1");
     fine("ann1 sends a unordered\n ann1 sends b unordered\n ann1 acked a 2\n ann1 acked b 1");
-    // The first try of `a` was refused before Bob was a member, and nobody has heard of it.
+    // The first attempt of `a` may have been rejected unnoticed, before Bob was a member.
     let joins = "ann1 joining bob\n ann1 joined bob\n";
     let [first, second] = ["bob1 sends a\n", "bob1 sends b\n bob1 acked b 1\n bob1 acked a 2\n"];
     fine(&format!("{first} {joins} {second}"));
@@ -170,14 +170,14 @@ fn an_acknowledged_message_is_stored() {
     finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 2 last b=2"));
     finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 last a=1"));
     finds(&[Invariant::AckImpliesPersistence], &format!("{sent} reader stored 0 1 a=1\n reader stored 1 1 last"));
-    finds(&[Invariant::DynamodbIsAuthoritative], "ann1 sends a\n bob1 shows a 1\n wait 1\n reader stored 0 0 last");
+    finds(&[Invariant::StoreIsAuthoritative], "ann1 sends a\n bob1 shows a 1\n wait 1\n reader stored 0 0 last");
     let expiring = "ann1 sends a ttl 1\n ann1 acked a 1\n";
     fine(&format!("{expiring} wait 1000\n reader stored 0 1 last"));
     finds(&[Invariant::AckImpliesPersistence], &format!("{expiring} wait 999\n reader stored 0 1 last"));
 }
 
 #[test]
-fn what_is_missing_for_ever_has_expired() {
+fn permanently_missing_sequences_must_have_expired() {
     let sent = "ann1 sends a\n ann1 sends b\n";
     finds(&[Invariant::SequenceContiguous], &format!("{sent} ann1 acked a 1\n reader stored 0 3 last a=1 b=3"));
     fine(&format!("ann1 sends x ttl 1\n wait 1000\n {sent} reader stored 0 3 last a=1 b=3"));
@@ -189,7 +189,7 @@ fn what_is_missing_for_ever_has_expired() {
 }
 
 #[test]
-fn nothing_is_passed_over_but_what_has_expired() {
+fn only_expired_messages_may_be_skipped() {
     let sent = "ann1 sends a\n ann1 sends b\n ann1 sends c\n";
     finds(
         &[Invariant::NoSilentLoss],
@@ -214,7 +214,7 @@ fn every_message_is_shown_once_and_in_order() {
 }
 
 #[test]
-fn a_sync_sees_what_was_there_and_leaves_nothing_out() {
+fn a_sync_returns_all_known_messages() {
     let sent = "ann1 sends a\n ann1 sends b\n ann1 acked a 1\n ann1 acked b 2\n";
     fine(&format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last a=1 b=2"));
     fine(&format!("{sent} bob1 syncs 0\n bob1 synced 0 1 a=1"));
@@ -222,15 +222,15 @@ fn a_sync_sees_what_was_there_and_leaves_nothing_out() {
     finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last b=2"));
     finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 0\n bob1 synced 0 2 last b=2 a=1"));
     finds(&[Invariant::SyncCompleteness], &format!("{sent} bob1 syncs 1\n bob1 synced 1 2 last a=1 b=2"));
-    // The loss of C1: what was allocated first is committed late, behind the cursor of somebody who has synced.
+    // The loss of C1: a sequence that was allocated first is committed late, below the cursor of a client that has synced.
     let late = "ann1 sends a\n bob1 sends b\n bob1 acked b 2\n eve1 syncs 0\n eve1 synced 0 2 last b=2\n";
     finds(&[Invariant::SyncCompleteness], &format!("{late} ann1 acked a 1"));
-    // Asked for before the acknowledgement, a sync may have missed it.
+    // A sync that was requested before the acknowledgement may miss the message.
     fine("bob1 syncs 0\n ann1 sends a\n ann1 acked a 1\n bob1 synced 0 0 last");
 }
 
 #[test]
-fn what_has_expired_is_in_no_answer() {
+fn no_response_contains_an_expired_message() {
     let sent = "ann1 sends a ttl 1\n ann1 acked a 1\n";
     fine(&format!("{sent} wait 1000\n reader stored 0 1 last a=1"));
     finds(&[Invariant::ExpiredNeverRead], &format!("{sent} wait 1001\n reader stored 0 1 last a=1"));
@@ -246,11 +246,11 @@ fn every_member_ends_up_with_every_message() {
     finds(&[Invariant::NoSilentLoss], &format!("bob1 starts 0\n {sent} ann1 settled\n ann1 settled"));
     fine(&format!("bob1 starts 0\n {sent} bob1 stops\n ann1 settled"));
     fine("bob1 starts 0\n ann1 sends a\n ann1 settled");
-    // Bob begins where the server says that he is, which was before he joined.
+    // Bob starts at the server's position of his user, which is before he joined.
     let members = "ann1 joining bob\n ann1 joined bob\n bob1 starts\n ann1 joining ann\n ann1 joined ann\n";
     finds(&[Invariant::NoSilentLoss], &format!("{members} {sent} ann1 settled"));
     fine(&format!("{members} {sent} bob1 marks 1 0\n ann1 settled"));
-    // What was sent before is not owed to who joins.
+    // A new member does not have to receive earlier messages.
     let later =
         "ann1 joining ann\n ann1 joined ann\n ann1 sends a\n ann1 acked a 1\n ann1 joining bob\n ann1 joined bob\n";
     fine(&format!("{later} bob1 starts\n ann1 settled"));
@@ -258,7 +258,7 @@ fn every_member_ends_up_with_every_message() {
 }
 
 #[test]
-fn other_devices_and_those_who_come_back_have_everything_too() {
+fn other_devices_and_reconnected_clients_receive_everything() {
     let devices = "bob1 starts 0\n bob2 starts 0\n ann1 sends a\n ann1 acked a 1\n bob1 shows a 1\n";
     fine(&format!("{devices} bob2 shows a 1\n ann1 settled"));
     finds(&[Invariant::MultiDeviceDelivery, Invariant::NoSilentLoss], &format!("{devices} ann1 settled"));
@@ -304,7 +304,7 @@ fn watermarks_stay_in_their_bounds_and_never_go_back() {
     let again = format!("{sent} bob1 shown 2 2 1 1\n bob1 asks\n");
     finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{again} bob1 shown 2 1 1 1"));
     finds(&[Invariant::DeliveryWatermarkMonotonic], &format!("{again} bob1 shown 2 2 0 2"));
-    // Two questions at once may be answered in any order.
+    // Two concurrent requests may be answered in any order.
     fine(&format!("{sent} bob2 asks\n bob1 shown 2 2 1 1\n bob2 shown 2 1 1 1"));
 }
 
@@ -313,17 +313,17 @@ fn unread_is_what_others_sent_above_the_read_watermark() {
     let sent = "ann1 sends a\n bob1 sends b\n ann1 acked a 1\n bob1 acked b 2\n bob1 asks\n";
     let stored = "reader stored 0 2 last a=1 b=2";
     fine(&format!("{sent} bob1 shown 2 0 0 1\n {stored}"));
-    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 0\n {stored}"));
-    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
-    // What is gone before anybody was told of it was there for a while.
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 0\n {stored}"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{sent} bob1 shown 2 0 0 2\n {stored}"));
+    // A message that expired before any client saw it still counted as unread for a while.
     let expiring = "ann1 sends x ttl 1\n bob1 asks\n";
     let gone = "wait 1000\n ann1 sends a\n ann1 acked a 2\n reader stored 0 2 last a=2";
     fine(&format!("{expiring} bob1 shown 1 0 0 1\n {gone}"));
-    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{expiring} bob1 shown 1 0 0 2\n {gone}"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{expiring} bob1 shown 1 0 0 2\n {gone}"));
     let later = "bob1 asks\n bob1 shown 0 0 0 1\n ann1 sends x ttl 1\n";
-    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{later} {gone}"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{later} {gone}"));
     let own = "bob1 sends x ttl 1\n bob1 asks\n bob1 shown 1 0 0 1\n";
-    finds(&[Invariant::DynamodbIsAuthoritative], &format!("{own} {gone}"));
+    finds(&[Invariant::StoreIsAuthoritative], &format!("{own} {gone}"));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn a_connection_has_an_id_of_its_own() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_the_entry_that_shows_it() {
+fn a_violation_is_reported_at_the_entry_that_shows_it() {
     let findings = check("ann1 sends a\n bob1 shows a 1\n bob1 shows a 1");
     let details: Vec<_> = findings.violations().map(|violation| violation.detail.clone()).collect();
     let bob = super::script::client("bob1");

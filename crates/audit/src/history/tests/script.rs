@@ -1,11 +1,11 @@
-//! Histories of one chat in words, one entry a line.
+//! Histories of one chat as scripts, one entry per line.
 //!
 //! | line | entry |
 //! |---|---|
-//! | `ann1 sends a [ttl 5] [unordered]` | the content is `a`, and so is the send's own name |
+//! | `ann1 sends a [ttl 5] [unordered]` | the content and the client message id are `a` |
 //! | `ann1 acked a 1 [as x]` | as message `a`, or as another one |
 //! | `ann1 refused a NOT_A_MEMBER` | |
-//! | `bob1 shows a 1 [as x] [saying y] [by eve]` | of whoever sent it, or of somebody else |
+//! | `bob1 shows a 1 [as x] [saying y] [by eve]` | by its sender, or by another user |
 //! | `bob1 starts [0]`, `stops`, `connects k`, `drops` | |
 //! | `ann1 joining bob`, `joined`, `leaving`, `left` | |
 //! | `bob1 syncs 0`, `bob1 synced 0 2 [last] a=1 b=2` | from above 0, through 2 |
@@ -13,20 +13,20 @@
 //! | `bob1 marks 2 1` | delivered, read |
 //! | `reader stored 0 2 [last] a=1 b=2` | |
 //! | `reader settled` | |
-//! | `wait 1000` | lets time pass |
+//! | `wait 1000` | advances the time |
 
 use std::collections::BTreeMap;
 
 use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, Sequence, UserId};
 
-use super::super::{Checker, Client, Entry, Op, Page, Seen, fingerprint};
+use super::super::{Checker, Client, Entry, HistoryOp, Page, Seen, fingerprint};
 use crate::Findings;
 
 pub(super) fn chat() -> ChatId {
     ChatId::from_bytes([7; 16])
 }
 
-/// 16 bytes that a name stands for.
+/// The 16 bytes of an id, derived from a name.
 pub(super) fn bytes(name: &str) -> [u8; 16] {
     u128::from(fingerprint(name)).to_be_bytes()
 }
@@ -37,7 +37,7 @@ pub(super) fn client(name: &str) -> Client {
     Client { user_id: UserId::from_bytes(bytes(user)), device_id: DeviceId::from_bytes(bytes(name)) }
 }
 
-/// What is found in a history.
+/// The findings of a script.
 pub(super) fn check(script: &str) -> Findings {
     let mut checker = Checker::new();
     for entry in entries(script) {
@@ -66,49 +66,53 @@ pub(super) fn entries(script: &str) -> Vec<Entry> {
     entries
 }
 
-fn op(client: Client, words: &[&str], at: u64, senders: &BTreeMap<String, UserId>) -> Option<Op> {
+fn op(client: Client, words: &[&str], at: u64, senders: &BTreeMap<String, UserId>) -> Option<HistoryOp> {
     let chat_id = chat();
     let user = |name: &str| UserId::from_bytes(bytes(name));
     Some(match *words {
-        ["sends", name, ref rest @ ..] => Op::SendBegan {
+        ["sends", name, ref rest @ ..] => HistoryOp::SendBegan {
             chat_id,
             client_message_id: send_id(name),
             content: fingerprint(option(rest, "saying").unwrap_or(name)),
             ttl_seconds: option(rest, "ttl").map(|ttl| ttl.parse().unwrap()),
             ordered: !rest.contains(&"unordered"),
         },
-        ["acked", name, at, ref rest @ ..] => Op::SendAcked {
+        ["acked", name, at, ref rest @ ..] => HistoryOp::SendAcked {
             chat_id,
             client_message_id: send_id(name),
             message_id: message_id(option(rest, "as").unwrap_or(name)),
             sequence: sequence(at),
         },
-        ["refused", name, code] => Op::SendFailed { chat_id, client_message_id: send_id(name), code: code.to_owned() },
-        ["shows", name, at, ref rest @ ..] => {
-            Op::Rendered { chat_id, message: seen(client, name, sequence(at), rest, senders) }
+        ["refused", name, code] => {
+            HistoryOp::SendFailed { chat_id, client_message_id: send_id(name), code: code.to_owned() }
         }
-        ["starts"] => Op::Restarted { positions: vec![] },
-        ["starts", at] => Op::Restarted { positions: vec![(chat_id, sequence(at))] },
-        ["stops"] => Op::Stopped,
-        ["connects", name] => Op::Connected { connection: ConnectionId::from_bytes(bytes(name)) },
-        ["drops"] => Op::Disconnected,
-        ["joining", name] => Op::Joining { chat_id, user_id: user(name) },
-        ["joined", name] => Op::Joined { chat_id, user_id: user(name) },
-        ["leaving", name] => Op::Leaving { chat_id, user_id: user(name) },
-        ["left", name] => Op::Left { chat_id, user_id: user(name) },
-        ["syncs", after] => Op::SyncBegan { chat_id, after: sequence(after) },
-        ["synced", ref rest @ ..] => Op::SyncDone { chat_id, page: page(client, rest, senders) },
-        ["asks"] => Op::Asked { chat_id },
-        ["shown", head, delivered, read, unread] => Op::Shown {
+        ["shows", name, at, ref rest @ ..] => {
+            HistoryOp::Rendered { chat_id, message: seen(client, name, sequence(at), rest, senders) }
+        }
+        ["starts"] => HistoryOp::Restarted { positions: vec![] },
+        ["starts", at] => HistoryOp::Restarted { positions: vec![(chat_id, sequence(at))] },
+        ["stops"] => HistoryOp::Stopped,
+        ["connects", name] => HistoryOp::Connected { connection: ConnectionId::from_bytes(bytes(name)) },
+        ["drops"] => HistoryOp::Disconnected,
+        ["joining", name] => HistoryOp::Joining { chat_id, user_id: user(name) },
+        ["joined", name] => HistoryOp::Joined { chat_id, user_id: user(name) },
+        ["leaving", name] => HistoryOp::Leaving { chat_id, user_id: user(name) },
+        ["left", name] => HistoryOp::Left { chat_id, user_id: user(name) },
+        ["syncs", after] => HistoryOp::SyncBegan { chat_id, after: sequence(after) },
+        ["synced", ref rest @ ..] => HistoryOp::SyncDone { chat_id, page: page(client, rest, senders) },
+        ["asks"] => HistoryOp::Asked { chat_id },
+        ["shown", head, delivered, read, unread] => HistoryOp::Shown {
             chat_id,
             head: sequence(head),
             delivered: sequence(delivered),
             read: sequence(read),
             unread: unread.parse().unwrap(),
         },
-        ["marks", delivered, read] => Op::Marked { chat_id, delivered: sequence(delivered), read: sequence(read) },
-        ["stored", ref rest @ ..] => Op::Stored { chat_id, began_at: at, page: page(client, rest, senders) },
-        ["settled"] => Op::Settled,
+        ["marks", delivered, read] => {
+            HistoryOp::Marked { chat_id, delivered: sequence(delivered), read: sequence(read) }
+        }
+        ["stored", ref rest @ ..] => HistoryOp::Stored { chat_id, began_at: at, page: page(client, rest, senders) },
+        ["settled"] => HistoryOp::Settled,
         _ => return None,
     })
 }
@@ -135,7 +139,7 @@ fn seen(client: Client, name: &str, at: Sequence, rest: &[&str], senders: &BTree
     }
 }
 
-/// The word that follows another.
+/// The word after another.
 fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     words.iter().position(|word| *word == name).map(|place| words[place + 1])
 }

@@ -9,15 +9,15 @@ use protocol::rest::{
 };
 use protocol::story;
 
-use super::Told;
+use super::OperationExamples;
 use super::people::{ada, bob, laptop, session};
 
-/// What Ada does with Bob: their direct chat, and their group.
-pub(super) fn told() -> Vec<Told> {
+/// Ada's chats with Bob: their direct chat and their group.
+pub(super) fn examples() -> Vec<OperationExamples> {
     [chats(), members(), messages(), receipts(), account()].into_iter().flatten().collect()
 }
 
-fn chats() -> Vec<Told> {
+fn chats() -> Vec<OperationExamples> {
     let direct = CreateChat { chat_type: ChatType::Direct, name: None, member_ids: vec![story::bob()] };
     let named =
         CreateChat { chat_type: ChatType::Group, name: Some("Sailing".to_owned()), member_ids: vec![story::bob()] };
@@ -27,20 +27,27 @@ fn chats() -> Vec<Told> {
         ChatSummary { name: Some("Saturday sailing".to_owned()), message_ttl_seconds: Some(30 * 24 * 3600), ..group() };
     let inbox = Inbox { chats: vec![conversing(), group()] };
     vec![
-        Told::of("create_chat")
+        OperationExamples::of("create_chat")
             .with("Idempotency-Key", "b2f6d8a4-1c93-4e57-8d0b-5a7e3f9c6124")
             .case("direct", &direct, 201, details(quiet()))
             .case("direct_again", &direct, 200, details(quiet()))
             .case("group", named, 201, details(group())),
-        Told::of("inbox").with("limit", 20).answered(Paged { data: inbox, pagination: Pagination::new(None) }),
-        Told::of("chat").with("chat_id", story::direct_chat()).answered(details(conversing())),
-        Told::of("update_chat").with("chat_id", story::group()).case("example", rename, 200, details(renamed)),
+        OperationExamples::of("inbox")
+            .with("limit", 20)
+            .answered(Paged { data: inbox, pagination: Pagination::new(None) }),
+        OperationExamples::of("chat").with("chat_id", story::direct_chat()).answered(details(conversing())),
+        OperationExamples::of("update_chat").with("chat_id", story::group()).case(
+            "example",
+            rename,
+            200,
+            details(renamed),
+        ),
     ]
 }
 
-fn members() -> Vec<Told> {
+fn members() -> Vec<OperationExamples> {
     let cleo = |role| Data { data: member(story::cleo(), "Cleo", role, story::now()) };
-    let in_group = |operation_id| Told::of(operation_id).with("chat_id", story::group());
+    let in_group = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::group());
     let muted = |muted, muted_until| Data { data: Muted { chat_id: story::group(), muted, muted_until } };
     let for_an_hour = Mute { duration_seconds: Some(3600) };
     vec![
@@ -68,12 +75,13 @@ fn members() -> Vec<Told> {
     ]
 }
 
-fn messages() -> Vec<Told> {
-    let in_chat = |operation_id| Told::of(operation_id).with("chat_id", story::direct_chat());
+fn messages() -> Vec<OperationExamples> {
+    let in_chat = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::direct_chat());
     let send = SendMessage {
         client_message_id: story::first_send(),
         content: story::FIRST_CONTENT.into(),
         content_type: None,
+        metadata: None,
         ttl_seconds: None,
     };
     let ack = |deduplicated| Data {
@@ -99,12 +107,12 @@ fn messages() -> Vec<Told> {
         in_chat("send_message").case("first", &send, 201, ack(false)).case("repeated", &send, 200, ack(true)),
         in_chat("history").with("limit", 20).answered(Paged { data: history, pagination: Pagination::new(None) }),
         in_chat("around").with("sequence", 1).with("limit", 20).answered(Data { data: around }),
-        Told::of("message").with("message_id", story::first_message()).answered(Data { data: first() }),
+        OperationExamples::of("message").with("message_id", story::first_message()).answered(Data { data: first() }),
     ]
 }
 
-fn receipts() -> Vec<Told> {
-    let in_chat = |operation_id| Told::of(operation_id).with("chat_id", story::direct_chat());
+fn receipts() -> Vec<OperationExamples> {
+    let in_chat = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::direct_chat());
     let marks = |user_id| MemberWatermarks { user_id, delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
     let read =
         MarkedRead { chat_id: story::direct_chat(), delivered_sequence: Sequence(2), read_sequence: Sequence(2) };
@@ -122,7 +130,7 @@ fn receipts() -> Vec<Told> {
     ]
 }
 
-fn account() -> Vec<Told> {
+fn account() -> Vec<OperationExamples> {
     let chat = |chat: ChatSummary, sequence, messages| ExportedChat {
         chat_id: chat.chat_id,
         chat_type: chat.chat_type,
@@ -143,10 +151,10 @@ fn account() -> Vec<Told> {
         chats: vec![chat(conversing(), Sequence(2), vec![first().message]), chat(group(), Sequence::ZERO, vec![])],
         is_complete: true,
     };
-    vec![Told::of("export_me").answered(Data { data: export })]
+    vec![OperationExamples::of("export_me").answered(Data { data: export })]
 }
 
-/// The direct chat before anybody has said anything.
+/// The direct chat before its first message.
 fn quiet() -> ChatSummary {
     ChatSummary {
         chat_id: story::direct_chat(),
@@ -158,6 +166,7 @@ fn quiet() -> ChatSummary {
         last_message: None,
         last_message_at: None,
         unread_count: 0,
+        unread_count_exact: true,
         my_membership: MyMembership { role: Role::Member, muted_until: None },
         message_ttl_seconds: None,
         head_sequence: Sequence::ZERO,
@@ -166,7 +175,7 @@ fn quiet() -> ChatSummary {
     }
 }
 
-/// The direct chat when Bob has answered and Ada has not looked yet.
+/// The direct chat with a reply from Bob that Ada has not read.
 fn conversing() -> ChatSummary {
     ChatSummary {
         last_message: Some(LastMessage {
@@ -178,6 +187,7 @@ fn conversing() -> ChatSummary {
         }),
         last_message_at: Some(story::second_moment()),
         unread_count: 1,
+        unread_count_exact: true,
         head_sequence: Sequence(2),
         ..quiet()
     }
@@ -214,6 +224,7 @@ fn first() -> Message<'static> {
         sender_id: story::ada(),
         content: Cow::Borrowed(story::FIRST_CONTENT),
         content_type: ContentType::Text,
+        metadata: None,
         created_at: story::first_moment(),
         expires_at: None,
         client_message_id: Some(story::first_send()),

@@ -8,22 +8,22 @@ use protocol::rest::{
 use protocol::story;
 use serde_json::json;
 
-use super::Told;
+use super::OperationExamples;
 use crate::routes::service::describe;
 
 /// The access token and the refresh token of Ada's phone.
 const PHONE_TOKENS: [&str; 2] =
     ["eyJhbGciOiJFZERTQSJ9.eyJkZXZpY2UiOiJwaG9uZSJ9.c2lnbmF0dXJl", "Jb3rVt8KqX2mZs7nYpWc4hT9"];
-/// Those of her laptop.
+/// The access token and the refresh token of Ada's laptop.
 const LAPTOP_TOKENS: [&str; 2] =
     ["eyJhbGciOiJFZERTQSJ9.eyJkZXZpY2UiOiJsYXB0b3AifQ.c2lnbmF0dXJl", "Qm5xLt2RwC8vKp4jHs6dZf1N"];
 
-/// Who Ada is, how she signs in, and whom she knows.
-pub(super) fn told() -> Vec<Told> {
+/// Ada's profile, sign-in and contacts.
+pub(super) fn examples() -> Vec<OperationExamples> {
     [service(), signing_in(), users(), sessions(), devices()].into_iter().flatten().collect()
 }
 
-fn service() -> Vec<Told> {
+fn service() -> Vec<OperationExamples> {
     let key = json!({
         "alg": "EdDSA",
         "crv": "Ed25519",
@@ -34,12 +34,12 @@ fn service() -> Vec<Told> {
     });
     let web_push_public_key = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
     vec![
-        Told::of("service").answered(Data { data: describe(Some(web_push_public_key.to_owned())) }),
-        Told::of("jwks").answered(json!({ "keys": [key] })),
+        OperationExamples::of("service").answered(Data { data: describe(Some(web_push_public_key.to_owned())) }),
+        OperationExamples::of("jwks").answered(json!({ "keys": [key] })),
     ]
 }
 
-fn signing_in() -> Vec<Told> {
+fn signing_in() -> Vec<OperationExamples> {
     let verify = VerifyOtp {
         phone_number: story::ADA_PHONE.into(),
         otp: "000000".into(),
@@ -67,25 +67,30 @@ fn signing_in() -> Vec<Told> {
     let refresh = RefreshTokens { refresh_token: tokens().refresh_token, device_id: story::device() };
     let ticket = WsTicket { ticket: "7hT2kVq9XcW4mB1rZs8nYp".into(), expires_at: story::now() };
     vec![
-        Told::of("request_otp").case(
+        OperationExamples::of("request_otp").case(
             "example",
             RequestOtp { phone_number: story::ADA_PHONE.into() },
             200,
             Data { data: requested },
         ),
-        Told::of("verify_otp").case("first_sign_in", verify, 201, Data { data: signed_in }).case(
+        OperationExamples::of("verify_otp").case("first_sign_in", verify, 201, Data { data: signed_in }).case(
             "next_sign_in",
             on_laptop,
             200,
             Data { data: signed_in_on_laptop },
         ),
-        Told::of("refresh").case("example", refresh, 200, Data { data: TokensRefreshed { tokens: tokens() } }),
-        Told::of("ws_ticket").answered(Data { data: ticket }),
-        Told::of("logout").done(()),
+        OperationExamples::of("refresh").case(
+            "example",
+            refresh,
+            200,
+            Data { data: TokensRefreshed { tokens: tokens() } },
+        ),
+        OperationExamples::of("ws_ticket").answered(Data { data: ticket }),
+        OperationExamples::of("logout").done(()),
     ]
 }
 
-fn users() -> Vec<Told> {
+fn users() -> Vec<OperationExamples> {
     let everyone = UpdateMe { display_name: None, presence_visibility: Some(PresenceVisibility::Everyone) };
     let deleted =
         Data { data: AccountDeletion { user_id: story::ada(), begun_at: story::now(), erase_messages: true } };
@@ -94,21 +99,31 @@ fn users() -> Vec<Told> {
     let query = PresenceQuery { user_ids: vec![story::bob()] };
     let contacts = Paged { data: Contacts { contacts: vec![bob()] }, pagination: Pagination::new(None) };
     vec![
-        Told::of("me").answered(Data { data: ada(PresenceVisibility::ContactsOnly) }),
-        Told::of("update_me").case("example", everyone, 200, Data { data: ada(PresenceVisibility::Everyone) }),
-        Told::of("delete_me").case("example", DeleteMe { confirm: story::ada(), erase_messages: true }, 202, deleted),
-        Told::of("user").with("user_id", story::bob()).answered(Data { data: bob() }),
-        Told::of("lookup").case(
+        OperationExamples::of("me").answered(Data { data: ada(PresenceVisibility::ContactsOnly) }),
+        OperationExamples::of("update_me").case(
+            "example",
+            everyone,
+            200,
+            Data { data: ada(PresenceVisibility::Everyone) },
+        ),
+        OperationExamples::of("delete_me").case(
+            "example",
+            DeleteMe { confirm: story::ada(), erase_messages: true },
+            202,
+            deleted,
+        ),
+        OperationExamples::of("user").with("user_id", story::bob()).answered(Data { data: bob() }),
+        OperationExamples::of("lookup").case(
             "example",
             Lookup { phone_numbers: numbers },
             200,
             Data { data: LookupResults { results: vec![Some(bob()), None] } },
         ),
-        Told::of("add_contact").with("user_id", story::bob()).answered(Data { data: bob() }),
-        Told::of("contacts").with("limit", 100).answered(contacts),
-        Told::of("remove_contact").with("user_id", story::bob()).done(()),
-        Told::of("presence").with("user_id", story::bob()).answered(Data { data: online.clone() }),
-        Told::of("query_presence").case(
+        OperationExamples::of("add_contact").with("user_id", story::bob()).answered(Data { data: bob() }),
+        OperationExamples::of("contacts").with("limit", 100).answered(contacts),
+        OperationExamples::of("remove_contact").with("user_id", story::bob()).done(()),
+        OperationExamples::of("presence").with("user_id", story::bob()).answered(Data { data: online.clone() }),
+        OperationExamples::of("query_presence").case(
             "example",
             query,
             200,
@@ -117,17 +132,17 @@ fn users() -> Vec<Told> {
     ]
 }
 
-fn sessions() -> Vec<Told> {
+fn sessions() -> Vec<OperationExamples> {
     vec![
-        Told::of("sessions").answered(Data { data: Sessions { sessions: vec![session(), laptop()] } }),
-        Told::of("revoke_session").with("session_id", story::other_session()).done(()),
-        Told::of("revoke_sessions")
+        OperationExamples::of("sessions").answered(Data { data: Sessions { sessions: vec![session(), laptop()] } }),
+        OperationExamples::of("revoke_session").with("session_id", story::other_session()).done(()),
+        OperationExamples::of("revoke_sessions")
             .with("include_current", false)
             .answered(Data { data: Revoked { revoked_count: 1 } }),
     ]
 }
 
-fn devices() -> Vec<Told> {
+fn devices() -> Vec<OperationExamples> {
     let keys = PushKeys {
         p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4".into(),
         auth: "BTBZMqHH6r4Tts7J_aSIgg".into(),
@@ -139,8 +154,8 @@ fn devices() -> Vec<Told> {
         keys: Some(keys),
     };
     vec![
-        Told::of("register_push").with("device_id", story::device()).done(browser),
-        Told::of("unregister_push").with("device_id", story::device()).done(()),
+        OperationExamples::of("register_push").with("device_id", story::device()).done(browser),
+        OperationExamples::of("unregister_push").with("device_id", story::device()).done(()),
     ]
 }
 

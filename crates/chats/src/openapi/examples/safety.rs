@@ -2,11 +2,11 @@ use domain::ReportReason;
 use protocol::rest::{Blocks, Data, FileReport, Paged, Pagination, Reported};
 use protocol::story;
 
-use super::Told;
+use super::OperationExamples;
 use super::people::bob;
 
-/// How Ada keeps somebody away, and tells the operators.
-pub(super) fn told() -> Vec<Told> {
+/// Ada blocks a user and reports to the operators.
+pub(super) fn examples() -> Vec<OperationExamples> {
     let blocks = Paged { data: Blocks { blocks: vec![bob()] }, pagination: Pagination::new(None) };
     let report = FileReport {
         message_id: Some(story::second_message()),
@@ -17,10 +17,10 @@ pub(super) fn told() -> Vec<Told> {
     };
     let reported = Reported { report_id: story::report(), created_at: story::now() };
     vec![
-        Told::of("block").with("user_id", story::bob()).done(()),
-        Told::of("blocks").with("limit", 100).answered(blocks),
-        Told::of("unblock").with("user_id", story::bob()).done(()),
-        Told::of("report").with("Idempotency-Key", "5f2c8e17-9a4b-4d60-8c3f-7e1b6d0a9f42").case(
+        OperationExamples::of("block").with("user_id", story::bob()).done(()),
+        OperationExamples::of("blocks").with("limit", 100).answered(blocks),
+        OperationExamples::of("unblock").with("user_id", story::bob()).done(()),
+        OperationExamples::of("report").with("Idempotency-Key", "5f2c8e17-9a4b-4d60-8c3f-7e1b6d0a9f42").case(
             "example",
             report,
             201,

@@ -1,4 +1,4 @@
-//! What the system says of this process.
+//! Metrics of this process from the operating system.
 
 use std::fs;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use ports::{Clock, SystemClock};
 use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the system is asked.
+/// Interval between measurements.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Measures the process, for ever. What the system does not tell is absent.
+/// Measures the process until it is stopped. Values that the operating system does not provide stay absent.
 pub(crate) async fn measure() {
     gauge!("tidings_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("tidings_process_start_time_seconds").set(now());
@@ -38,7 +38,7 @@ pub(crate) async fn measure() {
         if let Some(time) = cpu_time() {
             counter!("tidings_process_cpu_seconds_total").absolute(time.as_secs());
         }
-        // As many as there are connections, so they are counted where waiting holds up nobody.
+        // There are as many as connections, so they are counted on a blocking thread.
         if let Ok(Some(files)) = tokio::task::spawn_blocking(open_files).await {
             gauge!("tidings_process_open_fds").set(files as f64);
         }
@@ -50,12 +50,12 @@ fn now() -> f64 {
     SystemClock.now().as_millis() as f64 / 1000.0
 }
 
-/// The memory of this process that is in RAM.
+/// The resident memory of this process.
 pub(crate) fn resident_bytes() -> Option<u64> {
     Some(status("VmRSS:")? << 10)
 }
 
-/// How long this process has computed, over all its threads.
+/// The CPU time of this process, over all threads.
 pub(crate) fn cpu_time() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -66,7 +66,7 @@ fn open_files() -> Option<usize> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count())
 }
 
-/// A number that the system tells of this process. It is no file on a disk that is read here.
+/// A number from `/proc/self/status`. Reading it does not touch a disk.
 fn status(key: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;

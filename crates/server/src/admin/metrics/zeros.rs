@@ -1,17 +1,17 @@
-//! What counts begins at zero: an increase from nothing at all to one would be no increase to Prometheus.
+//! Creates counters at zero: Prometheus does not see an increase if a series first appears with the value one.
 
 use std::collections::BTreeSet;
 
 use metrics::{Label, counter, histogram};
 use ports::ProcessRole;
-use tidings_metrics::{Kind, Metric, Part, Values};
+use tidings_metrics::{Kind, LabelValues, Metric, Part};
 
-use crate::config::{Config, Engine};
+use crate::config::{Config, StoreEngine};
 
-/// Series of one metric that are made ahead, at the most. What has more makes them as they come.
+/// Most series of one metric that are created in advance. Metrics with more create their series on first use.
 const SERIES_MAX: usize = 100;
 
-/// The parts of the service that a process has.
+/// The parts of the service that run in a process.
 pub(super) fn parts(config: &Config) -> anyhow::Result<BTreeSet<Part>> {
     let of_role = |role: &ProcessRole| -> &[Part] {
         match role {
@@ -23,8 +23,8 @@ pub(super) fn parts(config: &Config) -> anyhow::Result<BTreeSet<Part>> {
     };
     let of_fleet = [Part::Relay, Part::Dynamodb, Part::Kafka, Part::Redis, Part::Rpc];
     Ok(match config.store.engine {
-        Engine::Embedded => Part::ALL.into_iter().filter(|part| !of_fleet.contains(part)).collect(),
-        Engine::Dynamodb => {
+        StoreEngine::Embedded => Part::ALL.into_iter().filter(|part| !of_fleet.contains(part)).collect(),
+        StoreEngine::Dynamodb => {
             let roles = config.roles()?;
             let everywhere = [Part::Process, Part::Redis, Part::Rpc];
             roles.iter().flat_map(of_role).copied().chain(everywhere).collect()
@@ -32,7 +32,8 @@ pub(super) fn parts(config: &Config) -> anyhow::Result<BTreeSet<Part>> {
     })
 }
 
-/// Makes the series of a metric that counts, one for each value of its labels. A level is absent until it is known.
+/// Creates the series of a counter or histogram, one for each combination of label values. Gauges stay absent until
+/// set.
 pub(super) fn begin(metric: &Metric) {
     for labels in series(metric) {
         match metric.kind {
@@ -43,11 +44,11 @@ pub(super) fn begin(metric: &Metric) {
     }
 }
 
-/// The labels of each series of a metric; none where they are not listed, or too many.
+/// The label sets of a metric; empty if their values are not listed, or if there are too many.
 fn series(metric: &Metric) -> Vec<Vec<Label>> {
     let mut all = vec![vec![]];
     for label in metric.labels {
-        let Values::Listed(values) = label.values else { return vec![] };
+        let LabelValues::Listed(values) = label.values else { return vec![] };
         let with = |series: &Vec<Label>, value: &'static str| [&series[..], &[Label::new(label.name, value)]].concat();
         all = all.iter().flat_map(|series| values.iter().copied().map(move |value| with(series, value))).collect();
     }
@@ -73,7 +74,7 @@ mod tests {
         ] {
             assert!(told.lines().any(|told| told == line), "{line} is not in {told}");
         }
-        assert!(!told.contains("tidings_redis_available"), "a level that nobody knows is absent");
+        assert!(!told.contains("tidings_redis_available"), "a gauge is absent until it is set");
         assert!(!told.contains("tidings_dynamodb_consumed_units_total{"), "of these there are too many");
     }
 
@@ -82,7 +83,7 @@ mod tests {
         let mut config = Config::default();
         let alone = parts(&config).unwrap();
         assert!(alone.contains(&Part::Store) && !alone.contains(&Part::Redis), "{alone:?}");
-        config.store.engine = Engine::Dynamodb;
+        config.store.engine = StoreEngine::Dynamodb;
         config.roles = "gateway".into();
         assert_eq!(parts(&config).unwrap(), [Part::Process, Part::Gateway, Part::Redis, Part::Rpc].into());
     }

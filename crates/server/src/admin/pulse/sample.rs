@@ -5,33 +5,33 @@ use domain::Timestamp;
 use serde::Serialize;
 use tidings_metrics::Scrape;
 
-/// How the service did between two moments, and where it stands at the second.
+/// Rates and percentiles between two moments, and gauges at the second.
 ///
-/// What has not been measured is absent: a percentile of nothing, a gauge that this process does not have.
+/// Values without measurements are absent: a percentile over no observations, a gauge that this process does not have.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Sample {
+pub(super) struct PulseSample {
     pub(super) at: Timestamp,
-    /// Sends that were answered, whatever the answer.
+    /// Answered sends, with any outcome.
     sends_per_second: f64,
-    /// Sends that were acknowledged, new or again.
+    /// Acknowledged sends, new or duplicate.
     acks_per_second: f64,
     /// Frames put into mailboxes of connections.
     pushes_per_second: f64,
-    /// From the queue of ingest to the answer.
+    /// From the ingest queue to the answer.
     ack_p50_ms: Option<f64>,
     ack_p99_ms: Option<f64>,
-    /// From the commit to the pushes of it.
+    /// From the commit of an event to its pushes.
     push_p50_ms: Option<f64>,
     push_p99_ms: Option<f64>,
     connections: Option<f64>,
     /// Sends that wait for their commit.
     ingest_queue: Option<f64>,
-    /// Pushes that wait for the connection that has most of them waiting.
+    /// Pushes queued in the fullest mailbox.
     mailbox_fullest: Option<f64>,
-    /// Events of the log that each consumer has not done.
+    /// Events of the log that each consumer has not processed yet.
     pub(super) lag_events: BTreeMap<String, f64>,
     errors_per_second: BTreeMap<String, f64>,
-    /// Clients that were told to sync because their mailboxes were full.
+    /// Clients told to resync because their mailboxes were full.
     missed_per_second: f64,
     /// Violations since the start of the process, by invariant.
     violations: BTreeMap<String, f64>,
@@ -39,16 +39,16 @@ pub(super) struct Sample {
     cpu_cores: Option<f64>,
 }
 
-/// What the system says of this process.
-pub(super) struct Machine {
+/// CPU and memory of this process, from the operating system.
+pub(super) struct ProcessUsage {
     pub(super) memory_bytes: Option<u64>,
     pub(super) cpu_cores: Option<f64>,
 }
 
 const SENDS: &str = "tidings_ingest_sends_total";
 
-impl Sample {
-    pub(super) fn between(at: Timestamp, over: Duration, before: &Scrape, now: &Scrape, machine: Machine) -> Self {
+impl PulseSample {
+    pub(super) fn between(at: Timestamp, over: Duration, before: &Scrape, now: &Scrape, machine: ProcessUsage) -> Self {
         let seconds = over.as_secs_f64().max(f64::MIN_POSITIVE);
         let rate = |name: &str| (now.sum(name) - before.sum(name)) / seconds;
         let outcomes = rates(&before.by(SENDS, "outcome"), &now.by(SENDS, "outcome"), seconds);
@@ -61,7 +61,7 @@ impl Sample {
                 *errors.entry(code).or_default() += rate;
             }
         }
-        // Every counter is there from the start.
+        // All counters exist from the start, most of them at zero.
         let mut violations = now.by("tidings_invariant_violations_total", "name");
         violations.retain(|_, count| *count > 0.0);
         Self {
@@ -74,7 +74,7 @@ impl Sample {
             push_p50_ms: push.quantile(0.5).map(milliseconds),
             push_p99_ms: push.quantile(0.99).map(milliseconds),
             connections: now.value("tidings_gateway_connections"),
-            // Whoever takes sends out of the queue may be counted before whoever has put them in.
+            // The decrement of a send may be counted before its increment, so the gauge can be negative for a moment.
             ingest_queue: now.value("tidings_ingest_queue_sends").map(|waiting| waiting.max(0.0)),
             mailbox_fullest: now.value("tidings_gateway_mailbox_messages_max"),
             lag_events: now.by("tidings_log_lag_events", "group"),
@@ -87,7 +87,7 @@ impl Sample {
     }
 }
 
-/// What grew, by how much in a second.
+/// Increases per second; labels without an increase are left out.
 fn rates(before: &BTreeMap<String, f64>, now: &BTreeMap<String, f64>, seconds: f64) -> BTreeMap<String, f64> {
     let grown = |(label, value): (&String, &f64)| {
         let grown = value - before.get(label).copied().unwrap_or(0.0);
@@ -104,10 +104,10 @@ fn milliseconds(seconds: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn sample(before: &str, now: &str) -> Sample {
-        let machine = Machine { memory_bytes: Some(5), cpu_cores: Some(0.5) };
+    fn sample(before: &str, now: &str) -> PulseSample {
+        let machine = ProcessUsage { memory_bytes: Some(5), cpu_cores: Some(0.5) };
         let (before, now) = (Scrape::of(before), Scrape::of(now));
-        Sample::between(Timestamp::from_millis(7), Duration::from_secs(2), &before, &now, machine)
+        PulseSample::between(Timestamp::from_millis(7), Duration::from_secs(2), &before, &now, machine)
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn standings_are_those_of_the_second_moment_and_absent_where_there_are_none() {
+    fn gauges_are_those_of_the_second_moment_and_absent_if_not_measured() {
         let now = "tidings_gateway_connections 3\ntidings_ingest_queue_sends -1\n\
                    tidings_log_lag_events{group=\"fanout\"} 9\ntidings_invariant_violations_total{name=\"no_zero_sequence\"} 2";
         let sample = sample("tidings_invariant_violations_total{name=\"no_zero_sequence\"} 2", now);
@@ -135,9 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_what_was_added_between() {
+    fn percentiles_cover_the_observations_in_between() {
         let bucket = |le: &str, count: u32| format!("tidings_ingest_answer_seconds_bucket{{le=\"{le}\"}} {count}\n");
-        // Before, everything was slow; since then a hundred were added, of which ninety took up to 1 ms.
+        // Before, everything was slow. Since then a hundred observations were added, and ninety of them took up to 1
+        // ms.
         let before = bucket("0.001", 0) + &bucket("0.002", 0) + &bucket("+Inf", 1000);
         let now = bucket("0.001", 90) + &bucket("0.002", 100) + &bucket("+Inf", 1100);
         let sample = sample(&before, &now);

@@ -4,13 +4,13 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use embedded::backup::{Contents, check};
+use embedded::backup::{BackupContents, check};
 
-/// Who may read a backup: whoever may read the data directory.
+/// The mode of a backup, which must be no more readable than the data directory.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Where a backup is written to. Until all of it is there, and was read back and found whole, nothing has the name that
-/// was asked for.
+/// The destination of a backup. The file gets its final name only after it was written completely, read back and
+/// verified.
 pub struct Destination {
     to: To,
     written: u64,
@@ -22,13 +22,13 @@ enum To {
 }
 
 impl Destination {
-    /// A file that is not there yet, or the standard output if it is called `-`.
+    /// A file that must not exist yet, or standard output for `-`.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Self { to: To::Stdout, written: 0 });
         }
         let shown = path.display();
-        ensure!(!path.try_exists()?, "`{shown}` is there, and a backup is never written over; name another file");
+        ensure!(!path.try_exists()?, "`{shown}` exists, and a backup never overwrites a file; choose another name");
         let partial = beside(path);
         let file =
             OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(OWNER_ONLY).open(&partial);
@@ -40,22 +40,22 @@ impl Destination {
                 return Err(error).with_context(|| format!("cannot lock `{}`", partial.display()));
             }
         }
-        // An interrupted backup may have left one, with other permissions if it was copied here.
+        // An interrupted backup may have left a partial file, with other permissions if it was copied here.
         file.set_permissions(Permissions::from_mode(OWNER_ONLY)).and_then(|()| file.set_len(0))?;
         Ok(Self { to: To::File { file, partial, path: path.to_owned(), is_finished: false }, written: 0 })
     }
 
-    /// Whether it is the standard output, where nothing else may be printed.
+    /// Whether it is standard output, where nothing else may be printed.
     pub fn is_stdout(&self) -> bool {
         matches!(self.to, To::Stdout)
     }
 
-    /// Bytes so far.
+    /// Bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Puts bytes behind the others.
+    /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match &mut self.to {
             To::Stdout => io::stdout().lock().write_all(bytes).context("cannot write to the standard output")?,
@@ -67,9 +67,9 @@ impl Destination {
         Ok(())
     }
 
-    /// Reads what was written back, and gives it its name. What went to the standard output is for whoever reads it to
-    /// check, and `None` here.
-    pub fn finish(mut self) -> anyhow::Result<Option<Contents>> {
+    /// Reads the file back, verifies it, and renames it to its final name. For standard output the reader has to verify
+    /// the bytes, and the result is `None`.
+    pub fn finish(mut self) -> anyhow::Result<Option<BackupContents>> {
         let To::File { file, partial, path, is_finished } = &mut self.to else {
             io::stdout().lock().flush()?;
             return Ok(None);
@@ -77,11 +77,11 @@ impl Destination {
         let cannot = || format!("cannot write `{}`", path.display());
         file.sync_all().with_context(cannot)?;
         file.rewind()?;
-        let contents = check(BufReader::new(&*file), |_| {}).context("what was written is not a whole backup")?;
-        ensure!(!path.try_exists()?, "`{}` has come to be meanwhile, and is not written over", path.display());
+        let contents = check(BufReader::new(&*file), |_| {}).context("the written file is not a complete backup")?;
+        ensure!(!path.try_exists()?, "`{}` was created meanwhile, and is not overwritten", path.display());
         fs::rename(&*partial, &*path).with_context(cannot)?;
         *is_finished = true;
-        // The name is in the directory, which has to reach the disk too.
+        // The rename is durable only after the directory is synced too.
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(directory).and_then(|directory| directory.sync_all()).with_context(cannot)?;
         Ok(Some(contents))
@@ -91,7 +91,7 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if let To::File { partial, is_finished: false, .. } = &self.to {
-            // Half a backup is worth nothing; if it cannot be deleted, its name says what it is.
+            // A partial backup is useless. If it cannot be deleted, its name shows that it is partial.
             drop(fs::remove_file(partial));
         }
     }
@@ -106,20 +106,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_not_written_over() {
+    fn an_existing_file_is_not_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("backup");
         fs::write(&path, "something").unwrap();
         let refusal = Destination::open(&path).err().unwrap().to_string();
         assert_eq!(
             refusal,
-            format!("`{}` is there, and a backup is never written over; name another file", path.display())
+            format!("`{}` exists, and a backup never overwrites a file; choose another name", path.display())
         );
         assert_eq!(fs::read_to_string(&path).unwrap(), "something");
     }
 
     #[test]
-    fn what_is_not_a_whole_backup_gets_no_name_and_leaves_nothing() {
+    fn an_incomplete_backup_is_refused_and_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("backup");
         let mut destination = Destination::open(&path).unwrap();
@@ -131,7 +131,7 @@ mod tests {
         let refusal = destination.finish().unwrap_err();
         assert_eq!(
             format!("{refusal:#}"),
-            "what was written is not a whole backup: it ends at byte 20, within the header: the rest is missing; look \
+            "the written file is not a complete backup: it ends at byte 20, within the header: the rest is missing; look \
              for a whole copy or an earlier backup"
         );
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

@@ -6,44 +6,44 @@ use domain::{ChatId, Event, EventBody, Message, MessageId, Sequence, Timestamp};
 use ports::{Clock, MessageReader, Page, PageBounds, StoreError};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{Finding, Report, Scope};
+use super::{ReconcileFinding, Report, Scope};
 
-/// Chats that are remembered at once.
+/// Most chats kept in memory.
 pub(super) const CHATS_MAX: usize = 1_000_000;
-/// Events that wait to be compared, of all chats together. Many of one chat are compared with few reads.
+/// Most events waiting for comparison, over all chats. Comparing many of one chat at once takes few reads.
 const WAITING_MAX: usize = 100_000;
-/// Messages that are read at once, and their bytes.
+/// Messages and bytes in one read.
 const PAGE: PageBounds = PageBounds { count: 200, bytes: 1 << 20 };
-/// Heads that are read at once.
+/// Heads in one read.
 const HEADS: usize = 100;
 
-/// Compares the events of a log, as they come, with the messages of a store.
+/// Compares the events of a log, as they arrive, with the messages of a store.
 ///
-/// The log has the events of a chat in order. So a message between two events of its chat whose own event has not come
-/// by the second one is missing, and an event that comes after all is late.
+/// The log has the events of a chat in order. So a message is missing if events before and after it have arrived but
+/// its own has not. If that event arrives after all, it is late.
 pub(super) struct Comparison<'a> {
     messages: &'a dyn MessageReader,
     clock: &'a dyn Clock,
     scope: Scope,
     since: Timestamp,
-    chats: HashMap<ChatId, Place>,
-    waiting: HashMap<ChatId, BTreeMap<Sequence, Waiting>>,
+    chats: HashMap<ChatId, ChatProgress>,
+    waiting: HashMap<ChatId, BTreeMap<Sequence, UncomparedEvent>>,
     waiting_len: usize,
-    missing: BTreeSet<Finding>,
+    missing: BTreeSet<ReconcileFinding>,
     pace: Interval,
     pub(super) report: Report,
 }
 
-/// How far a chat was read in the log, and how far it was compared with the store.
+/// The position of a chat in the log, and the sequence up to which it was compared with the store.
 #[derive(Clone, Copy)]
-struct Place {
+struct ChatProgress {
     last: Sequence,
     compared: Option<Sequence>,
 }
 
-/// An event that waits to be compared.
+/// An event that waits for comparison.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct UncomparedEvent {
     message_id: MessageId,
     expires_at: Option<Timestamp>,
 }
@@ -67,7 +67,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Whether there are as many findings as are asked for.
+    /// Whether the limit of findings is reached.
     pub(super) fn is_full(&self) -> bool {
         self.report.findings() + self.missing.len() >= self.scope.limit
     }
@@ -90,11 +90,11 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// Notes where the event of a message is in the order of its chat.
+    /// Records the position of a message's event in the order of its chat.
     fn place(&mut self, message: &Message) {
         let Message { chat_id, sequence, message_id, expires_at, .. } = *message;
-        let finding = Finding { chat_id, sequence, message_id };
-        let place = self.chats.entry(chat_id).or_insert(Place { last: Sequence::ZERO, compared: None });
+        let finding = ReconcileFinding { chat_id, sequence, message_id };
+        let place = self.chats.entry(chat_id).or_insert(ChatProgress { last: Sequence::ZERO, compared: None });
         let waiting = self.waiting.entry(chat_id).or_default();
         match waiting.get(&sequence) {
             Some(known) if known.message_id == message_id => return self.report.repeated += 1,
@@ -112,13 +112,13 @@ impl<'a> Comparison<'a> {
                 self.report.late.push(finding);
             }
             place.last = place.last.max(sequence);
-            waiting.insert(sequence, Waiting { message_id, expires_at });
+            waiting.insert(sequence, UncomparedEvent { message_id, expires_at });
             self.waiting_len += 1;
         }
         self.report.events += 1;
     }
 
-    /// Compares what waits with the store.
+    /// Compares the waiting events with the store.
     async fn compare_waiting(&mut self) -> Result<(), StoreError> {
         self.waiting_len = 0;
         for (chat_id, events) in mem::take(&mut self.waiting) {
@@ -133,19 +133,19 @@ impl<'a> Comparison<'a> {
                 }
             };
             let compared = self.compare_run(chat_id, from, last, events).await?;
-            self.chats.insert(chat_id, Place { last: compared, compared: Some(compared) });
+            self.chats.insert(chat_id, ChatProgress { last: compared, compared: Some(compared) });
         }
         Ok(())
     }
 
-    /// Compares the events of a chat with its messages above one sequence and up to another. Returns how far the chat
-    /// was compared: not above its head, whatever an event says.
+    /// Compares the events of a chat with its messages in a range of sequences. Returns the sequence up to which it
+    /// compared, which is never above the head of the chat, even if an event has a higher sequence.
     async fn compare_run(
         &mut self,
         chat_id: ChatId,
         from: Sequence,
         to: Sequence,
-        mut events: BTreeMap<Sequence, Waiting>,
+        mut events: BTreeMap<Sequence, UncomparedEvent>,
     ) -> Result<Sequence, StoreError> {
         let mut examined = from;
         while examined < to {
@@ -157,7 +157,7 @@ impl<'a> Comparison<'a> {
                 self.report.messages += 1;
                 match events.remove(&message.sequence) {
                     Some(event) if event.message_id == message.message_id => {}
-                    Some(event) => self.report.orphaned.push(Finding {
+                    Some(event) => self.report.orphaned.push(ReconcileFinding {
                         chat_id,
                         sequence: message.sequence,
                         message_id: event.message_id,
@@ -172,16 +172,16 @@ impl<'a> Comparison<'a> {
         }
         let now = self.clock.now();
         for (sequence, event) in events {
-            // What has expired is gone from the store, and rightly so (G11).
+            // Expired messages are rightly absent from the store (G11).
             if event.expires_at.is_none_or(|expires_at| expires_at > now) {
-                self.report.orphaned.push(Finding { chat_id, sequence, message_id: event.message_id });
+                self.report.orphaned.push(ReconcileFinding { chat_id, sequence, message_id: event.message_id });
             }
         }
         Ok(examined.min(to))
     }
 
-    /// Has the messages of a chat below a sequence be missing, as far as they belong to the time that is compared and
-    /// are not younger than `settled`.
+    /// Records the messages of a chat below a sequence as missing, if they are within the compared time and not younger
+    /// than `settled`.
     async fn compare_below(&mut self, chat_id: ChatId, below: Sequence, settled: Timestamp) -> Result<(), StoreError> {
         let mut below = below;
         while below > Sequence(1) && !self.is_full() {
@@ -204,8 +204,8 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
-    /// Compares what is left once the log is read: what waits, and what lies above the last event of each chat. What is
-    /// younger than `settled` is nobody's fault yet.
+    /// Compares the rest after the log was read: the waiting events, and the messages above the last event of each
+    /// chat. Messages younger than `settled` do not count as missing yet.
     pub(super) async fn finish(mut self, settled: Timestamp) -> Result<Report, StoreError> {
         self.compare_waiting().await?;
         let unread = self.scope.chat_id.into_iter().chain(self.report.overdue.clone());
@@ -220,7 +220,7 @@ impl<'a> Comparison<'a> {
             let heads = self.messages.heads(chats).await?;
             for (chat_id, head) in chats.iter().zip(heads) {
                 let last = self.chats.get(chat_id).and_then(|place| place.compared).unwrap_or_default();
-                // A chat without a head is looked at all the same: its messages are there.
+                // A chat without a head row is examined as well: its messages may exist.
                 if head.is_none_or(|head| head.sequence > last) && !self.is_full() {
                     self.compare_above(*chat_id, last, settled).await?;
                 }
@@ -257,7 +257,7 @@ impl<'a> Comparison<'a> {
     fn miss(&mut self, message: &Message) {
         let Message { chat_id, sequence, message_id, created_at, .. } = *message;
         if created_at >= self.since {
-            self.missing.insert(Finding { chat_id, sequence, message_id });
+            self.missing.insert(ReconcileFinding { chat_id, sequence, message_id });
         }
     }
 }
@@ -266,7 +266,7 @@ impl<'a> Comparison<'a> {
 mod tests {
     use std::sync::Arc;
 
-    use domain::{ContentType, UserId};
+    use domain::{Body, ContentType, UserId};
     use memory::MemoryStore;
     use ports::{ChatWriter, Ids, MessageWriter, NewGroup, NewMessage, RandomIds, SystemClock};
     use uuid::Uuid;
@@ -275,7 +275,7 @@ mod tests {
 
     const EVERYTHING: Scope = Scope { chat_id: None, since: None, limit: 1000, rate: 100_000 };
 
-    /// A chat whose messages are so many minutes old, and their events.
+    /// A chat with messages of these ages in minutes, and their events.
     async fn chat(store: &MemoryStore, minutes: &[u64]) -> (ChatId, Vec<Event>) {
         let (chat_id, sender_id): (ChatId, UserId) = (RandomIds.ulid().into(), RandomIds.ulid().into());
         let name = "group".to_owned().try_into().unwrap();
@@ -289,8 +289,7 @@ mod tests {
             sender_id,
             client_message_id: Uuid::new_v4().into(),
             message_id: RandomIds.ulid().into(),
-            content: "hello".to_owned().try_into().unwrap(),
-            content_type: ContentType::Text,
+            body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
             created_at: created_at.minus(Duration::from_secs(60 * minutes)),
             origin_connection_id: None,
@@ -310,7 +309,7 @@ mod tests {
         Comparison::new(store, &SystemClock, scope, SystemClock.now().minus(Duration::from_secs(3600)))
     }
 
-    /// What is found of events that come in this order, where everything older than a minute counts.
+    /// The report on events in this order, with messages older than a minute counted as settled.
     async fn compare(store: &MemoryStore, events: &[Event]) -> Report {
         let mut comparison = since_an_hour(store, EVERYTHING);
         for event in events {
@@ -319,7 +318,7 @@ mod tests {
         comparison.finish(SystemClock.now().minus(Duration::from_secs(60))).await.unwrap()
     }
 
-    fn sequences(findings: &[Finding]) -> Vec<u64> {
+    fn sequences(findings: &[ReconcileFinding]) -> Vec<u64> {
         findings.iter().map(|finding| finding.sequence.0).collect()
     }
 
@@ -337,11 +336,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_lies_before_between_and_behind_the_events_is_missing() {
+    async fn messages_before_between_and_after_the_events_are_missing() {
         let store = new_store();
         let (_, events) = chat(&store, &[90, 9, 8, 7, 6, 5]).await;
         let report = compare(&store, &pick(&events, &[3, 5])).await;
-        // The first one is older than what is compared.
+        // The first one is older than the compared time.
         assert_eq!(sequences(&report.missing), [2, 4, 6]);
         assert_eq!((sequences(&report.orphaned), sequences(&report.late)), (vec![], vec![]));
     }
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_behind_a_later_one_is_late_and_one_that_comes_again_is_not() {
+    async fn an_event_after_a_later_one_is_late_and_a_repeated_one_is_not() {
         let store = new_store();
         let (_, events) = chat(&store, &[9, 8, 7]).await;
         let report = compare(&store, &pick(&events, &[1, 3, 2, 3, 1])).await;
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_missing_when_it_was_compared_is_late_when_it_comes() {
+    async fn a_missing_event_that_arrives_after_its_comparison_is_late() {
         let store = new_store();
         let (_, events) = chat(&store, &[9, 8, 7]).await;
         let mut comparison = since_an_hour(&store, EVERYTHING);

@@ -1,7 +1,7 @@
-//! The export file as a stream of lines: written with its checksums, and believed only with them.
+//! The export file as a stream of lines: written with checksums, and accepted only if they match.
 //!
-//! Whatever byte of a file is another, it is refused: the checksums are over every byte before them, the trailer is
-//! compared byte by byte with the one that belongs there, and nothing may follow it.
+//! A file with any changed byte is refused. The checksums cover every byte before them, the trailer is compared byte by
+//! byte with the expected one, and nothing may follow it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Write};
@@ -9,41 +9,41 @@ use std::io::{BufRead, Read, Write};
 use anyhow::{Context, bail, ensure};
 use aws_lc_rs::digest::{self, SHA256};
 use domain::Timestamp;
-use ports::{Moved, MovedKind};
+use ports::{ExportKind, Moved};
 
-use super::line::{ChecksumRow, HeaderRow, Line, TrailerRow, hex};
+use super::line::{ExportChecksumRow, ExportHeaderRow, ExportLine, ExportTrailerRow, hex};
 
-/// What every file says it is.
+/// The format name in every header.
 const FORMAT: &str = "tidings-export";
-/// The version that is written, and the only one that is read.
+/// The only version that is written and read.
 const VERSION: u32 = 1;
-/// Bytes of a line, at the most: no row of ours comes near it.
+/// Most bytes in a line; our rows are far shorter.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Rows between two checksums, so that damage is found near its place.
+/// Rows between two checksums, so that damage can be located.
 const CHECKSUM_INTERVAL: u64 = 1000;
 
-/// Rows of each kind that there is one of.
-pub(super) type Counts = BTreeMap<String, u64>;
+/// Number of rows by kind.
+pub(super) type RowCounts = BTreeMap<String, u64>;
 
-/// What a file has come to.
+/// The counts and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
-    pub(super) rows: Counts,
+    pub(super) rows: RowCounts,
     /// Of every byte before the trailer.
     pub(super) sha256: [u8; 32],
 }
 
-/// What rows say, in whatever order they come: two stores that hold the same have the same of it.
+/// An order-independent digest of rows: two stores with the same rows have the same digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) rows: Counts,
+pub(super) struct ContentDigest {
+    pub(super) rows: RowCounts,
     sum: [u64; 4],
 }
 
-impl Content {
+impl ContentDigest {
     pub(super) fn add(&mut self, row: &Moved) -> anyhow::Result<()> {
-        let digest = digest::digest(&SHA256, &serde_json::to_vec(&Line::from(row))?);
-        // Added up and not combined by xor: a row that is there twice must not vanish.
+        let digest = digest::digest(&SHA256, &serde_json::to_vec(&ExportLine::from(row))?);
+        // Sums instead of xor, so that a duplicate row does not cancel out.
         for (lane, bytes) in self.sum.iter_mut().zip(digest.as_ref().chunks_exact(8)) {
             let part = bytes.try_into().map(u64::from_be_bytes).context("a digest has 32 bytes")?;
             *lane = lane.wrapping_add(part);
@@ -58,18 +58,18 @@ impl Content {
     }
 }
 
-/// Writes a file.
-pub(super) struct Writer<W> {
+/// Writes an export file.
+pub(super) struct ExportWriter<W> {
     output: W,
     sha256: digest::Context,
-    rows: Counts,
+    rows: RowCounts,
     unchecked: u64,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> ExportWriter<W> {
     pub(super) fn begin(output: W, exported_at: Timestamp, from: &str) -> anyhow::Result<Self> {
-        let mut writer = Self { output, sha256: digest::Context::new(&SHA256), rows: Counts::new(), unchecked: 0 };
-        writer.line(&Line::Header(HeaderRow {
+        let mut writer = Self { output, sha256: digest::Context::new(&SHA256), rows: RowCounts::new(), unchecked: 0 };
+        writer.line(&ExportLine::Header(ExportHeaderRow {
             format: FORMAT.to_owned(),
             version: VERSION,
             exported_at,
@@ -80,25 +80,25 @@ impl<W: Write> Writer<W> {
     }
 
     pub(super) fn row(&mut self, row: &Moved) -> anyhow::Result<()> {
-        self.line(&Line::from(row))?;
+        self.line(&ExportLine::from(row))?;
         *self.rows.entry(row.kind().name().to_owned()).or_default() += 1;
         self.unchecked += 1;
         if self.unchecked == CHECKSUM_INTERVAL {
             self.unchecked = 0;
             let sha256 = hex(&sum(&self.sha256));
-            self.line(&Line::Checksum(ChecksumRow { sha256 }))?;
+            self.line(&ExportLine::Checksum(ExportChecksumRow { sha256 }))?;
         }
         Ok(())
     }
 
-    /// Writes the trailer, and returns what it is written to.
+    /// Writes the trailer, and returns the output.
     pub(super) fn finish(mut self) -> anyhow::Result<(W, Summary)> {
         let summary = Summary { rows: std::mem::take(&mut self.rows), sha256: sum(&self.sha256) };
         self.line(&trailer(&summary))?;
         Ok((self.output, summary))
     }
 
-    fn line(&mut self, line: &Line) -> anyhow::Result<()> {
+    fn line(&mut self, line: &ExportLine) -> anyhow::Result<()> {
         let bytes = bytes(line)?;
         ensure!(bytes.len() <= LINE_BYTES_MAX, "a row takes {} bytes, limit is {LINE_BYTES_MAX}", bytes.len());
         self.sha256.update(&bytes);
@@ -106,24 +106,24 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads a file, row by row. What it has returned is believed when it has come to the end.
-pub(super) struct Reader<R> {
+/// Reads a file row by row. Its rows can be trusted only after the end was reached.
+pub(super) struct ExportReader<R> {
     input: R,
-    header: HeaderRow,
+    header: ExportHeaderRow,
     sha256: digest::Context,
-    rows: Counts,
-    last_kind: MovedKind,
-    /// The line that was read last, by its number.
+    rows: RowCounts,
+    last_kind: ExportKind,
+    /// The number of the last line read.
     line: u64,
-    /// The line of the last checksum.
+    /// The number of the last checksum line.
     checked: u64,
     summary: Option<Summary>,
     bytes: u64,
 }
 
-impl<R: BufRead> Reader<R> {
+impl<R: BufRead> ExportReader<R> {
     pub(super) fn begin(input: R) -> anyhow::Result<Self> {
-        let nobody = || HeaderRow {
+        let nobody = || ExportHeaderRow {
             format: String::new(),
             version: 0,
             exported_at: Timestamp::default(),
@@ -134,17 +134,17 @@ impl<R: BufRead> Reader<R> {
             input,
             header: nobody(),
             sha256: digest::Context::new(&SHA256),
-            rows: Counts::new(),
-            last_kind: MovedKind::ALL[0],
+            rows: RowCounts::new(),
+            last_kind: ExportKind::ALL[0],
             line: 0,
             checked: 0,
             summary: None,
             bytes: 0,
         };
         let first = reader.bytes_of_line()?;
-        // Whatever else somebody names is told apart from a file that is damaged.
-        let Ok(Line::Header(header)) = parse(&first) else {
-            bail!("line 1: it is no header; name a file that `tidings export` has written");
+        // Distinguishes a file of another kind from a damaged export.
+        let Ok(ExportLine::Header(header)) = parse(&first) else {
+            bail!("line 1: it is not a header; choose a file that `tidings store export` has written");
         };
         ensure!(header.format == FORMAT, "line 1: its format is `{}`, and not `{FORMAT}`", short(&header.format));
         ensure!(
@@ -163,17 +163,17 @@ impl<R: BufRead> Reader<R> {
         self.header.exported_at
     }
 
-    /// Bytes that were read.
+    /// Bytes read so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// What the file has come to, once it was read to its end.
+    /// The counts and checksum of the file, after it was read to its end.
     pub(super) fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }
 
-    /// The next row; `None` at the end, which is where the file ends and all of it is right.
+    /// The next row; `None` at the end of a complete and valid file.
     pub(super) fn next(&mut self) -> anyhow::Result<Option<Moved>> {
         if self.summary.is_some() {
             return Ok(None);
@@ -184,20 +184,20 @@ impl<R: BufRead> Reader<R> {
             let at_line = || format!("line {number}");
             let line = parse(&bytes).with_context(at_line)?;
             match line {
-                Line::Trailer(trailer) => {
+                ExportLine::Trailer(trailer) => {
                     self.end(&trailer, &bytes)?;
                     return Ok(None);
                 }
-                Line::Checksum(checksum) => self.check(&checksum.sha256)?,
+                ExportLine::Checksum(checksum) => self.check(&checksum.sha256)?,
                 row => {
                     let row = row.moved().with_context(at_line)?;
                     let kind = row.kind();
                     ensure!(
                         kind >= self.last_kind,
-                        "line {number}: a {} stands behind a {}; kinds come in the order {}",
+                        "line {number}: a {} follows a {}; kinds come in the order {}",
                         kind.name(),
                         self.last_kind.name(),
-                        MovedKind::ALL.map(MovedKind::name).join(", ")
+                        ExportKind::ALL.map(ExportKind::name).join(", ")
                     );
                     self.last_kind = kind;
                     *self.rows.entry(kind.name().to_owned()).or_default() += 1;
@@ -209,21 +209,21 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The lines since the last checksum come to this one, or one of them is damaged.
+    /// Compares the checksum of the lines since the last one.
     fn check(&mut self, sha256: &str) -> anyhow::Result<()> {
         let (first, last) = (self.checked + 1, self.line - 1);
         ensure!(
             hex(&sum(&self.sha256)) == sha256,
-            "lines {first} to {last}: their checksum is another; one is damaged"
+            "lines {first} to {last}: checksum mismatch; one of them is damaged"
         );
         self.checked = self.line;
         Ok(())
     }
 
-    fn end(&mut self, said: &TrailerRow, bytes: &[u8]) -> anyhow::Result<()> {
+    fn end(&mut self, said: &ExportTrailerRow, bytes: &[u8]) -> anyhow::Result<()> {
         let line = self.line;
         self.check(&said.sha256)?;
-        for kind in MovedKind::ALL.map(MovedKind::name) {
+        for kind in ExportKind::ALL.map(ExportKind::name) {
             let [said, found] = [&said.rows, &self.rows].map(|rows| rows.get(kind).copied().unwrap_or(0));
             ensure!(said == found, "line {line}: the trailer counts {said} of kind {kind}, and there are {found}");
         }
@@ -236,7 +236,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// The bytes of the next line, with its end.
+    /// The bytes of the next line, including its end.
     fn bytes_of_line(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = vec![];
         let mut bounded = self.input.by_ref().take(LINE_BYTES_MAX as u64 + 1);
@@ -257,18 +257,18 @@ fn sum(context: &digest::Context) -> [u8; 32] {
     sum
 }
 
-fn trailer(summary: &Summary) -> Line {
-    Line::Trailer(TrailerRow { rows: summary.rows.clone(), sha256: hex(&summary.sha256) })
+fn trailer(summary: &Summary) -> ExportLine {
+    ExportLine::Trailer(ExportTrailerRow { rows: summary.rows.clone(), sha256: hex(&summary.sha256) })
 }
 
-fn bytes(line: &Line) -> anyhow::Result<Vec<u8>> {
+fn bytes(line: &ExportLine) -> anyhow::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// What a line says. An error names the field and not what is in it, which may be anything that people have said.
-fn parse(bytes: &[u8]) -> anyhow::Result<Line> {
+/// Parses a line. An error names the field but not its value, which may be private text of users.
+fn parse(bytes: &[u8]) -> anyhow::Result<ExportLine> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let line = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, column) = (short(&error.path().to_string()), error.inner().column());
@@ -278,7 +278,7 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Line> {
     Ok(line)
 }
 
-/// The beginning of what somebody else wrote.
+/// The first characters of a text from a file.
 fn short(text: &str) -> String {
     text.chars().take(40).collect()
 }

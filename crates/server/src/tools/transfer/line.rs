@@ -1,69 +1,70 @@
-//! What the lines of an export file say: `docs/moving.md` is their specification. They are promises to strangers, so they
-//! are types of their own, and every one is checked on its way in.
+//! The lines of an export file; `docs/moving.md` specifies them. The format is a public interface, so the lines have
+//! types of their own, and every field is validated on import.
 
 mod read;
 
 use std::collections::BTreeMap;
 
 use domain::{
-    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, MessageId, PresenceVisibility, PushTarget, Role,
-    Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, MessageId, Metadata, PresenceVisibility,
+    PushTarget, Restrictions, Role, Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
 };
 use ports::{Head, LastMessage, Moved, UserKey};
 use serde::{Deserialize, Serialize};
 
-/// One line. It has no `Debug`: what people have said is in it.
+/// One line. It has no `Debug`, because it contains message contents.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", content = "row", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Line {
-    Header(HeaderRow),
-    User(UserRow),
-    UserKey(UserKeyRow),
-    Contact(ContactRow),
-    Session(SessionRow),
-    PushDevice(PushDeviceRow),
-    Chat(ChatRow),
-    Pair(PairRow),
-    Member(MemberRow),
-    Message(MessageRow),
-    Send(SendRow),
-    Block(BlockRow),
-    Checksum(ChecksumRow),
-    Trailer(TrailerRow),
+pub(super) enum ExportLine {
+    Header(ExportHeaderRow),
+    User(ExportUserRow),
+    UserKey(ExportUserKeyRow),
+    Contact(ExportContactRow),
+    Session(ExportSessionRow),
+    PushDevice(ExportPushDeviceRow),
+    Chat(ExportChatRow),
+    Pair(ExportPairRow),
+    Member(ExportMemberRow),
+    Message(ExportMessageRow),
+    Send(ExportSendRow),
+    Block(ExportBlockRow),
+    Restriction(ExportRestrictionRow),
+    Checksum(ExportChecksumRow),
+    Trailer(ExportTrailerRow),
 }
 
 /// The first line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HeaderRow {
+pub(super) struct ExportHeaderRow {
     pub(super) format: String,
     pub(super) version: u32,
     pub(super) exported_at: Timestamp,
-    /// The engine that it comes from.
+    /// The engine of the exported store.
     pub(super) from: String,
-    /// The version of whoever wrote it.
+    /// The version of tidings that wrote it.
     pub(super) tidings: String,
 }
 
-/// Between others: what the lines so far come to.
+/// A checksum of all lines so far.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChecksumRow {
+pub(super) struct ExportChecksumRow {
     pub(super) sha256: String,
 }
 
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TrailerRow {
-    /// Rows of each kind that there is one of.
+pub(super) struct ExportTrailerRow {
+    /// Number of rows by kind.
     pub(super) rows: BTreeMap<String, u64>,
     pub(super) sha256: String,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UserRow {
+pub(super) struct ExportUserRow {
     user_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phone_number: Option<String>,
@@ -79,7 +80,7 @@ pub(super) struct UserRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UserKeyRow {
+pub(super) struct ExportUserKeyRow {
     user_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     phone_number: Option<String>,
@@ -91,21 +92,21 @@ pub(super) struct UserKeyRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ContactRow {
+pub(super) struct ExportContactRow {
     user_id: UserId,
     contact_id: UserId,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BlockRow {
+pub(super) struct ExportBlockRow {
     user_id: UserId,
     blocked_id: UserId,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SessionRow {
+pub(super) struct ExportSessionRow {
     session_id: SessionId,
     user_id: UserId,
     device_id: DeviceId,
@@ -114,12 +115,12 @@ pub(super) struct SessionRow {
     expires_at: Timestamp,
     current: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    spent: Option<SpentRow>,
+    spent: Option<ExportSpentRow>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SpentRow {
+struct ExportSpentRow {
     digest: String,
     spent_at: Timestamp,
     forgiven: bool,
@@ -127,23 +128,23 @@ struct SpentRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PushDeviceRow {
+pub(super) struct ExportPushDeviceRow {
     user_id: UserId,
     device_id: DeviceId,
     registered_at: Timestamp,
-    target: TargetRow,
+    target: ExportTargetRow,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum TargetRow {
+enum ExportTargetRow {
     Webhook { token: String },
     WebPush { endpoint: String, p256dh: String, auth: String },
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChatRow {
+pub(super) struct ExportChatRow {
     chat_id: ChatId,
     chat_type: ChatType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,12 +157,12 @@ pub(super) struct ChatRow {
     message_ttl_seconds: Option<u64>,
     head: Sequence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_message: Option<LastMessageRow>,
+    last_message: Option<ExportLastMessageRow>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LastMessageRow {
+struct ExportLastMessageRow {
     message_id: MessageId,
     sender_id: UserId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,14 +174,14 @@ struct LastMessageRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PairRow {
+pub(super) struct ExportPairRow {
     user_ids: [UserId; 2],
     chat_id: ChatId,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MemberRow {
+pub(super) struct ExportMemberRow {
     chat_id: ChatId,
     user_id: UserId,
     role: Role,
@@ -193,7 +194,7 @@ pub(super) struct MemberRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MessageRow {
+pub(super) struct ExportMessageRow {
     chat_id: ChatId,
     sequence: Sequence,
     message_id: MessageId,
@@ -201,6 +202,8 @@ pub(super) struct MessageRow {
     client_message_id: ClientMessageId,
     content: String,
     content_type: ContentType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
     created_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
@@ -208,7 +211,7 @@ pub(super) struct MessageRow {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SendRow {
+pub(super) struct ExportSendRow {
     chat_id: ChatId,
     sender_id: UserId,
     client_message_id: ClientMessageId,
@@ -218,10 +221,38 @@ pub(super) struct SendRow {
     fingerprint: String,
 }
 
-impl From<&Moved> for Line {
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportRestrictionRow {
+    user_id: UserId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    suspension: Option<ExportSuspensionRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_before: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    denied: Vec<ExportDeniedTokenRow>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportSuspensionRow {
+    since: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportDeniedTokenRow {
+    token_id: String,
+    denied_at: Timestamp,
+    expires_at: Timestamp,
+}
+
+impl From<&Moved> for ExportLine {
     fn from(moved: &Moved) -> Self {
         match moved {
-            Moved::User(user) => Self::User(UserRow {
+            Moved::User(user) => Self::User(ExportUserRow {
                 user_id: user.user_id,
                 phone_number: user.phone_number.as_ref().map(|number| number.as_str().to_owned()),
                 display_name: user.display_name.as_str().to_owned(),
@@ -233,19 +264,20 @@ impl From<&Moved> for Line {
             }),
             Moved::UserKey { key, user_id } => Self::UserKey(user_key_row(key, *user_id)),
             Moved::Block { user_id, blocked_id } => {
-                Self::Block(BlockRow { user_id: *user_id, blocked_id: *blocked_id })
+                Self::Block(ExportBlockRow { user_id: *user_id, blocked_id: *blocked_id })
             }
+            Moved::Restriction { user_id, restrictions } => Self::Restriction(restriction_row(*user_id, restrictions)),
             Moved::Contact { user_id, contact_id } => {
-                Self::Contact(ContactRow { user_id: *user_id, contact_id: *contact_id })
+                Self::Contact(ExportContactRow { user_id: *user_id, contact_id: *contact_id })
             }
             Moved::Session(session) => Self::Session(session_row(session)),
-            Moved::PushDevice(device) => Self::PushDevice(PushDeviceRow {
+            Moved::PushDevice(device) => Self::PushDevice(ExportPushDeviceRow {
                 user_id: device.user_id,
                 device_id: device.device_id,
                 registered_at: device.registered_at,
                 target: match &device.target {
-                    PushTarget::Webhook(token) => TargetRow::Webhook { token: token.as_str().to_owned() },
-                    PushTarget::WebPush(subscription) => TargetRow::WebPush {
+                    PushTarget::Webhook(token) => ExportTargetRow::Webhook { token: token.as_str().to_owned() },
+                    PushTarget::WebPush(subscription) => ExportTargetRow::WebPush {
                         endpoint: subscription.endpoint().to_owned(),
                         p256dh: hex(subscription.p256dh()),
                         auth: hex(subscription.auth()),
@@ -253,8 +285,8 @@ impl From<&Moved> for Line {
                 },
             }),
             Moved::Chat { chat, head } => Self::Chat(chat_row(chat, head)),
-            Moved::Pair { pair, chat_id } => Self::Pair(PairRow { user_ids: pair.users(), chat_id: *chat_id }),
-            Moved::Member { chat_id, member, watermarks } => Self::Member(MemberRow {
+            Moved::Pair { pair, chat_id } => Self::Pair(ExportPairRow { user_ids: pair.users(), chat_id: *chat_id }),
+            Moved::Member { chat_id, member, watermarks } => Self::Member(ExportMemberRow {
                 chat_id: *chat_id,
                 user_id: member.user_id,
                 role: member.role,
@@ -263,18 +295,19 @@ impl From<&Moved> for Line {
                 delivered: watermarks.delivered,
                 read: watermarks.read,
             }),
-            Moved::Message(message) => Self::Message(MessageRow {
+            Moved::Message(message) => Self::Message(ExportMessageRow {
                 chat_id: message.chat_id,
                 sequence: message.sequence,
                 message_id: message.message_id,
                 sender_id: message.sender_id,
                 client_message_id: message.client_message_id,
-                content: message.content.as_str().to_owned(),
-                content_type: message.content_type,
+                content: message.body.content.as_str().to_owned(),
+                content_type: message.body.content_type,
+                metadata: message.body.metadata.clone(),
                 created_at: message.created_at,
                 expires_at: message.expires_at,
             }),
-            Moved::Send(send) => Self::Send(SendRow {
+            Moved::Send(send) => Self::Send(ExportSendRow {
                 chat_id: send.chat_id,
                 sender_id: send.sender_id,
                 client_message_id: send.client_message_id,
@@ -287,21 +320,34 @@ impl From<&Moved> for Line {
     }
 }
 
-fn user_key_row(key: &UserKey, user_id: UserId) -> UserKeyRow {
+fn user_key_row(key: &UserKey, user_id: UserId) -> ExportUserKeyRow {
     let (phone_number, issuer, subject) = match key {
         UserKey::Phone(number) => (Some(number.as_str().to_owned()), None, None),
         UserKey::External { issuer, subject } => (None, Some(issuer.clone()), Some(subject.clone())),
     };
-    UserKeyRow { user_id, phone_number, issuer, subject }
+    ExportUserKeyRow { user_id, phone_number, issuer, subject }
 }
 
-fn session_row(session: &Session) -> SessionRow {
-    let spent = |spent: &SpentToken| SpentRow {
+fn restriction_row(user_id: UserId, restrictions: &Restrictions) -> ExportRestrictionRow {
+    let suspension = restrictions.suspension.as_ref().map(|suspension| ExportSuspensionRow {
+        since: suspension.since,
+        reason: suspension.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+    });
+    let denied = restrictions.denied.iter().map(|denied| ExportDeniedTokenRow {
+        token_id: hex(&denied.token_id),
+        denied_at: denied.denied_at,
+        expires_at: denied.expires_at,
+    });
+    ExportRestrictionRow { user_id, suspension, not_before: restrictions.not_before, denied: denied.collect() }
+}
+
+fn session_row(session: &Session) -> ExportSessionRow {
+    let spent = |spent: &SpentToken| ExportSpentRow {
         digest: hex(&spent.digest),
         spent_at: spent.spent_at,
         forgiven: spent.forgiven,
     };
-    SessionRow {
+    ExportSessionRow {
         session_id: session.session_id,
         user_id: session.user_id,
         device_id: session.device_id,
@@ -313,15 +359,15 @@ fn session_row(session: &Session) -> SessionRow {
     }
 }
 
-fn chat_row(chat: &Chat, head: &Head) -> ChatRow {
-    let last_message = |last: &LastMessage| LastMessageRow {
+fn chat_row(chat: &Chat, head: &Head) -> ExportChatRow {
+    let last_message = |last: &LastMessage| ExportLastMessageRow {
         message_id: last.message_id,
         sender_id: last.sender_id,
         preview: last.preview.as_ref().map(|preview| preview.as_str().to_owned()),
         created_at: last.created_at,
         expires_at: last.expires_at,
     };
-    ChatRow {
+    ExportChatRow {
         chat_id: chat.chat_id,
         chat_type: chat.chat_type,
         name: chat.name.as_ref().map(|name| name.as_str().to_owned()),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-/// Readable by the owner alone: it holds phone numbers and what people have said.
+/// Readable by the owner only: it contains phone numbers and message contents.
 const MODE: u32 = 0o600;
 
-/// A file on its way: under another name until all of it is on the disk, and gone if it never is.
+/// A file in progress: it has a temporary name until it is completely on the disk, and is removed otherwise.
 pub(super) struct Partial {
     path: PathBuf,
     partial: PathBuf,
@@ -18,14 +18,14 @@ pub(super) struct Partial {
 
 impl Partial {
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
-        ensure!(!path.exists(), "`{}` is there already; name another file, or delete it", path.display());
+        ensure!(!path.exists(), "`{}` exists already; choose another name, or delete it", path.display());
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         let unusable = || format!("cannot write `{}`", partial.display());
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(MODE).to_owned();
         let file = options.open(&partial).with_context(unusable)?;
-        // What an earlier try has left may have another mode.
+        // A file left by an earlier attempt may have another mode.
         file.set_permissions(fs::Permissions::from_mode(MODE)).with_context(unusable)?;
         Ok(Self { path: path.to_owned(), partial, file, kept: false })
     }
@@ -35,7 +35,7 @@ impl Partial {
         Ok(BufWriter::with_capacity(1 << 20, file))
     }
 
-    /// Gives the file its name, once it is on the disk; returns how long it is.
+    /// Renames the file to its final name after it was synced; returns its length.
     pub(super) fn keep(mut self) -> anyhow::Result<u64> {
         let unusable = || format!("cannot write `{}`", self.path.display());
         self.file.sync_all().with_context(unusable)?;
@@ -52,7 +52,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if !self.kept {
-            // It says nothing that anybody could use, and the next try would write over it.
+            // A partial export is useless, and the next attempt would overwrite it.
             drop(fs::remove_file(&self.partial));
         }
     }

@@ -1,37 +1,24 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use audit::{Findings, Progress, audit_routes};
+use audit::{AuditProgress, Findings, audit_routes};
 use domain::Invariant;
-use dynamodb::schema::{self, Aspect, Drift, Table};
-use fanout::Fanout;
-use notify::{EventWebhook, Notifications};
+use dynamodb::schema::{self, Table, TableAspect, TableDrift};
 use ports::{ProcessRole, SystemClock};
-use tidings_kafka::KafkaAudit;
 use tidings_redis::{Redis, RedisRoutes};
 
-use super::{MOMENT, Manner, Paced, rows};
+use super::{MOMENT, Manner, Paced};
 use crate::config::Config;
 use crate::engines;
-use crate::tools::opened::dynamo_store;
 use crate::tools::schema::policy_of;
 
-/// Checks a fleet: store and log, then the routes, then what the account is made of.
+/// Audits the parts of a fleet besides store and log: the routes, then tables and policies.
 pub(super) async fn verify(
     config: &Config,
     manner: &Manner,
-    progress: impl Fn(Progress) + Send + Sync,
+    progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Findings> {
-    let store = dynamo_store(config).await;
-    let groups = [Fanout::GROUP, EventWebhook::GROUP, Notifications::GROUP].map(str::to_owned).to_vec();
-    let log = KafkaAudit::open(engines::kafka(config)?, Arc::new(SystemClock), groups);
-    let log = log.context("Kafka cannot be used")?;
-    let tables = engines::dynamodb(config);
-    let place = tables.endpoint.as_deref().or(tables.region.as_deref()).unwrap_or_default();
-    let of = format!("dynamodb {place} {}", tables.table_prefix);
-    let (pace, from) = Paced::new(manner, of, MOMENT, &progress)?;
-    let mut findings = rows(&store, &log, &pace, from).await?;
-    findings.merge(routes(config, manner, &progress).await?);
+    let mut findings = routes(config, manner, progress).await?;
     findings.merge(schema(config).await?);
     let policies = ProcessRole::ALL.into_iter().map(|role| Ok((role, policy_of(config, role)?)));
     findings.merge(judge_policies(&policies.collect::<anyhow::Result<Vec<_>>>()?));
@@ -41,11 +28,11 @@ pub(super) async fn verify(
 async fn routes(
     config: &Config,
     manner: &Manner,
-    progress: impl Fn(Progress) + Send + Sync,
+    progress: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Findings> {
     let redis = Redis::open(engines::redis(config)?, Arc::new(SystemClock)).context("Redis cannot be used")?;
     let routes = RedisRoutes::new(redis, config.expiry());
-    // There are few enough of them to begin anew.
+    // There are few routes, so no checkpoint is needed.
     let manner = Manner { checkpoint: None, ..manner.clone() };
     let (pace, _) = Paced::new(&manner, String::new(), MOMENT, progress)?;
     audit_routes(&routes, &pace).await.context("the routes cannot be read")
@@ -54,13 +41,13 @@ async fn routes(
 async fn schema(config: &Config) -> anyhow::Result<Findings> {
     let tables = engines::dynamodb(config);
     let client = dynamodb::connect(&tables).await;
-    let drifts = schema::diff(&client, &tables).await.context("DynamoDB does not say what its tables are")?;
+    let drifts = schema::diff(&client, &tables).await.context("cannot describe the tables of DynamoDB")?;
     Ok(judge_schema(drifts, tables.point_in_time_recovery))
 }
 
-/// The live tables against their definition: an index that nothing of ours asks, or that is missing; backups, where they
-/// are wanted; and whether items end by themselves.
-fn judge_schema(drifts: Vec<Drift>, wants_backups: bool) -> Findings {
+/// Compares the live tables with their definition: unused or missing indexes, backups if they are wanted, and the
+/// expiry of items.
+fn judge_schema(drifts: Vec<TableDrift>, wants_backups: bool) -> Findings {
     let mut findings = Findings::default();
     let backed_up = Table::ALL.into_iter().filter(|table| table.definition().backed_up).count();
     findings.checked(Invariant::GsiJustification, Table::ALL.len() as u64);
@@ -70,23 +57,23 @@ fn judge_schema(drifts: Vec<Drift>, wants_backups: bool) -> Findings {
     }
     for drift in drifts {
         let invariant = match drift.aspect {
-            Aspect::Index => Invariant::GsiJustification,
-            Aspect::Backups => Invariant::BackupEnabled,
-            Aspect::TimeToLive => Invariant::TtlBoundedTables,
-            // `tidings schema diff` says these; no promise hangs on them.
-            Aspect::Missing | Aspect::Keys | Aspect::Billing => continue,
+            TableAspect::Index => Invariant::GsiJustification,
+            TableAspect::Backups => Invariant::BackupEnabled,
+            TableAspect::TimeToLive => Invariant::TtlBoundedTables,
+            // `tidings store schema diff` reports these; no invariant depends on them.
+            TableAspect::Missing | TableAspect::Keys | TableAspect::Billing => continue,
         };
         findings.violate(invariant, drift.to_string());
     }
     findings
 }
 
-/// What AWS lets the processes of a fleet do, as we tell it: none of them reads a whole table.
+/// Checks the policies of a fleet's roles: none of them may scan a table.
 fn judge_policies(policies: &[(ProcessRole, String)]) -> Findings {
     let mut findings = Findings::default();
     for (role, policy) in policies {
         findings.check(Invariant::AccessPatternEfficiency, !policy.contains(schema::SCAN), || {
-            format!("the policy of the role `{role}` allows to read whole tables")
+            format!("the policy of the role `{role}` allows scans of whole tables")
         });
     }
     findings
@@ -101,23 +88,23 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_drifted_break_the_promise_that_hangs_on_it() {
+    fn a_drifted_table_violates_the_invariant_that_depends_on_it() {
         let cases = [
-            (Aspect::Missing, None),
-            (Aspect::Keys, None),
-            (Aspect::Index, Some(Invariant::GsiJustification)),
-            (Aspect::TimeToLive, Some(Invariant::TtlBoundedTables)),
-            (Aspect::Billing, None),
-            (Aspect::Backups, Some(Invariant::BackupEnabled)),
+            (TableAspect::Missing, None),
+            (TableAspect::Keys, None),
+            (TableAspect::Index, Some(Invariant::GsiJustification)),
+            (TableAspect::TimeToLive, Some(Invariant::TtlBoundedTables)),
+            (TableAspect::Billing, None),
+            (TableAspect::Backups, Some(Invariant::BackupEnabled)),
         ];
         for (aspect, expected) in cases {
-            let findings = judge_schema(vec![Drift { table: "messages".to_owned(), aspect }], true);
+            let findings = judge_schema(vec![TableDrift { table: "messages".to_owned(), aspect }], true);
             assert_eq!(violated(&findings), Vec::from_iter(expected), "{aspect:?}");
             for invariant in [Invariant::GsiJustification, Invariant::TtlBoundedTables, Invariant::BackupEnabled] {
                 assert!(findings.tally(invariant).checked > 0, "{invariant}");
             }
         }
-        assert_eq!(judge_schema(vec![], false).tally(Invariant::BackupEnabled).checked, 0, "nobody wants any");
+        assert_eq!(judge_schema(vec![], false).tally(Invariant::BackupEnabled).checked, 0, "backups are not wanted");
     }
 
     #[test]

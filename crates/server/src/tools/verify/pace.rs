@@ -6,62 +6,62 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use async_trait::async_trait;
-use audit::{Checkpoint, Pace, Progress};
+use audit::{AuditPacer, AuditProgress, Checkpoint};
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::warn;
 
 use super::Manner;
 
-/// How long to wait for others before something that looks wrong is looked at again: longer than any commit takes that is
-/// well.
+/// How long to wait before an apparent violation is checked again: longer than a healthy commit takes.
 pub(crate) const MOMENT: Duration = Duration::from_millis(500);
-/// How much of its pace an audit may make up for when it was held up.
+/// How much of its delay an audit may catch up on after it was slowed down.
 const CATCH_UP: Duration = Duration::from_secs(1);
-/// How often it is written down how far it is, at the most.
+/// Shortest interval between two checkpoints.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Has an audit read so many rows in a second, and keeps in a file how far it is.
+/// Limits an audit to a number of rows per second, and saves checkpoints to a file.
 pub(crate) struct Paced<P> {
     rate: u32,
     moment: Duration,
     progress: P,
-    file: Option<File>,
-    state: Mutex<State>,
+    file: Option<CheckpointFile>,
+    state: Mutex<PaceState>,
 }
 
-struct State {
-    /// Rows that were read by the last look.
+struct PaceState {
+    /// Rows read until the last call.
     read: u64,
-    /// When the next ones may be.
+    /// When the next rows may be read.
     next: Instant,
     saved_at: Option<Instant>,
 }
 
-/// Where it is kept how far an audit of a deployment is.
-struct File {
+/// The checkpoint file of an audit.
+struct CheckpointFile {
     path: PathBuf,
     of: String,
 }
 
-impl<P: Fn(Progress) + Send + Sync> Paced<P> {
-    /// The pace of an audit of the deployment `of` that name, and where it is to begin. It waits for `moment` before it
-    /// looks again. A file that is there is not written over unless it is gone on from: hours of reading may be in it.
+impl<P: Fn(AuditProgress) + Send + Sync> Paced<P> {
+    /// The pace of an audit of the deployment `of`, and the checkpoint to resume from. It waits for `moment` before a
+    /// re-check. An existing checkpoint is only overwritten when the audit resumes from it, because it may hold hours
+    /// of work.
     pub(crate) fn new(
         manner: &Manner,
         of: String,
         moment: Duration,
         progress: P,
     ) -> anyhow::Result<(Self, Option<Checkpoint>)> {
-        let file = manner.checkpoint.clone().map(|path| File { path, of });
+        let file = manner.checkpoint.clone().map(|path| CheckpointFile { path, of });
         let from = file.as_ref().map(|file| file.read(manner.resume)).transpose()?.flatten();
         let read = from.as_ref().map_or(0, |checkpoint| checkpoint.read);
-        let state = Mutex::new(State { read, next: Instant::now(), saved_at: None });
+        let state = Mutex::new(PaceState { read, next: Instant::now(), saved_at: None });
         Ok((Self { rate: manner.rate.max(1), moment, progress, file, state }, from))
     }
 
-    /// Forgets how far it was, because it is done.
+    /// Deletes the checkpoint of a completed audit.
     pub(crate) fn finish(&self) -> anyhow::Result<()> {
-        let Some(File { path, .. }) = &self.file else { return Ok(()) };
+        let Some(CheckpointFile { path, .. }) = &self.file else { return Ok(()) };
         match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("cannot delete `{}`", path.display()))
@@ -72,8 +72,8 @@ impl<P: Fn(Progress) + Send + Sync> Paced<P> {
 }
 
 #[async_trait]
-impl<P: Fn(Progress) + Send + Sync> Pace for Paced<P> {
-    async fn read(&self, progress: Progress) {
+impl<P: Fn(AuditProgress) + Send + Sync> AuditPacer for Paced<P> {
+    async fn read(&self, progress: AuditProgress) {
         (self.progress)(progress);
         let wake = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,28 +99,31 @@ impl<P: Fn(Progress) + Send + Sync> Pace for Paced<P> {
             }
             state.saved_at = Some(Instant::now());
         }
-        // What cannot be kept has to be read again; that is no reason to stop.
+        // Without the checkpoint a later run has to read these rows again, which is no reason to stop.
         if let Err(error) = file.write(checkpoint) {
-            warn!(error = &*error as &dyn std::error::Error, "how far the audit is cannot be kept");
+            warn!(
+                error = &*error as &dyn std::error::Error,
+                "could not save the checkpoint of the audit; continuing without it"
+            );
         }
     }
 }
 
-impl File {
+impl CheckpointFile {
     fn read(&self, resume: bool) -> anyhow::Result<Option<Checkpoint>> {
         let path = self.path.display();
         let text = match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             text => text.with_context(|| format!("cannot read `{path}`"))?,
         };
-        ensure!(resume, "`{path}` is there, from an audit that was interrupted; go on with --resume, or delete it");
+        ensure!(resume, "`{path}` is the checkpoint of an interrupted audit; continue with --resume, or delete it");
         let (of, checkpoint) = text.split_once('\n').unwrap_or_default();
         ensure!(of == self.of, "`{path}` is of another deployment: `{of}`, and this is `{}`", self.of);
-        let checkpoint = Checkpoint::parse(checkpoint).with_context(|| format!("`{path}` cannot be gone on from"))?;
+        let checkpoint = Checkpoint::parse(checkpoint).with_context(|| format!("`{path}` cannot be resumed from"))?;
         Ok(Some(checkpoint))
     }
 
-    /// Writes it beside, then in its place: a crash leaves the one or the other.
+    /// Writes a new file and renames it: a crash leaves either the old or the new one.
     fn write(&self, checkpoint: &Checkpoint) -> anyhow::Result<()> {
         let beside = beside(&self.path);
         fs::write(&beside, format!("{}\n{}", self.of, checkpoint.encode()))?;
@@ -140,18 +143,18 @@ mod tests {
 
     use super::*;
 
-    fn progress(read: u64) -> Progress {
-        Progress { stage: "chats", read, all: 10_000 }
+    fn progress(read: u64) -> AuditProgress {
+        AuditProgress { stage: "chats", read, all: 10_000 }
     }
 
-    type Unheard = fn(Progress);
+    type NoProgress = fn(AuditProgress);
 
-    fn of(manner: &Manner, of: &str) -> anyhow::Result<(Paced<Unheard>, Option<Checkpoint>)> {
+    fn of(manner: &Manner, of: &str) -> anyhow::Result<(Paced<NoProgress>, Option<Checkpoint>)> {
         Paced::new(manner, of.to_owned(), MOMENT, |_| {})
     }
 
     #[tokio::test(start_paused = true)]
-    async fn rows_are_read_at_the_rate_and_a_pause_is_not_made_up_for() {
+    async fn rows_are_read_at_the_rate_and_a_long_pause_is_not_caught_up() {
         let (pace, _) = of(&Manner { rate: 100, ..Manner::default() }, "test").unwrap();
         let started = Instant::now();
         for read in [100, 200, 300] {
@@ -161,11 +164,11 @@ mod tests {
         sleep(Duration::from_secs(3600)).await;
         let started = Instant::now();
         pace.read(progress(1300)).await;
-        assert_eq!(started.elapsed(), Duration::from_secs(9), "but for a second of it");
+        assert_eq!(started.elapsed(), Duration::from_secs(9), "except for one second of it");
     }
 
     #[tokio::test]
-    async fn an_audit_goes_on_from_its_file_if_that_is_meant() {
+    async fn an_audit_resumes_from_its_checkpoint_if_requested() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("checkpoint");
         let mut manner = Manner { checkpoint: Some(path.clone()), ..Manner::default() };
@@ -175,7 +178,7 @@ mod tests {
         pace.reached(&reached).await;
 
         let refusal = of(&manner, "test").err().unwrap().to_string();
-        assert!(refusal.contains("go on with --resume, or delete it"), "{refusal}");
+        assert!(refusal.contains("continue with --resume, or delete it"), "{refusal}");
         manner.resume = true;
         let refusal = of(&manner, "other").err().unwrap().to_string();
         assert!(refusal.contains("is of another deployment: `test`"), "{refusal}");
@@ -186,6 +189,6 @@ mod tests {
         pace.finish().unwrap();
         fs::write(&path, "test\nnonsense").unwrap();
         let refusal = of(&manner, "test").err().unwrap();
-        assert!(format!("{refusal:#}").contains("cannot be gone on from: it is not a checkpoint"), "{refusal:#}");
+        assert!(format!("{refusal:#}").contains("cannot be resumed from: it is not a checkpoint"), "{refusal:#}");
     }
 }

@@ -7,7 +7,7 @@ import { askedSequence } from "./seen-by.js";
 import { StatusMark } from "./status-mark.js";
 import { Text } from "./text.js";
 
-/** One message, or one send on its way. */
+/** One message, or one pending send. */
 export function BubbleView(props: {
   bubble: Bubble;
   isMine: boolean;

@@ -11,13 +11,13 @@ import { Log } from "./log.js";
 import { LogModel } from "./log-model.js";
 import { SeenBy } from "./seen-by.js";
 
-/** One chat: who it is with, what was said, and a place to say something. */
+/** One chat: header, log and composer. */
 export function Chat({ chatId, me }: { chatId: string; me: Me }) {
   const chat = inbox.value.get(chatId);
   const [isMissing, setMissing] = useState(false);
   useEffect(() => {
     void unlessUnreachable(() => loadChat(chatId)).then(() => setMissing(!inbox.peek().has(chatId)));
-    // Of a chat without messages there is nothing to tell.
+    // A chat without messages has no receipts.
     if (inbox.peek().get(chatId)?.head_sequence) void unlessUnreachable(() => loadReceipts(chatId));
   }, [chatId]);
 
@@ -44,7 +44,7 @@ function OpenChat({ chat, me }: { chat: ChatSummary; me: Me }) {
   );
 }
 
-/** The ids of the other members, as far as they are known. */
+/** The ids of the known other members. */
 function useOthers(chat: ChatSummary, me: Me): string[] {
   const known = members.value.get(chat.chat_id) ?? chat.other_participants;
   return useMemo(

@@ -11,7 +11,7 @@ const BYTES_MAX = 4096;
 const LINES_MAX_PX = 160;
 const encoder = new TextEncoder();
 
-/** Where a message is written. Every keystroke is kept; Enter sends, Shift Enter breaks the line. */
+/** The input for messages. Every keystroke is stored; Enter sends, Shift Enter inserts a line break. */
 export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => void }) {
   const chatId = chat.chat_id;
   const [text, setText] = useState(() => drafts.read(chatId));
@@ -21,7 +21,7 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
   const canSend = text.trim() !== "" && excess <= 0;
 
   useEffect(() => {
-    // On a phone the keyboard would cover what one came to read.
+    // On a phone the on-screen keyboard would cover the messages.
     if (matchMedia("(pointer: fine)").matches) input.current?.focus();
   }, []);
   useLayoutEffect(() => {
@@ -38,7 +38,7 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
   };
   const submit = () => {
     if (!canSend) return;
-    // Written down as a send before it is no longer a draft.
+    // The send is in the journal before the draft is removed.
     send(chatId, text.trim());
     typing.sent();
     drafts.write(chatId, "");
@@ -67,7 +67,7 @@ export function Composer({ chat, onSend }: { chat: ChatSummary; onSend: () => vo
           onInput={(event) => change(event.currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-            // A keyboard of glass has no Shift Enter.
+            // On-screen keyboards have no Shift Enter.
             if (!matchMedia("(pointer: fine)").matches) return;
             event.preventDefault();
             submit();

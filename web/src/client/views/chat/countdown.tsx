@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { timeLeft } from "../../store/words.js";
 import { Icon } from "../../ui/icon.js";
 
-/** What is left of a message's life. It moves with the seconds only where they are shown. */
+/** The remaining lifetime of a message. It updates every second only while seconds are shown. */
 export function Countdown({ until }: { until: number }) {
   const [left, setLeft] = useState(until - Date.now());
   useEffect(() => {

@@ -10,7 +10,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { IconButton } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 
-/** Who a chat is with, and how they are. */
+/** The title of a chat, and the presence of its members. */
 export function ChatHeader({ chat }: { chat: ChatSummary }) {
   const other = chat.type === "direct" ? chat.other_participants[0] : undefined;
   const isOnline = other !== undefined && presences.value.get(other.user_id)?.status === "online";
@@ -18,6 +18,7 @@ export function ChatHeader({ chat }: { chat: ChatSummary }) {
   const toDetails = () => go({ at: "chat", chatId: chat.chat_id, panel: "details" });
   return (
     <header class="chat-header">
+      <h1 class="visually-hidden">{name}</h1>
       <IconButton class="only-phone" icon="back" label="Back to chats" onClick={() => go({ at: "inbox" })} />
       <button type="button" class="chat-title" onClick={toDetails}>
         <Avatar

@@ -9,25 +9,25 @@ import { hasAbove, hasBelow, visible, widenedDown, widenedUp, windowAround, type
 const NOTHING: Piece = { messages: [], covered: { from: 1, to: 0 } };
 
 /**
- * Which messages of a chat are on the page, and how more of them come onto it.
+ * Selects the messages of a chat that are on the page, and loads more of them.
  *
- * The page shows a window of one piece without holes: the piece around `target`. It begins where the user stopped
- * reading, grows in both directions as they scroll, and leaves out what is far away.
+ * The page shows a window of one interval without gaps: the interval around `target`. It starts at the read watermark,
+ * grows in both directions as the user scrolls, and drops distant messages.
  */
 export class LogModel {
-  /** A sequence inside the piece that is shown. */
+  /** A sequence inside the shown interval. */
   private readonly target = signal(1);
   private readonly window = signal<Window>({ from: 0, to: Infinity });
-  /** Whether the first messages have been found. */
+  /** Whether the first messages are loaded. */
   readonly isOpen = signal(false);
-  /** The direction in which messages are being asked for. */
+  /** The direction in which messages are loading. */
   readonly loading = signal<"up" | "down" | undefined>(undefined);
-  /** Whether the server could not be asked. */
+  /** Whether the server could not be reached. */
   readonly isStuck = signal(false);
   /** The sequence above which messages were unread when the chat was opened. */
   readonly unreadAbove = signal<number | undefined>(undefined);
 
-  /** Called when the newest messages are wanted and there: the log goes to its end. */
+  /** Called when the newest messages were requested and are loaded: the log scrolls to its end. */
   onNewest: (() => void) | undefined;
 
   constructor(private readonly chatId: string) {}
@@ -37,20 +37,20 @@ export class LogModel {
   /** The messages on the page. */
   readonly messages = computed(() => visible(this.piece.value.messages, this.window.value));
 
-  /** Whether there is more above what is shown. */
+  /** Whether there are messages above the window. */
   readonly hasOlder = computed(
     () => this.piece.value.covered.from > 1 || hasAbove(this.piece.value.messages, this.window.value),
   );
 
-  /** Whether there is more below what is shown. */
+  /** Whether there are messages below the window. */
   readonly hasNewer = computed(
     () => this.piece.value.covered.to < this.head() || hasBelow(this.piece.value.messages, this.window.value),
   );
 
-  /** Whether the page ends before what this device has: sends belong below all of it. */
+  /** Whether this device has messages below the window: sends belong below all of them. */
   readonly isCut = computed(() => hasBelow(this.piece.value.messages, this.window.value));
 
-  /** Finds the place where the user stopped reading; without a server, the newest that this device has. */
+  /** Loads the messages around the read watermark; without a server, the newest on this device. */
   async open(): Promise<void> {
     await restoreTimeline(this.chatId);
     const chat = inbox.peek().get(this.chatId);
@@ -68,7 +68,7 @@ export class LogModel {
     });
   }
 
-  /** Brings older messages onto the page. */
+  /** Adds older messages to the page. */
   async older(): Promise<void> {
     const { messages, covered } = this.piece.peek();
     if (!hasAbove(messages, this.window.peek())) {
@@ -78,7 +78,7 @@ export class LogModel {
     this.window.value = widenedUp(this.piece.peek().messages, this.window.peek());
   }
 
-  /** Brings newer messages onto the page. */
+  /** Adds newer messages to the page. */
   async newer(): Promise<void> {
     const { messages, covered } = this.piece.peek();
     if (!hasBelow(messages, this.window.peek())) {
@@ -102,7 +102,7 @@ export class LogModel {
     this.onNewest?.();
   }
 
-  /** Asks again for what could not be had. */
+  /** Retries a failed load. */
   async retry(): Promise<void> {
     if (!this.isStuck.peek()) return;
     this.isStuck.value = false;

@@ -19,7 +19,7 @@ import { BubbleView } from "./bubble.js";
 import type { LogModel } from "./log-model.js";
 import { useScroll } from "./use-scroll.js";
 
-/** What was said in a chat, as a screen that scrolls in both directions. */
+/** The messages of a chat, scrollable in both directions. */
 export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others: readonly string[] }) {
   const { model, chat, me, others } = props;
   const element = useRef<HTMLDivElement>(null);
@@ -34,7 +34,7 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
   const common = commonWatermarks(watermarksOf(chat.chat_id), others);
   const typers = [...(typing.value.get(chat.chat_id) ?? [])].map(nameOf);
 
-  // What could not be asked for offline is asked for again.
+  // Loads that failed offline are retried.
   const isOnline = connection.value === "online";
   useEffect(() => {
     if (isOnline) void model.retry();
@@ -63,14 +63,14 @@ export function Log(props: { model: LogModel; chat: ChatSummary; me: Me; others:
       {!isAtEnd && (
         <div class="to-newest">
           <IconButton icon="down" label="Jump to the newest message" onClick={() => void model.toNewest()} />
-          {chat.unread_count > 0 && <span class="badge">{badge(chat.unread_count)}</span>}
+          {chat.unread_count > 0 && <span class="badge">{badge(chat)}</span>}
         </div>
       )}
     </div>
   );
 }
 
-/** The top of the log: more is coming, cannot come, or this is where it all began. */
+/** The top of the log: loading, failed, or the start of the chat. */
 function Beginning({ model, chat, isEmpty }: { model: LogModel; chat: ChatSummary; isEmpty: boolean }) {
   if (!model.isOpen.value) return <Bones />;
   if (model.isStuck.value) return <p class="log-note">Older messages come with the connection.</p>;

@@ -6,10 +6,10 @@ import { watermarksOf } from "../../state/receipts.js";
 import { Avatar } from "../../ui/avatar.js";
 import { Dialog } from "../../ui/dialog.js";
 
-/** The message of which is asked who has seen it. */
+/** The message with an open "seen by" dialog. */
 export const askedSequence = signal<number | undefined>(undefined);
 
-/** Says of one's own message in a group who has read it, whom it has reached, and who has not got it yet. */
+/** Lists the readers, recipients and pending members of the user's own group message. */
 export function SeenBy({ chatId, others }: { chatId: string; others: readonly string[] }) {
   const sequence = askedSequence.value;
   useEffect(() => () => void (askedSequence.value = undefined), []);

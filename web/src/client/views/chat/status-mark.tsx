@@ -16,7 +16,7 @@ const MARKS: Record<Status, string> = {
   read: "M1.5 8.5l3 3 6-6.5M9 11l.7.5 6-6.5",
 };
 
-/** What has become of one's own message. */
+/** The delivery status of the user's own message. */
 export function StatusMark({ status }: { status: Status }) {
   return (
     <span class={`status status-${status}`} title={WORDS[status]}>

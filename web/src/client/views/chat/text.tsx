@@ -2,7 +2,7 @@ const LINK = /(https?:\/\/[^\s<>"]+[^\s<>".,;:!?)\]}'])/g;
 const EMOJI_ONLY =
   /^(?:\p{Extended_Pictographic}\u{fe0f}?(?:\u{200d}\p{Extended_Pictographic}\u{fe0f}?)*|\p{Emoji_Modifier}|\s){1,12}$/u;
 
-/** What a message says. Addresses become links; nothing else of it is taken for more than text. */
+/** The text of a message. URLs become links; everything else is plain text. */
 export function Text({ content, contentType }: { content: string; contentType: string }) {
   if (contentType === "application/vnd.tidings.encrypted")
     return <span class="text text-quiet">Encrypted message</span>;
@@ -11,7 +11,7 @@ export function Text({ content, contentType }: { content: string; contentType: s
   return (
     <span class="text">
       {content.split(LINK).map((part, place) =>
-        // Every second part is what stood in the pattern's group.
+        // Every second part is a match of the pattern's group.
         place % 2 === 1 ? (
           <a key={place} href={part} target="_blank" rel="noopener noreferrer">
             {part}

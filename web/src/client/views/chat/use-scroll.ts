@@ -5,21 +5,21 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preac
 import { markRead } from "../../state/reading.js";
 import type { LogModel } from "./log-model.js";
 
-/** How close to an end, in pixels, more messages are brought in. */
+/** Distance to an end, in pixels, at which more messages are loaded. */
 const NEAR_PX = 600;
-/** How close to the end the log still follows what arrives. */
+/** Distance to the end within which the log follows new messages. */
 const END_PX = 48;
 
-/** The first bubble on the screen, and how far from the top it stands: what must not move when others come and go. */
+/** The first visible bubble and its distance from the top, which must stay fixed while others are added or removed. */
 interface Anchor {
   readonly key: string;
   readonly top: number;
 }
 
 /**
- * Keeps the log still: at its end it follows what arrives, elsewhere the bubble at the top of the screen stays where
- * it is while messages come in above, below, or expire. It opens at the first unread message. What has been on the
- * screen is read.
+ * Keeps the scroll position stable: at its end the log follows new messages; elsewhere the topmost visible bubble stays
+ * in place while messages are added above or below, or expire. It opens at the first unread message. Messages that were
+ * on the screen are marked as read.
  */
 export function useScroll(element: RefObject<HTMLDivElement | null>, model: LogModel, chat: ChatSummary) {
   const anchor = useRef<Anchor>(undefined);
@@ -27,15 +27,15 @@ export function useScroll(element: RefObject<HTMLDivElement | null>, model: LogM
   const hasBegun = useRef(false);
   const [isAtEnd, setAtEnd] = useState(true);
 
-  // This is called before the page changes. The user may have scrolled since the last event told of it, so what stands
-  // on the screen now is what has to stay.
+  // This runs before the DOM changes. The user may have scrolled since the last scroll event, so the anchor is measured
+  // now.
   const shown = element.current;
   if (shown && hasBegun.current) {
     anchor.current = topBubble(shown);
     if (below(shown) >= END_PX) follows.current = false;
   }
 
-  /** Takes note of what is on the screen. */
+  /** Records the anchor, marks messages as read, and loads more near an end. */
   const look = useCallback(() => {
     const log = element.current;
     if (!log || !hasBegun.current) return;
@@ -49,7 +49,7 @@ export function useScroll(element: RefObject<HTMLDivElement | null>, model: LogM
     else if (below(log) < NEAR_PX && model.hasNewer.peek()) void model.newer();
   }, [model, chat.chat_id]);
 
-  /** Puts back what was on the screen, after the page has changed or the log has another size. */
+  /** Restores the anchor after the page or the size of the log has changed. */
   const settle = useCallback(() => {
     const log = element.current;
     if (!log || !model.isOpen.peek()) return;
@@ -91,12 +91,12 @@ export function useScroll(element: RefObject<HTMLDivElement | null>, model: LogM
   return isAtEnd;
 }
 
-/** How much of the log lies below the screen. */
+/** The height of the log below the viewport. */
 function below(log: HTMLElement): number {
   return log.scrollHeight - log.scrollTop - log.clientHeight;
 }
 
-/** How far below the top of the log something stands. */
+/** The distance of an element from the top of the log. */
 function offset(log: HTMLElement, inside: HTMLElement): number {
   return inside.getBoundingClientRect().top - log.getBoundingClientRect().top;
 }
@@ -109,7 +109,7 @@ function topBubble(log: HTMLElement): Anchor | undefined {
   return undefined;
 }
 
-/** The highest sequence of which the end is on the screen. */
+/** The highest sequence with its bottom edge on the screen. */
 function lastSeen(log: HTMLElement): number {
   const bubbles = [...log.querySelectorAll<HTMLElement>("[data-sequence]")];
   const seen = bubbles.findLast((bubble) => offset(log, bubble) + bubble.offsetHeight <= log.clientHeight + 1);

@@ -2,17 +2,17 @@ import { useEffect, useMemo } from "preact/hooks";
 
 import { client } from "../../sdk.js";
 
-/** How often the others are told again: they forget it after 10 s. */
+/** Interval of repeated typing announcements: the server ends typing after 10 s. */
 const REPEAT_MS = 5000;
-/** A pause this long is no typing any more. */
+/** Pause after which typing has ended. */
 const PAUSE_MS = 6000;
 
-/** Tells the others of a chat that the user types, and that they have stopped. */
+/** Announces to the other members that the user is typing, and that they have stopped. */
 export function useTyping(chatId: string) {
   const typing = useMemo(() => {
     let toldAt = 0;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    /** A message ends it for the others too. */
+    /** A message ends typing for the other members too. */
     const sent = () => {
       clearTimeout(timer);
       toldAt = 0;

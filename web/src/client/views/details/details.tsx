@@ -10,7 +10,7 @@ import { Leaving } from "./leaving.js";
 import { Members } from "./members.js";
 import { Options } from "./options.js";
 
-/** Beside a chat: who is in it, and everything about it that can be changed. */
+/** The details of a chat: its members and its options. */
 export function Details({ chatId, me }: { chatId: string; me: Me }) {
   const panel = useRef<HTMLElement>(null);
   useEffect(() => panel.current?.focus(), []);
@@ -38,7 +38,7 @@ export function Details({ chatId, me }: { chatId: string; me: Me }) {
   );
 }
 
-/** Owners and admins rename, add members and set how long messages live. */
+/** Owners and admins rename, add members and set the lifetime of messages. */
 function canManage(chat: ChatSummary): boolean {
   return chat.my_membership.role !== "member";
 }

@@ -13,7 +13,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { Button, IconButton } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 
-/** The face and name of a chat. A group can be renamed, somebody put among the contacts. */
+/** The avatar and name of a chat. A group can be renamed, a user added to the contacts. */
 export function Identity({ chat, canRename }: { chat: ChatSummary; canRename: boolean }) {
   const [isRenaming, setRenaming] = useState(false);
   const other = chat.type === "direct" ? chat.other_participants[0] : undefined;

@@ -6,7 +6,7 @@ import { attempt } from "../../state/toasts.js";
 import { Button } from "../../ui/button.js";
 import { Confirm } from "../../ui/dialog.js";
 
-/** The way out of a group. Its owner hands it over first. */
+/** Leaves a group. Its owner transfers the ownership first. */
 export function Leaving({ chat }: { chat: ChatSummary }) {
   const [isAsked, setAsked] = useState(false);
   if (chat.my_membership.role === "owner") {

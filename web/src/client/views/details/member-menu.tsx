@@ -3,10 +3,10 @@ import type { Member } from "@tidings/client";
 import { Icon } from "../../ui/icon.js";
 import { Select } from "../../ui/select.js";
 
-/** What can be done with a member. */
+/** The actions on a member. */
 export type MemberAction = "message" | "promote" | "demote" | "handOver" | "remove";
 
-/** The choices that the user's role allows: the owner everything, an admin the removal of plain members. */
+/** The actions that the user's role allows: the owner all, an admin the removal of ordinary members. */
 export function MemberMenu(props: {
   member: Member;
   myRole: Member["role"];

@@ -13,7 +13,7 @@ import { MemberMenu, type MemberAction } from "./member-menu.js";
 
 const RANKS: Record<Member["role"], number> = { owner: 0, admin: 1, member: 2 };
 
-/** Who is in a group, and what may be done with them. */
+/** The members of a group, and the actions on them. */
 export function Members(props: { chat: ChatSummary; me: Me; members: readonly Member[]; canAdd: boolean }) {
   const { chat, me, members, canAdd } = props;
   const [isAdding, setAdding] = useState(false);
@@ -99,7 +99,7 @@ function Ask(props: { chat: ChatSummary; member: Member; action: "remove" | "han
   );
 }
 
-/** Watches who of the group is online while it is looked at. */
+/** Subscribes to the presence of the members while they are shown. */
 function useWatched(members: readonly Member[], me: Me): void {
   const ids = members.map((member) => member.user_id).filter((userId) => userId !== me.user_id);
   useEffect(() => watchAlso(ids), [ids.join()]);

@@ -14,10 +14,10 @@ const MUTES = [
 
 const TTLS = [30, 300, 3600, 86_400, 604_800];
 
-/** How a chat behaves: whether it notifies, and how long its messages live. */
+/** The options of a chat: notifications, and the lifetime of messages. */
 export function Options({ chat, canChangeTtl }: { chat: ChatSummary; canChangeTtl: boolean }) {
   const ttl = chat.message_ttl_seconds ?? 0;
-  // Another client may have set what is not among ours.
+  // Another client may have set a value that is not among the options.
   const ttls = [...new Set([...TTLS, ...(ttl > 0 ? [ttl] : [])])].sort((a, b) => a - b);
   const ttlOptions = ttls.map((seconds) => [String(seconds), duration(seconds)] as const);
   return (

@@ -3,10 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { connection } from "../../state/session-state.js";
 import { Icon } from "../../ui/icon.js";
 
-/** A connection that is back within this time was no news to anybody. */
+/** Grace period: shorter interruptions are not shown. */
 const PATIENCE_MS = 1500;
 
-/** Says that there is no connection, and that nothing is lost by it. */
+/** Shows that there is no connection, and that no message is lost. */
 export function ConnectionBanner() {
   const isDown = connection.value !== "online";
   const [isShown, setShown] = useState(false);

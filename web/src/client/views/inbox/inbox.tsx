@@ -82,7 +82,7 @@ function Skeletons() {
   );
 }
 
-/** Up and down go from row to row. */
+/** The arrow keys move between rows. */
 function moveFocus(event: KeyboardEvent): void {
   if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
   const rows = [...document.querySelectorAll<HTMLElement>("[data-row]")];

@@ -12,7 +12,7 @@ import { shortTime, typingWords } from "../../store/words.js";
 import { Avatar } from "../../ui/avatar.js";
 import { Icon } from "../../ui/icon.js";
 
-/** A chat in the list: who, what was said last and when, how much is unread. */
+/** A chat in the list: name, last message with its time, and unread count. */
 export function Row({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: boolean }) {
   const to = { at: "chat", chatId: chat.chat_id, panel: "messages" } as const;
   const other = chat.type === "direct" ? chat.other_participants[0] : undefined;
@@ -56,7 +56,7 @@ export function Row({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: b
           <Preview chat={chat} me={me} isOpen={isOpen} />
           {chat.unread_count > 0 && (
             <span class={`badge ${isMuted ? "badge-muted" : ""}`}>
-              {badge(chat.unread_count)}
+              {badge(chat)}
               <span class="visually-hidden"> unread</span>
             </span>
           )}
@@ -67,8 +67,7 @@ export function Row({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: b
 }
 
 /**
- * What matters most of a chat in one line: who types, what is not sent, what was written and left, what was said
- * last.
+ * The most important state of a chat in one line: typing users, a failed send, a draft, or the last message.
  */
 function Preview({ chat, me, isOpen }: { chat: ChatSummary; me: Me; isOpen: boolean }) {
   const typers = [...(typing.value.get(chat.chat_id) ?? [])].map(nameOf);

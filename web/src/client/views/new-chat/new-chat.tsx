@@ -10,7 +10,7 @@ import { Field } from "../../ui/field.js";
 import { Icon } from "../../ui/icon.js";
 import { PeoplePicker } from "./people-picker.js";
 
-/** Begins a chat with one, or a group with several. */
+/** Starts a chat with one user, or a group with several. */
 export function NewChat() {
   const [isGroup, setGroup] = useState(false);
   const close = () => (overlay.value = undefined);
@@ -46,7 +46,7 @@ function NewGroup({ onOpened }: { onOpened: (chatId: string) => void }) {
   const [name, setName] = useState("");
   const [chosen, setChosen] = useState<readonly User[]>([]);
   const [isBusy, setBusy] = useState(false);
-  // One for the dialog: a second try after a lost answer makes no second group.
+  // One key per dialog: a retry after a lost response creates no second group.
   const [idempotencyKey] = useState(() => crypto.randomUUID());
 
   const create = async (event: Event) => {

@@ -10,7 +10,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 
-/** Chooses somebody: one of those the user knows, by name, or anybody by their phone number. */
+/** Chooses a user: a known one by name, or any by phone number. */
 export function PeoplePicker(props: {
   label: string;
   exclude: readonly string[];
@@ -90,7 +90,7 @@ export function PeoplePicker(props: {
   );
 }
 
-/** Contacts, and those the user has a chat with, by name. */
+/** Contacts and direct-chat partners, by name. */
 function useKnown(exclude: readonly string[]): User[] {
   const [listed, all] = [contacts.value, chats.value];
   return useMemo(() => {

@@ -1,4 +1,4 @@
-/** A choice of a few that are all on the page, each with a word on what it means. */
+/** A radio group, each option with a short explanation. */
 export function Choices<T extends string>(props: {
   label: string;
   value: T;

@@ -8,7 +8,7 @@ import { ago } from "../../store/words.js";
 import { Button } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 
-/** Where the user is signed in, and the end of it. */
+/** The sessions of the user, with a way to end them. */
 export function Devices() {
   const [sessions, setSessions] = useState<readonly Session[]>();
   const [failure, setFailure] = useState<string>();

@@ -16,7 +16,7 @@ const SECTIONS: readonly (readonly [SettingsSection, IconName, string])[] = [
   ["appearance", "contrast", "Appearance"],
 ];
 
-/** The settings by name, and the way out. */
+/** The menu of the settings, and the sign-out. */
 export function SettingsMenu({ section }: { section: SettingsSection | undefined }) {
   const [isAsked, setAsked] = useState(false);
   const unsent = outbox.value.filter((entry) => entry.state !== "sent").length;

@@ -13,7 +13,7 @@ const WORDS: Record<PushState, string> = {
   on: "You are told of new messages while this page is closed.",
 };
 
-/** Whether this browser is told of messages while the page is closed. */
+/** Whether this browser gets push notifications while the page is closed. */
 export function Notifications() {
   const [state, setState] = useState<PushState>();
   const [isBusy, setBusy] = useState(false);

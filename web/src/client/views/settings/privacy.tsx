@@ -4,7 +4,7 @@ import { updateMe } from "../../state/session.js";
 import { attempt } from "../../state/toasts.js";
 import { Choices } from "./choices.js";
 
-/** Who sees whether the user is online. */
+/** The audience of the user's presence. */
 export function Privacy({ me }: { me: Me }) {
   return (
     <Choices

@@ -7,7 +7,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 
-/** How others see the user. */
+/** The profile that other users see. */
 export function Profile({ me }: { me: Me }) {
   const [name, setName] = useState(me.display_name);
   const submit = async (event: Event) => {

@@ -7,7 +7,7 @@ import { Field } from "../../ui/field.js";
 
 const DIGITS = 6;
 
-/** Asks for the code, and signs in as soon as all of it is there. */
+/** Asks for the code, and signs in once it is complete. */
 export function Code({ phoneNumber, onBack }: { phoneNumber: string; onBack: () => void }) {
   const [code, setCode] = useState("");
   const [failure, setFailure] = useState<string>();
@@ -69,11 +69,11 @@ export function Code({ phoneNumber, onBack }: { phoneNumber: string; onBack: () 
   );
 }
 
-/** Whether the server says that its code is a fixed one. */
+/** Whether the server announces a fixed code. */
 function useDevServer(): boolean {
   const [isDev, setDev] = useState(false);
   useEffect(() => {
-    // Without an answer there is no hint, and nothing else depends on it.
+    // Without a response the hint is left out; nothing else depends on it.
     fetch("/client.json")
       .then((response) => response.json() as Promise<{ dev: boolean }>)
       .then(({ dev }) => setDev(dev))

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** What stands around the steps of signing in. */
+/** The frame around the steps of the sign-in. */
 export function Frame({ children }: { children: ComponentChildren }) {
   return (
     <div class="welcome">

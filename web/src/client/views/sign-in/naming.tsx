@@ -8,7 +8,7 @@ import { Field } from "../../ui/field.js";
 import { me } from "../../state/session-state.js";
 import { Frame } from "./frame.js";
 
-/** Asks a new user how others should see them. */
+/** Asks a new user for a display name. */
 export function Naming() {
   const [name, setName] = useState("");
   const [failure, setFailure] = useState<string>();

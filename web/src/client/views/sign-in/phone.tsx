@@ -4,7 +4,7 @@ import { client, inWords } from "../../sdk.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
 
-/** Asks for the phone number and has a code sent to it. */
+/** Asks for the phone number and requests a code. */
 export function Phone(props: { initial: string; why: string | undefined; onAsked: (phoneNumber: string) => void }) {
   const [text, setText] = useState(props.initial);
   const [failure, setFailure] = useState<string>();

@@ -4,7 +4,7 @@ import { Code } from "./code.js";
 import { Frame } from "./frame.js";
 import { Phone } from "./phone.js";
 
-/** Signing in: a phone number, then the code that was sent to it. */
+/** The sign-in: a phone number, then the code that was sent to it. */
 export function SignIn({ why }: { why: string | undefined }) {
   const [phoneNumber, setPhoneNumber] = useState("");
   const [isAsked, setAsked] = useState(false);

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use domain::{
-    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, DirectPair, Member, Message, MessageId,
-    PresenceVisibility, PushDevice, PushTarget, Role, Sequence, Session, SessionId, SpentToken, Ttl, User, UserId,
-    Watermarks, WebPushSubscription,
+    Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, Member, Message,
+    MessageId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence, Session, SessionId,
+    SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
 };
 use expect_test::{Expect, expect, expect_file};
-use ports::{Head, LastMessage, MovedSend, Receipt, UserKey};
+use ports::{ExportedSend, Head, LastMessage, Receipt, UserKey};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +19,7 @@ fn text<T: TryFrom<String, Error: std::fmt::Debug>>(text: &str) -> T {
     text.to_owned().try_into().unwrap()
 }
 
-/// One of each kind, with everything that it can have, and one with as little.
+/// One row of each kind with all optional fields, and one with none.
 fn rows() -> Vec<Moved> {
     let [ann, bob] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
     let (chat_id, message_id) = (ChatId::from_bytes([3; 16]), MessageId::from_bytes([4; 16]));
@@ -54,8 +54,7 @@ fn rows() -> Vec<Moved> {
         sequence: Sequence(7),
         sender_id: ann,
         client_message_id: ClientMessageId::from_bytes([10; 16]),
-        content: text("a line\nand another \u{1}"),
-        content_type: ContentType::Markdown,
+        body: Body::new(text("a line\nand another \u{1}"), ContentType::Markdown),
         created_at: at(4),
         expires_at: Some(at(8)),
     };
@@ -75,6 +74,8 @@ fn rows() -> Vec<Moved> {
     let receipt = Receipt { message_id, sequence: Sequence(7), created_at: at(4) };
     let muted = Member { muted_until: Some(Timestamp::MAX), ..Member::new(ann, Role::Owner, at(0)) };
     let watermarks = Watermarks { delivered: Sequence(7), read: Sequence(6) };
+    let metadata = Some(r#"{"a":1}"#.to_owned().try_into().unwrap());
+    let encrypted = Body { content_type: ContentType::Encrypted, metadata, ..message.body.clone() };
     vec![
         Moved::User(user),
         Moved::User(bare),
@@ -91,9 +92,9 @@ fn rows() -> Vec<Moved> {
         Moved::Pair { pair: DirectPair::new(ann, bob).unwrap(), chat_id },
         Moved::Member { chat_id, member: muted, watermarks },
         Moved::Member { chat_id, member: Member::new(bob, Role::Member, at(0)), watermarks: Watermarks::default() },
-        Moved::Message(Message { expires_at: None, content_type: ContentType::Encrypted, ..message.clone() }),
+        Moved::Message(Message { expires_at: None, body: encrypted, ..message.clone() }),
         Moved::Message(message),
-        Moved::Send(MovedSend {
+        Moved::Send(ExportedSend {
             chat_id,
             sender_id: ann,
             client_message_id: ClientMessageId::from_bytes([10; 16]),
@@ -101,17 +102,29 @@ fn rows() -> Vec<Moved> {
             fingerprint: [11; 16],
         }),
         Moved::Block { user_id: ann, blocked_id: bob },
+        Moved::Restriction {
+            user_id: bob,
+            restrictions: Restrictions {
+                suspension: Some(Suspension { since: at(2), reason: Some(text("spam")) }),
+                not_before: None,
+                denied: vec![DeniedToken { token_id: [12; 32], denied_at: at(4), expires_at: at(8) }],
+            },
+        },
+        Moved::Restriction {
+            user_id: ann,
+            restrictions: Restrictions { not_before: Some(at(3)), ..Restrictions::default() },
+        },
     ]
 }
 
 fn file(rows: &[Moved]) -> Vec<u8> {
-    let mut writer = Writer::begin(vec![], at(5), "embedded").unwrap();
+    let mut writer = ExportWriter::begin(vec![], at(5), "embedded").unwrap();
     rows.iter().for_each(|row| writer.row(row).unwrap());
     writer.finish().unwrap().0
 }
 
 fn read(file: &[u8]) -> anyhow::Result<(Vec<Moved>, Summary)> {
-    let mut reader = Reader::begin(file)?;
+    let mut reader = ExportReader::begin(file)?;
     let mut rows = vec![];
     while let Some(row) = reader.next()? {
         rows.push(row);
@@ -119,28 +132,28 @@ fn read(file: &[u8]) -> anyhow::Result<(Vec<Moved>, Summary)> {
     Ok((rows, reader.summary().expect("it is read to its end").clone()))
 }
 
-/// Why a file is refused.
+/// The reason for refusing a file.
 fn refused(file: &[u8]) -> String {
     match read(file) {
-        Ok((rows, _)) => panic!("{} rows of it are believed", rows.len()),
+        Ok((rows, _)) => panic!("{} rows of it are accepted", rows.len()),
         Err(refusal) => format!("{refusal:#}").replace(env!("CARGO_PKG_VERSION"), "0.0.0"),
     }
 }
 
 #[test]
-fn a_file_says_what_was_written() {
+fn a_file_reads_back_as_written() {
     let file = file(&rows());
     let (read, summary) = read(&file).unwrap();
     assert_eq!(read, rows());
     assert_eq!(summary.rows.values().sum::<u64>(), rows().len() as u64);
     let kinds: std::collections::BTreeSet<_> = rows().iter().map(Moved::kind).collect();
-    assert_eq!(kinds.len(), MovedKind::ALL.len(), "every kind is among them");
-    assert!(MovedKind::ALL.is_sorted(), "the order of the file is that of the kinds");
+    assert_eq!(kinds.len(), ExportKind::ALL.len(), "every kind is among them");
+    assert!(ExportKind::ALL.is_sorted(), "the order of the file is that of the kinds");
 }
 
-/// The format is a promise: a change of these lines raises its version.
+/// The format is stable: a change of these lines requires a new version.
 #[test]
-fn lines_are_as_they_were_promised() {
+fn lines_have_the_documented_format() {
     let text = String::from_utf8(file(&rows())).unwrap();
     let lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
     let [header, rows @ .., trailer] = &lines[..] else { panic!("{text}") };
@@ -155,7 +168,7 @@ fn lines_are_as_they_were_promised() {
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
         {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"member":2,
-        "message":2,"pair":1,"push_device":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
+        "message":2,"pair":1,"push_device":2,"restriction":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 
@@ -182,10 +195,10 @@ fn damage_is_named_by_its_line() {
     );
     check(
         with(1500, &|line| line.replacen("user_0", "user_1", 1)),
-        expect!["lines 1003 to 2002: their checksum is another; one is damaged"],
+        expect!["lines 1003 to 2002: checksum mismatch; one of them is damaged"],
     );
-    check(with(1500, &|_| String::new()), expect!["lines 1003 to 2001: their checksum is another; one is damaged"]);
-    check(with(1500, &|line| line.repeat(2)), expect!["lines 1003 to 2003: their checksum is another; one is damaged"]);
+    check(with(1500, &|_| String::new()), expect!["lines 1003 to 2001: checksum mismatch; one of them is damaged"]);
+    check(with(1500, &|line| line.repeat(2)), expect!["lines 1003 to 2003: checksum mismatch; one of them is damaged"]);
     check(
         with(2, &|line| line.replace("\"contact\"", "\"contract\"")),
         expect!["line 2: `kind` cannot be read, at column 18"],
@@ -203,7 +216,7 @@ fn damage_is_named_by_its_line() {
     );
     check(
         with(1, &|_| "hello\n".to_owned()),
-        expect!["line 1: it is no header; name a file that `tidings export` has written"],
+        expect!["line 1: it is not a header; choose a file that `tidings store export` has written"],
     );
     check(
         with(lines.len(), &|line| line.replace("2500", "2501")),
@@ -223,10 +236,10 @@ fn damage_is_named_by_its_line() {
     check(refused(b""), expect!["line 1: the file ends before its trailer; it is truncated"]);
 }
 
-/// A row that no API would take is refused with its line, and without what it says.
+/// A row that the API would reject is refused with its line number, and without its contents.
 #[test]
 fn rows_are_checked_as_strictly_as_requests() {
-    let refuse = |kind: MovedKind, from: &str, to: &str| {
+    let refuse = |kind: ExportKind, from: &str, to: &str| {
         let row = rows().into_iter().find(|row| row.kind() == kind).unwrap();
         let text = String::from_utf8(file(&[row])).unwrap();
         let line = text.lines().nth(1).unwrap();
@@ -237,72 +250,73 @@ fn rows_are_checked_as_strictly_as_requests() {
     };
     let check = |kind, from: &str, to: &str, expected: Expect| expected.assert_eq(&refuse(kind, from, to));
     check(
-        MovedKind::User,
+        ExportKind::User,
         "+14155550101",
         "14155550101",
         expect!["phone number is not in E.164 form (+ and 7 to 15 digits)"],
     );
-    check(MovedKind::User, "nobody", "strangers", expect!["`row.presence_visibility` cannot be read, at column 163"]);
+    check(ExportKind::User, "nobody", "strangers", expect!["`row.presence_visibility` cannot be read, at column 163"]);
     check(
-        MovedKind::UserKey,
+        ExportKind::UserKey,
         "phone_number",
         "issuer",
         expect!["a key is a `phone_number`, or an `issuer` and a `subject`"],
     );
     check(
-        MovedKind::Contact,
+        ExportKind::Contact,
         &UserId::from_bytes([2; 16]).to_string(),
         &UserId::from_bytes([1; 16]).to_string(),
         expect!["`user_01040G2081040G2081040G2081` has listed themselves"],
     );
     check(
-        MovedKind::Block,
+        ExportKind::Block,
         &UserId::from_bytes([2; 16]).to_string(),
         &UserId::from_bytes([1; 16]).to_string(),
         expect!["`user_01040G2081040G2081040G2081` has blocked themselves"],
     );
-    check(MovedKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);
+    check(ExportKind::Restriction, "\"spam\"", "\"\"", expect!["`suspension.reason`: name is empty"]);
+    check(ExportKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);
     check(
-        MovedKind::PushDevice,
+        ExportKind::PushDevice,
         "token\":\"token",
         "token\":\"",
         expect!["`token`: is 1 to 2048 visible ASCII characters"],
     );
     check(
-        MovedKind::Chat,
+        ExportKind::Chat,
         "\"group\",\"name\"",
         "\"direct\",\"name\"",
         expect!["a group has a `name`, and a direct chat has none"],
     );
     check(
-        MovedKind::Chat,
+        ExportKind::Chat,
         "\"member_count\":2",
         "\"member_count\":1001",
         expect!["`member_count` is 1001, limit is 1000"],
     );
-    check(MovedKind::Chat, "seconds\":60", "seconds\":0", expect!["`message_ttl_seconds` cannot be 0"]);
+    check(ExportKind::Chat, "seconds\":60", "seconds\":0", expect!["`message_ttl_seconds` cannot be 0"]);
     check(
-        MovedKind::Pair,
+        ExportKind::Pair,
         &UserId::from_bytes([2; 16]).to_string(),
         &UserId::from_bytes([1; 16]).to_string(),
-        expect!["`user_01040G2081040G2081040G2081` is no pair with themselves"],
+        expect!["`user_01040G2081040G2081040G2081` cannot form a pair with themselves"],
     );
-    check(MovedKind::Member, "\"read\":6", "\"read\":8", expect!["read up to 8 and delivered up to 7"]);
-    check(MovedKind::Message, "\"sequence\":7", "\"sequence\":0", expect!["sequences begin at 1"]);
-    check(MovedKind::Message, "a line", "a\\u0000line", expect!["content has a NUL character"]);
+    check(ExportKind::Member, "\"read\":6", "\"read\":8", expect!["read up to 8 and delivered up to 7"]);
+    check(ExportKind::Message, "\"sequence\":7", "\"sequence\":0", expect!["sequences begin at 1"]);
+    check(ExportKind::Message, "a line", "a\\u0000line", expect!["content has a NUL character"]);
     check(
-        MovedKind::Message,
+        ExportKind::Message,
         "\"sequence\":7",
         "\"sequence\":\"secret\"",
         expect!["`row.sequence` cannot be read, at column 88"],
     );
-    check(MovedKind::Send, "0b0b", "0B0B", expect!["`fingerprint` is not 16 bytes in lower-case hexadecimal digits"]);
+    check(ExportKind::Send, "0b0b", "0B0B", expect!["`fingerprint` is not 16 bytes in lower-case hexadecimal digits"]);
 }
 
 #[test]
-fn what_rows_say_does_not_hang_on_their_order() {
+fn the_digest_does_not_depend_on_the_order_of_rows() {
     let content = |rows: &[Moved]| {
-        let mut content = Content::default();
+        let mut content = ContentDigest::default();
         rows.iter().for_each(|row| content.add(row).unwrap());
         content
     };
@@ -310,7 +324,7 @@ fn what_rows_say_does_not_hang_on_their_order() {
     rows.reverse();
     assert_eq!(content(&rows), forward);
     let twice = [&rows[..], &rows[..1], &rows[..1]].concat();
-    assert_ne!(content(&twice).digest(), forward.digest(), "two more of a row are not none");
+    assert_ne!(content(&twice).digest(), forward.digest(), "duplicates do not cancel out");
     assert_ne!(content(&rows[1..]).digest(), forward.digest());
 }
 
@@ -322,7 +336,7 @@ mod fuzz {
     }
 
     proptest! {
-        /// No damaged file passes, whatever has happened to it.
+        /// No damaged file is accepted.
         #[test]
         fn no_damaged_byte_passes(damaged in damage::text(Just(whole()))) {
             prop_assume!(damaged != whole());

@@ -1,29 +1,31 @@
-//! What the lines of a file mean. Each row is checked as strictly as a request that would make it.
+//! Converts the lines of a file to rows. Each row is validated as strictly as the request that would create it.
 
 use anyhow::{Context, bail, ensure};
-use domain::limits::GROUP_MEMBERS_MAX;
+use domain::limits::{DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX};
 use domain::{
-    Chat, ChatType, DirectPair, Member, Message, PushDevice, PushTarget, Sequence, Session, SpentToken, Ttl, User,
-    Watermarks, WebPushSubscription,
+    Body, Chat, ChatType, DeniedToken, DirectPair, Member, Message, PushDevice, PushTarget, Restrictions, Sequence,
+    Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks, WebPushSubscription,
 };
-use ports::{Head, LastMessage, Moved, MovedSend, Receipt, UserKey};
+use ports::{ExportedSend, Head, LastMessage, Moved, Receipt, UserKey};
 
 use super::{
-    BlockRow, ChatRow, ContactRow, LastMessageRow, Line, MemberRow, MessageRow, PairRow, PushDeviceRow, SendRow,
-    SessionRow, SpentRow, TargetRow, UserKeyRow, UserRow,
+    ExportBlockRow, ExportChatRow, ExportContactRow, ExportDeniedTokenRow, ExportLastMessageRow, ExportLine,
+    ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPushDeviceRow, ExportRestrictionRow, ExportSendRow,
+    ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow, ExportUserKeyRow, ExportUserRow,
 };
 
-/// The longest subject of another system's token.
+/// Most bytes in the subject of an external identity provider's token.
 const SUBJECT_BYTES_MAX: usize = 255;
 
-impl Line {
-    /// The row that a line is.
+impl ExportLine {
+    /// The row of a line.
     pub(in crate::tools::transfer) fn moved(self) -> anyhow::Result<Moved> {
         match self {
             Self::User(row) => row.moved(),
             Self::UserKey(row) => row.moved(),
             Self::Contact(row) => row.moved(),
             Self::Block(row) => row.moved(),
+            Self::Restriction(row) => row.moved(),
             Self::Session(row) => row.moved(),
             Self::PushDevice(row) => row.moved(),
             Self::Chat(row) => row.moved(),
@@ -32,12 +34,12 @@ impl Line {
             Self::Message(row) => row.moved(),
             Self::Send(row) => row.moved(),
             Self::Header(_) => bail!("a second header"),
-            Self::Checksum(_) | Self::Trailer(_) => bail!("it is no row"),
+            Self::Checksum(_) | Self::Trailer(_) => bail!("it is not a row"),
         }
     }
 }
 
-impl UserRow {
+impl ExportUserRow {
     fn moved(self) -> anyhow::Result<Moved> {
         Ok(Moved::User(User {
             user_id: self.user_id,
@@ -52,7 +54,7 @@ impl UserRow {
     }
 }
 
-impl UserKeyRow {
+impl ExportUserKeyRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let key = match (self.phone_number, self.issuer, self.subject) {
             (Some(number), None, None) => UserKey::Phone(number.parse()?),
@@ -71,7 +73,7 @@ impl UserKeyRow {
     }
 }
 
-impl BlockRow {
+impl ExportBlockRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let Self { user_id, blocked_id } = self;
         ensure!(user_id != blocked_id, "`{user_id}` has blocked themselves");
@@ -79,7 +81,27 @@ impl BlockRow {
     }
 }
 
-impl ContactRow {
+impl ExportRestrictionRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let suspension = |ExportSuspensionRow { since, reason }| {
+            let reason = reason.map(SuspensionReason::try_from).transpose().context("`suspension.reason`")?;
+            anyhow::Ok(Suspension { since, reason })
+        };
+        let denied = |ExportDeniedTokenRow { token_id, denied_at, expires_at }| {
+            anyhow::Ok(DeniedToken { token_id: unhex("denied.token_id", &token_id)?, denied_at, expires_at })
+        };
+        let len = self.denied.len();
+        ensure!(len <= DENIED_TOKENS_MAX, "`denied` has {len} tokens, limit is {DENIED_TOKENS_MAX}");
+        let restrictions = Restrictions {
+            suspension: self.suspension.map(suspension).transpose()?,
+            not_before: self.not_before,
+            denied: self.denied.into_iter().map(denied).collect::<anyhow::Result<_>>()?,
+        };
+        Ok(Moved::Restriction { user_id: self.user_id, restrictions })
+    }
+}
+
+impl ExportContactRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let Self { user_id, contact_id } = self;
         ensure!(user_id != contact_id, "`{user_id}` has listed themselves");
@@ -87,10 +109,10 @@ impl ContactRow {
     }
 }
 
-impl SessionRow {
+impl ExportSessionRow {
     fn moved(self) -> anyhow::Result<Moved> {
-        let spent = |spent: SpentRow| {
-            let SpentRow { digest, spent_at, forgiven } = spent;
+        let spent = |spent: ExportSpentRow| {
+            let ExportSpentRow { digest, spent_at, forgiven } = spent;
             anyhow::Ok(SpentToken { digest: unhex("spent.digest", &digest)?, spent_at, forgiven })
         };
         Ok(Moved::Session(Session {
@@ -106,11 +128,11 @@ impl SessionRow {
     }
 }
 
-impl PushDeviceRow {
+impl ExportPushDeviceRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let target = match self.target {
-            TargetRow::Webhook { token } => PushTarget::Webhook(token.try_into().context("`token`")?),
-            TargetRow::WebPush { endpoint, p256dh, auth } => {
+            ExportTargetRow::Webhook { token } => PushTarget::Webhook(token.try_into().context("`token`")?),
+            ExportTargetRow::WebPush { endpoint, p256dh, auth } => {
                 let (p256dh, auth): ([u8; 65], [u8; 16]) = (unhex("p256dh", &p256dh)?, unhex("auth", &auth)?);
                 PushTarget::WebPush(WebPushSubscription::new(endpoint, &p256dh, &auth).context("`target`")?)
             }
@@ -120,7 +142,7 @@ impl PushDeviceRow {
     }
 }
 
-impl ChatRow {
+impl ExportChatRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let has_name = self.name.is_some();
         ensure!(has_name == (self.chat_type == ChatType::Group), "a group has a `name`, and a direct chat has none");
@@ -130,7 +152,7 @@ impl ChatRow {
         let ttl =
             |seconds| Ttl::from_secs(seconds).with_context(|| format!("`message_ttl_seconds` cannot be {seconds}"));
         let message_ttl = self.message_ttl_seconds.map(ttl).transpose()?;
-        let last_message = |last: LastMessageRow| {
+        let last_message = |last: ExportLastMessageRow| {
             anyhow::Ok(LastMessage {
                 message_id: last.message_id,
                 sender_id: last.sender_id,
@@ -154,15 +176,16 @@ impl ChatRow {
     }
 }
 
-impl PairRow {
+impl ExportPairRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let [one, other] = self.user_ids;
-        let pair = DirectPair::new(one, other).with_context(|| format!("`{one}` is no pair with themselves"))?;
+        let pair =
+            DirectPair::new(one, other).with_context(|| format!("`{one}` cannot form a pair with themselves"))?;
         Ok(Moved::Pair { pair, chat_id: self.chat_id })
     }
 }
 
-impl MemberRow {
+impl ExportMemberRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let Self { chat_id, user_id, role, joined_at, muted_until, delivered, read } = self;
         ensure!(read <= delivered, "read up to {read} and delivered up to {delivered}");
@@ -171,7 +194,7 @@ impl MemberRow {
     }
 }
 
-impl MessageRow {
+impl ExportMessageRow {
     fn moved(self) -> anyhow::Result<Moved> {
         ensure!(self.sequence > Sequence::ZERO, "sequences begin at 1");
         Ok(Moved::Message(Message {
@@ -180,25 +203,24 @@ impl MessageRow {
             sequence: self.sequence,
             sender_id: self.sender_id,
             client_message_id: self.client_message_id,
-            content: self.content.try_into()?,
-            content_type: self.content_type,
+            body: Body::new(self.content.try_into()?, self.content_type).with_metadata(self.metadata),
             created_at: self.created_at,
             expires_at: self.expires_at,
         }))
     }
 }
 
-impl SendRow {
+impl ExportSendRow {
     fn moved(self) -> anyhow::Result<Moved> {
         ensure!(self.sequence > Sequence::ZERO, "sequences begin at 1");
         let Self { chat_id, sender_id, client_message_id, message_id, sequence, created_at, fingerprint } = self;
         let fingerprint = unhex("fingerprint", &fingerprint)?;
         let receipt = Receipt { message_id, sequence, created_at };
-        Ok(Moved::Send(MovedSend { chat_id, sender_id, client_message_id, receipt, fingerprint }))
+        Ok(Moved::Send(ExportedSend { chat_id, sender_id, client_message_id, receipt, fingerprint }))
     }
 }
 
-/// The bytes of a field. What it says instead is not repeated: it may be a secret.
+/// Decodes the bytes of a field. The error does not repeat the value, which may be secret.
 fn unhex<const N: usize>(field: &str, text: &str) -> anyhow::Result<[u8; N]> {
     let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

@@ -1,0 +1,332 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use audit::{AtOnce, AuditOptions, AuditPacer, AuditProgress, CHECKED, Checkpoint, Findings};
+use contract::SampleData;
+use domain::Invariant::{self, *};
+use domain::{Body, ChatCommand, MessageId, Role, SessionId, Timestamp, Ttl, UserId};
+use ports::{ChatWriter, Clock, EventLog, Ids, MessageWriter, NewMessage, RandomIds, Receipt, SystemClock};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::Config;
+use crate::keys::Expiring;
+use crate::records::encode_message;
+use crate::tx::Tx;
+
+struct World {
+    store: EmbeddedStore,
+    people: SampleData,
+    _directory: TempDir,
+}
+
+impl World {
+    /// A store with rows in all tables, and a consumer that has read the whole log.
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store =
+            EmbeddedStore::open(directory.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
+        let store = store.unwrap();
+        let people = SampleData::make(&store, SystemClock.now()).await;
+        let mut consumer = store.consumer("fanout").await.unwrap();
+        consumer.next().await.unwrap();
+        consumer.commit().await.unwrap();
+        Self { store, people, _directory: directory }
+    }
+
+    async fn audit(&self, pace: &dyn AuditPacer) -> Findings {
+        let options = AuditOptions::new(Arc::new(SystemClock));
+        self.audit_with(AuditOptions { page_len: 3, overdue_after: Duration::ZERO, ..options }, pace).await
+    }
+
+    async fn audit_with(&self, options: AuditOptions, pace: &dyn AuditPacer) -> Findings {
+        audit::audit(&self.store, Some(&self.store), &options, pace, None).await.unwrap()
+    }
+}
+
+fn violated(findings: &Findings) -> Vec<Invariant> {
+    findings.iter().filter(|(_, tally)| tally.violated > 0).map(|(invariant, _)| invariant).collect()
+}
+
+#[tokio::test]
+async fn a_whole_store_has_nothing_wrong_with_it_and_every_rule_was_used() {
+    let world = World::new().await;
+    let findings = world.audit(&AtOnce).await;
+    assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0]);
+    let unused: Vec<_> = CHECKED.iter().filter(|invariant| findings.tally(**invariant).checked == 0).collect();
+    assert_eq!(unused, [] as [&Invariant; 0]);
+    world.store.close().await;
+}
+
+/// Damage that a defect or a disk might do to the rows of a store.
+type RowBreak = fn(&mut Tx<'_>, &BreakFixtures);
+
+/// Fixtures that a break refers to.
+struct BreakFixtures {
+    group: ChatId,
+    direct: ChatId,
+    owner: UserId,
+    member: UserId,
+    sends: Vec<NewMessage>,
+    receipts: Vec<Receipt>,
+    session_id: SessionId,
+    expires_at: Timestamp,
+}
+
+impl BreakFixtures {
+    fn of(people: &SampleData) -> Self {
+        let expires_at = people.sends[0].created_at + Duration::from_secs(3600);
+        let SampleData { group, direct, owner, member, session_id, .. } = *people;
+        let (sends, receipts) = (people.sends.clone(), people.receipts.clone());
+        Self { group, direct, owner, member, sends, receipts, session_id, expires_at }
+    }
+
+    fn place(&self, sequence: u64) -> MessageLocation {
+        MessageLocation { chat_id: self.group, sequence: Sequence(sequence) }
+    }
+
+    fn send_key(&self, n: usize) -> [u8; 48] {
+        let send = &self.sends[n];
+        keys::send(send.chat_id, send.sender_id, send.client_message_id)
+    }
+
+    /// The second message under another id.
+    fn other(&self, sequence: u64) -> Vec<u8> {
+        let message = self.sends[1].clone().at(Sequence(sequence), None);
+        encode_message(&Message { message_id: MessageId::from_bytes([9; 16]), ..message })
+    }
+
+    fn head(&self, sequence: u64) -> Head {
+        let last = self.sends[4].clone().at(Sequence(5), None);
+        Head { sequence: Sequence(sequence), ..Head::at(&last, None) }
+    }
+}
+
+macro_rules! found {
+    ($($name:ident: $damage:expr => [$($invariant:ident),+];)+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let damage: RowBreak = $damage;
+            let world = World::new().await;
+            let seen = BreakFixtures::of(&world.people);
+            let spoil = world.store.write(move |tx| {
+                damage(tx, &seen);
+                Ok(())
+            });
+            spoil.await.unwrap();
+            let findings = world.audit(&AtOnce).await;
+            let said: Vec<_> = findings.violations().collect();
+            assert_eq!(violated(&findings), [$($invariant),+], "{said:?}");
+            world.store.close().await;
+        }
+    )+};
+}
+
+found! {
+    a_lost_head_is_found: |tx, seen| tx.delete(Table::Heads, &keys::chat(seen.group)) => [CounterMustExist];
+    a_head_that_cannot_be_read_is_found:
+        |tx, seen| tx.put_new(Table::Heads, &keys::chat(seen.group), vec![])
+        => [StoreIsAuthoritative];
+    a_head_below_its_messages_is_found:
+        |tx, seen| tx.put_new(Table::Heads, &keys::chat(seen.group), seen.head(4).encode())
+        => [SequenceMonotonicity, CounterLowerBound];
+    a_head_above_its_messages_is_found:
+        |tx, seen| tx.put_new(Table::Heads, &keys::chat(seen.group), seen.head(6).encode())
+        => [SequenceContiguous];
+    a_lost_message_is_found:
+        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.place(2)))
+        => [SequenceContiguous, LogReflectsStore];
+    the_last_message_lost_is_found:
+        |tx, seen| tx.delete(Table::Messages, &keys::message(seen.place(5)))
+        => [SequenceContiguous, LogReflectsStore];
+    a_message_that_cannot_be_read_is_found:
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(2)), vec![0xff; 3])
+        => [StoreIsAuthoritative];
+    a_message_in_the_place_of_another_is_found:
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(2)), seen.other(2))
+        => [StoreIsAuthoritative, SequenceUniqueness, IdempotencySequenceConsistency];
+    a_message_at_sequence_0_is_found:
+        |tx, seen| tx.put_new(Table::Messages, &keys::message(seen.place(0)), seen.other(0))
+        => [StoreIsAuthoritative, IdempotencySequenceConsistency, NoZeroSequence];
+    an_id_that_leads_nowhere_is_found:
+        |tx, seen| tx.delete(Table::MessagePlaces, &seen.receipts[0].message_id.to_bytes())
+        => [StoreIsAuthoritative];
+    a_send_that_is_forgotten_is_found:
+        |tx, seen| tx.delete(Table::SendKeys, &seen.send_key(0))
+        => [IdempotencySequenceConsistency];
+    a_send_key_of_another_message_is_found: |tx, seen| {
+        let receipt = Receipt { sequence: Sequence(3), ..seen.receipts[0] };
+        tx.put(Table::SendKeys, &seen.send_key(0), &SendKey { receipt, fingerprint: [0; 16] });
+    } => [SequenceUniqueness, IdempotencySequenceConsistency];
+    a_send_key_above_the_head_is_found: |tx, seen| {
+        let receipt = Receipt { sequence: Sequence(9), ..seen.receipts[0] };
+        tx.put(Table::SendKeys, &seen.send_key(0), &SendKey { receipt, fingerprint: [0; 16] });
+    } => [CounterLowerBound, IdempotencySequenceConsistency];
+    a_watermark_above_the_head_is_found: |tx, seen| {
+        let marks = Watermarks { delivered: Sequence(6), read: Sequence(2) };
+        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &marks);
+    } => [WatermarkBoundedByHead];
+    read_above_delivered_is_found: |tx, seen| {
+        let marks = Watermarks { delivered: Sequence(2), read: Sequence(3) };
+        tx.put(Table::Watermarks, &keys::membership(seen.member, seen.group), &marks);
+    } => [ReadImpliesDelivered];
+    lost_watermarks_are_found:
+        |tx, seen| tx.delete(Table::Watermarks, &keys::membership(seen.member, seen.group))
+        => [DeliveryWatermarkMonotonic];
+    a_member_whom_nobody_removed_is_found:
+        |tx, seen| tx.delete(Table::Members, &keys::member(seen.group, seen.member))
+        => [GroupSizeBounded, OnlyMembersReceive];
+    a_chat_that_its_member_does_not_find_is_found:
+        |tx, seen| tx.delete(Table::Memberships, &keys::membership(seen.member, seen.group))
+        => [NoSilentLoss];
+    a_group_without_an_owner_is_found: |tx, seen| {
+        let member = Member::new(seen.owner, Role::Admin, seen.sends[0].created_at);
+        tx.put(Table::Members, &keys::member(seen.group, seen.owner), &member);
+        tx.put(Table::Memberships, &keys::membership(seen.owner, seen.group), &member);
+    } => [OwnerAlwaysExists];
+    two_rows_of_a_member_that_differ_are_found: |tx, seen| {
+        let member = Member::new(seen.member, Role::Admin, seen.sends[0].created_at);
+        tx.put(Table::Members, &keys::member(seen.group, seen.member), &member);
+    } => [StoreIsAuthoritative];
+    more_members_than_a_group_may_have_are_found: |tx, seen| {
+        for n in 0..1000u128 {
+            let member = Member::new(UserId::from_bytes(n.to_be_bytes()), Role::Member, seen.expires_at);
+            tx.put(Table::Members, &keys::member(seen.group, member.user_id), &member);
+            tx.put(Table::Memberships, &keys::membership(member.user_id, seen.group), &member);
+            let marks = Watermarks::at(Sequence::ZERO);
+            tx.put(Table::Watermarks, &keys::membership(member.user_id, seen.group), &marks);
+        }
+    } => [GroupSizeBounded];
+    a_lost_chat_is_found: |tx, seen| tx.delete(Table::Chats, &keys::chat(seen.group)) => [LogReflectsStore];
+    a_pair_that_leads_to_a_group_is_found: |tx, seen| {
+        let pair = DirectPair::new(seen.owner, seen.member).unwrap();
+        tx.put(Table::DirectChats, &keys::direct(pair), &seen.group);
+    } => [DirectChatUniqueness];
+    a_pair_that_is_forgotten_is_found: |tx, seen| {
+        let pair = DirectPair::new(seen.owner, seen.member).unwrap();
+        tx.delete(Table::DirectChats, &keys::direct(pair));
+    } => [DirectChatUniqueness];
+    a_message_that_nobody_will_purge_is_found: |tx, seen| {
+        let place = MessageLocation { chat_id: seen.direct, sequence: Sequence(2) };
+        tx.delete(Table::Expiries, &keys::expiry(seen.expires_at, Expiring::Message(place)));
+    } => [TtlBoundedTables];
+    a_session_that_never_ends_is_found:
+        |tx, seen| tx.delete(Table::Expiries, &keys::expiry(seen.expires_at, Expiring::Session(seen.session_id)))
+        => [TtlBoundedTables];
+    a_row_that_is_too_long_is_found:
+        |tx, _| tx.put_new(Table::Requests, &[1; 32], vec![1; ROW_BYTES_MAX])
+        => [StoreIsAuthoritative, ItemSizeBounded];
+    a_user_who_cannot_be_read_is_found:
+        |tx, seen| tx.put_new(Table::Users, &keys::user(seen.owner), vec![0xff; 3])
+        => [StoreIsAuthoritative];
+    a_lost_event_is_found: |tx, _| tx.delete(Table::Log, &keys::offset(5)) => [PublishedEventually];
+    the_last_event_lost_is_found: |tx, _| tx.delete(Table::Log, &keys::offset(8)) => [PublishedEventually];
+    an_event_that_cannot_be_read_is_found:
+        |tx, _| tx.put_new(Table::Log, &keys::offset(5), vec![0xff; 3])
+        => [StoreIsAuthoritative, PublishedEventually];
+    events_out_of_order_are_found: |tx, _| {
+        let [one, other] = [5, 6].map(|n| tx.get_bytes(Table::Log, &keys::offset(n)).unwrap().unwrap());
+        tx.put_new(Table::Log, &keys::offset(5), other.to_vec());
+        tx.put_new(Table::Log, &keys::offset(6), one.to_vec());
+    } => [OrderingPreserved];
+    a_consumer_beyond_the_end_is_found:
+        |tx, _| tx.put(Table::Consumers, b"webhook", &100u64)
+        => [CommitAfterProcess];
+}
+
+#[test]
+fn a_bookmark_of_the_log_says_how_far_the_audit_is() {
+    for round in [
+        LogAuditProgress { came_since: false, next: 3, end: 9 },
+        LogAuditProgress { came_since: true, next: 9, end: 12 },
+    ] {
+        assert_eq!(LogAuditProgress::parse(&round.to_string()), Some(round));
+    }
+    for text in ["", "first", "third 1 2", "first 1 x"] {
+        assert_eq!(LogAuditProgress::parse(text), None, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_audit_does_not_report_purged_messages_as_missing() {
+    let world = World::new().await;
+    let expired = |n: usize| NewMessage {
+        ttl: Ttl::from_secs(60),
+        created_at: SystemClock.now().minus(Duration::from_secs(61)),
+        client_message_id: Uuid::new_v4().into(),
+        message_id: RandomIds.ulid().into(),
+        ..world.people.sends[n].clone()
+    };
+    world.store.append((0..5).map(expired).collect()).await.unwrap();
+    crate::trim::purge_all(world.store.link().clone(), Arc::new(SystemClock)).await;
+    let options = AuditOptions { overdue_after: Duration::ZERO, ..AuditOptions::new(Arc::new(SystemClock)) };
+    // The records and the purge event are in one page, or in several.
+    for page_len in [2, 200] {
+        let findings = world.audit_with(AuditOptions { page_len, ..options.clone() }, &AtOnce).await;
+        assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0], "{page_len}");
+    }
+    world.store.close().await;
+}
+
+/// Waits as for a running service.
+struct ServicePace;
+
+#[async_trait]
+impl AuditPacer for ServicePace {
+    async fn read(&self, _: AuditProgress) {}
+
+    async fn moment(&self) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    async fn reached(&self, _: &Checkpoint) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_under_load_raises_no_false_alarm() {
+    let world = World::new().await;
+    let until = Instant::now() + Duration::from_secs(3);
+    let sender = |store: EmbeddedStore, chat_id: ChatId, sender_id: UserId| async move {
+        while Instant::now() < until {
+            let send = |n| NewMessage {
+                chat_id,
+                sender_id,
+                client_message_id: Uuid::new_v4().into(),
+                message_id: RandomIds.ulid().into(),
+                body: Body::new("hello".to_owned().try_into().unwrap(), Default::default()),
+                // Every second message is purged immediately.
+                ttl: Ttl::from_secs(60).filter(|_| n % 2 == 0),
+                created_at: SystemClock.now().minus(Duration::from_secs(if n % 2 == 0 { 61 } else { 0 })),
+                origin_connection_id: None,
+            };
+            store.append((0..20).map(send).collect()).await.unwrap();
+        }
+    };
+    let churn = |store: EmbeddedStore, chat_id: ChatId, owner: UserId| async move {
+        while Instant::now() < until {
+            let user_id = RandomIds.ulid().into();
+            let add = ChatCommand::AddMember { user_id, role: Role::Member };
+            store.apply(chat_id, owner, add, SystemClock.now()).await.unwrap().unwrap();
+            let remove = ChatCommand::RemoveMember { user_id };
+            store.apply(chat_id, owner, remove, SystemClock.now()).await.unwrap().unwrap();
+        }
+    };
+    let SampleData { group, direct, owner, .. } = world.people;
+    let tasks = [
+        tokio::spawn(sender(world.store.clone(), group, owner)),
+        tokio::spawn(sender(world.store.clone(), direct, owner)),
+        tokio::spawn(churn(world.store.clone(), group, owner)),
+    ];
+    let mut audits = 0;
+    while Instant::now() < until {
+        let findings = world.audit_with(AuditOptions::new(Arc::new(SystemClock)), &ServicePace).await;
+        assert_eq!(findings.violations().collect::<Vec<_>>(), [] as [&audit::Violation; 0]);
+        audits += 1;
+    }
+    assert!(audits > 0);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    world.store.close().await;
+}

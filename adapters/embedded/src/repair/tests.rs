@@ -1,0 +1,247 @@
+use std::fs;
+use std::sync::Arc;
+
+use domain::{Body, Content, ContentType};
+use ports::{
+    AppendOutcome, ChatReader, ChatWriter, Clock, Ids, MessageReader, MessageWriter, NewGroup, NewMessage, SystemClock,
+};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::{EmbeddedStore, journal};
+
+const MESSAGES: u64 = 200;
+
+/// A closed store of three chats, with rows in table files, in the journal, or in both.
+struct DamagedStore {
+    directory: TempDir,
+    chats: Vec<ChatId>,
+}
+
+fn open(directory: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(directory, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
+}
+
+/// A chat with its owner as the only member.
+async fn new_chat(store: &EmbeddedStore, owner: UserId) -> ChatId {
+    let group = NewGroup {
+        chat_id: RandomIds.ulid().into(),
+        name: "damaged".to_owned().try_into().unwrap(),
+        created_by: owner,
+        members: vec![],
+        created_at: SystemClock.now(),
+    };
+    store.create_group(group).await.unwrap().chat().chat_id
+}
+
+fn new_message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
+    NewMessage {
+        chat_id,
+        sender_id,
+        client_message_id: Uuid::new_v4().into(),
+        message_id: RandomIds.ulid().into(),
+        body: Body::new(Content::try_from("x".repeat(128)).unwrap(), ContentType::Text),
+        ttl: None,
+        created_at: SystemClock.now(),
+        origin_connection_id: None,
+    }
+}
+
+impl DamagedStore {
+    /// Every chat has half of its messages in table files and half in the journal only, one commit each.
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path());
+        let sender_id = RandomIds.ulid().into();
+        let mut chats = vec![];
+        for _ in 0..3 {
+            chats.push(new_chat(&store, sender_id).await);
+        }
+        let send = async |count: u64| {
+            for _ in 0..count {
+                let messages = chats.iter().map(|chat_id| new_message(*chat_id, sender_id)).collect();
+                let appended = store.append(messages).await.unwrap();
+                assert!(appended.iter().all(|appended| matches!(appended, AppendOutcome::New(_))));
+            }
+        };
+        send(MESSAGES).await;
+        let tables = store.tables().await.unwrap();
+        tokio::task::spawn_blocking(move || Table::ALL.iter().for_each(|table| tables.compact(*table).unwrap()))
+            .await
+            .unwrap();
+        let journal = directory.path().join("db").join("1.jnl");
+        let flushed = journal::scan(&journal, None, &mut ()).unwrap().end;
+        send(MESSAGES).await;
+        store.close().await;
+        // The engine removes whole flushed journals, once they are long.
+        let bytes = fs::read(&journal).unwrap();
+        fs::write(&journal, &bytes[flushed as usize..]).unwrap();
+        Self { directory, chats }
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The only file of a table.
+    fn file(&self, table: Table) -> PathBuf {
+        let source = RawDatabase::open(&self.path().join("db")).unwrap();
+        let number = source.number(table.name()).expect("the table is there");
+        let tables = self.path().join("db").join("keyspaces").join(number.to_string()).join("tables");
+        let mut files: Vec<_> = fs::read_dir(tables).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort_by_key(|file| fs::metadata(file).unwrap().len());
+        files.pop().expect("it was flushed")
+    }
+
+    /// Runs a repair, and asserts that it does not change the damaged store.
+    async fn repaired(&self) -> (TempDir, Repaired) {
+        let before = contents(self.path());
+        let into = tempfile::tempdir().unwrap();
+        let (from, path) = (self.path().to_owned(), into.path().to_owned());
+        let repaired = tokio::task::spawn_blocking(move || repair(&from, &path, SystemClock.now(), |_| {}));
+        let repaired = repaired.await.unwrap().unwrap();
+        assert_eq!(contents(self.path()), before, "the original is as it was");
+        assert!(!into.path().join(SALVAGED).exists());
+        (into, repaired)
+    }
+}
+
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 0xff;
+    fs::write(file, bytes).unwrap();
+}
+
+/// Every file below a directory, with its content.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// The sequences of the messages in a store by chat. Also sends a message into each chat.
+async fn sequences(directory: &Path, chats: &[ChatId]) -> Vec<BTreeSet<u64>> {
+    let store = open(directory);
+    let mut found = vec![];
+    for chat_id in chats {
+        let messages = store.before(*chat_id, Sequence(u64::MAX), 10_000, SystemClock.now()).await.unwrap();
+        found.push(messages.iter().map(|message| message.sequence.0).collect());
+        let sender_id = store.members(*chat_id).await.unwrap()[0].user_id;
+        let head = store.head(*chat_id).await.unwrap().unwrap().sequence.0;
+        match store.append(vec![new_message(*chat_id, sender_id)]).await.unwrap()[0] {
+            AppendOutcome::New(receipt) => assert_eq!(receipt.sequence.0, head + 1),
+            refused => panic!("{refused:?}"),
+        }
+    }
+    store.close().await;
+    found
+}
+
+fn all() -> BTreeSet<u64> {
+    (1..=2 * MESSAGES).collect()
+}
+
+#[tokio::test]
+async fn an_undamaged_store_is_copied_whole() {
+    let subject = DamagedStore::new().await;
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!(repaired.unreadable, []);
+    assert_eq!((repaired.missing, repaired.left_out), (BTreeMap::new(), BTreeMap::new()));
+    assert_eq!(repaired.saved["message"], 3 * 2 * MESSAGES);
+    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+}
+
+#[tokio::test]
+async fn an_unreadable_block_loses_its_messages_and_they_are_listed_one_by_one() {
+    let subject = DamagedStore::new().await;
+    let file = subject.file(Table::Messages);
+    flip(&file, fs::metadata(&file).unwrap().len() as usize / 3);
+    let (into, repaired) = subject.repaired().await;
+    assert!(repaired.unreadable.iter().all(|unreadable| unreadable.file == file), "{:?}", repaired.unreadable);
+    assert_eq!(repaired.unreadable.len(), 1);
+    let found = sequences(into.path(), &subject.chats).await;
+    let mut lost = 0;
+    for (chat_id, found) in subject.chats.iter().zip(found) {
+        let missing = repaired.missing.get(chat_id).cloned().unwrap_or_default();
+        assert_eq!(missing.lost_or_expired, BTreeSet::new(), "their places are readable");
+        lost += missing.lost.len();
+        assert_eq!(found.union(&missing.lost).copied().collect::<BTreeSet<_>>(), all());
+        assert!(found.is_disjoint(&missing.lost));
+    }
+    assert!((1..MESSAGES as usize).contains(&lost), "{lost}");
+}
+
+#[tokio::test]
+async fn a_file_without_its_index_is_read_from_the_beginning() {
+    let subject = DamagedStore::new().await;
+    let file = subject.file(Table::Messages);
+    let len = fs::metadata(&file).unwrap().len();
+    fs::File::options().write(true).open(&file).unwrap().set_len(len - 40).unwrap();
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!(repaired.unreadable.len(), 1);
+    assert_eq!(repaired.missing, BTreeMap::new());
+    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+}
+
+#[tokio::test]
+async fn commits_after_a_hole_in_the_journal_are_saved() {
+    let subject = DamagedStore::new().await;
+    let journal = subject.path().join("db").join("1.jnl");
+    let bytes = fs::read(&journal).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    flip(&journal, used - used / 8);
+    let into = tempfile::tempdir().unwrap();
+    let refused = EmbeddedStore::open(subject.path(), Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
+    assert!(matches!(refused.err(), Some(StoreOpenError::Engine { .. })));
+    drop(into);
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!(repaired.unreadable.len(), 1, "{:?}", repaired.unreadable);
+    let found = sequences(into.path(), &subject.chats).await;
+    // One commit is lost: one message of each chat, with all references to it.
+    for (chat_id, found) in subject.chats.iter().zip(found) {
+        let missing = &repaired.missing[chat_id];
+        assert_eq!((missing.lost.len(), missing.lost_or_expired.len()), (0, 1));
+        assert_eq!(found.union(&missing.lost_or_expired).copied().collect::<BTreeSet<_>>(), all());
+    }
+}
+
+#[tokio::test]
+async fn a_chat_that_lost_its_row_and_head_is_made_again_from_its_members_and_messages() {
+    let subject = DamagedStore::new().await;
+    for table in [Table::Chats, Table::Heads] {
+        let file = subject.file(table);
+        fs::write(&file, vec![0; 100]).unwrap();
+    }
+    // Heads are in the journal too, but chats are not.
+    let (into, repaired) = subject.repaired().await;
+    let mut expected = subject.chats.clone();
+    expected.sort_unstable();
+    assert_eq!(repaired.recovered_chats, expected);
+    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+}
+
+#[tokio::test]
+async fn a_keyspace_without_its_list_of_files_is_read_from_all_of_them() {
+    let subject = DamagedStore::new().await;
+    let keyspace = subject.file(Table::Messages).parent().unwrap().parent().unwrap().to_owned();
+    fs::remove_file(keyspace.join("current")).unwrap();
+    let (into, repaired) = subject.repaired().await;
+    assert_eq!(repaired.unreadable[0].file, keyspace.join("current"));
+    assert_eq!(sequences(into.path(), &subject.chats).await, [all(), all(), all()]);
+}
+
+#[tokio::test]
+async fn a_directory_without_a_store_is_refused() {
+    let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let refused = repair(from.path(), into.path(), SystemClock.now(), |_| {});
+    assert!(matches!(refused, Err(RepairError::Open(StoreOpenError::NotOurs(_)))));
+    assert_eq!(fs::read_dir(into.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,166 @@
+//! Deletes expired rows, each checked against the time of the commit that deletes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
+use domain::{ChatId, EventBody, OneTimeCode, Sequence, Session, Timestamp};
+use metrics::counter;
+use ports::{BoxError, DeadLetter, Head, LastMessage, StoreError, error_chain};
+use tracing::error;
+
+use crate::error::unreadable;
+use crate::keys::{self, Expiring};
+use crate::records::{Glance, IdempotentRequest, MessageLocation, SendKey, Stored, decode_message};
+use crate::sessions;
+use crate::tables::Table;
+use crate::tx::Tx;
+
+/// The key in [`Table::Meta`] of the bytes purged since the message table was last compacted. It is persistent;
+/// otherwise a store that restarts often would never reach the limit.
+pub(super) const PURGED: &[u8] = b"purged_bytes";
+
+/// Outcome of processing an expiry row.
+pub(super) enum ExpiryOutcome {
+    /// The referenced row was purged, is gone, or has another expiry row: this one is obsolete.
+    Settled,
+    /// The referenced row has not expired yet at the time of this commit.
+    Early,
+    /// The expiry row or the referenced row is unreadable. The log reports it, and both stay for an operator to
+    /// inspect.
+    Unreadable,
+}
+
+/// Purges the row that an expiry row references, if it has expired.
+pub(super) fn expiry(tx: &mut Tx<'_>, key: &[u8], purged: &mut Purged) -> Result<ExpiryOutcome, StoreError> {
+    match keys::parse_expiry(key) {
+        Ok((at, what)) => row(tx, at, what, purged),
+        Err(error) => legible(Err(unreadable(Table::Expiries, error))),
+    }
+}
+
+/// Purges the row that was scheduled for `at`, if it has expired. It may be gone, or have a new expiry time.
+pub(super) fn row(
+    tx: &mut Tx<'_>,
+    at: Timestamp,
+    what: Expiring,
+    purged: &mut Purged,
+) -> Result<ExpiryOutcome, StoreError> {
+    legible(judge(tx, at, what, purged))
+}
+
+/// Maps a row that does not decode to [`ExpiryOutcome::Unreadable`], so that it does not block the others. A purge reads
+/// everything before it writes, so it leaves nothing behind.
+fn legible(fate: Result<ExpiryOutcome, StoreError>) -> Result<ExpiryOutcome, StoreError> {
+    match fate {
+        Err(failure @ StoreError::Corrupt { .. }) => {
+            error!(error = %error_chain(&failure), "could not purge an expired row; keeping it");
+            Ok(ExpiryOutcome::Unreadable)
+        }
+        fate => fate,
+    }
+}
+
+fn judge(tx: &mut Tx<'_>, at: Timestamp, what: Expiring, purged: &mut Purged) -> Result<ExpiryOutcome, StoreError> {
+    let (table, key) = what.row();
+    let Some(row) = tx.get_bytes(table, &key)? else { return Ok(ExpiryOutcome::Settled) };
+    let end = end(what, &row).map_err(|error| unreadable(table, error))?;
+    match end {
+        Some(end) if end <= tx.now() => purge(tx, what, purged)?,
+        Some(end) if end == at => return Ok(ExpiryOutcome::Early),
+        // A later send has taken the key over. It has a log record and is purged with that.
+        Some(_) if matches!(what, Expiring::SendKey(_)) => {}
+        Some(end) => {
+            let other = keys::expiry(end, what);
+            // The change of the expiry time also wrote this row. If it was lost, write it again.
+            if tx.get_bytes(Table::Expiries, &other)?.is_none() {
+                tx.put(Table::Expiries, &other, &());
+            }
+        }
+        None => {}
+    }
+    Ok(ExpiryOutcome::Settled)
+}
+
+/// The expiry time of a row; `None` for a message without one.
+pub(super) fn end(what: Expiring, row: &[u8]) -> Result<Option<Timestamp>, BoxError> {
+    Ok(match what {
+        Expiring::Message(_) => Glance::decode(row)?.expires_at,
+        Expiring::Session(_) => Some(Session::decode(row)?.expires_at),
+        Expiring::Code(_) => Some(OneTimeCode::decode(row)?.forgettable_at()),
+        Expiring::Request(_) => Some(IdempotentRequest::decode(row)?.begun_at + REQUEST_KEY_RETENTION),
+        Expiring::SendKey(_) => Some(SendKey::decode(row)?.receipt.created_at + RETENTION),
+        Expiring::DeadLetter(_) => Some(DeadLetter::decode(row)?.dead_at + RETENTION),
+    })
+}
+
+/// Deletes an expired row and its dependent rows.
+fn purge(tx: &mut Tx<'_>, what: Expiring, purged: &mut Purged) -> Result<(), StoreError> {
+    match what {
+        Expiring::Message(place) => purge_message(tx, place, purged)?,
+        Expiring::Session(session_id) => {
+            if let Some(session) = tx.get::<Session>(Table::Sessions, &session_id.to_bytes())? {
+                sessions::end(tx, session.user_id, session_id)?;
+            }
+        }
+        Expiring::Code(_) | Expiring::Request(_) | Expiring::SendKey(_) | Expiring::DeadLetter(_) => {
+            let (table, key) = what.row();
+            tx.delete(table, &key);
+        }
+    }
+    Ok(())
+}
+
+/// Deletes a message, and the copy of its content in the head row. The head row itself stays.
+fn purge_message(tx: &mut Tx<'_>, place: MessageLocation, purged: &mut Purged) -> Result<(), StoreError> {
+    let key = keys::message(place);
+    let Some(row) = tx.get_bytes(Table::Messages, &key)? else { return Ok(()) };
+    let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
+    let head: Option<Head> = tx.get(Table::Heads, &keys::chat(place.chat_id))?;
+    let place_key = message.message_id.to_bytes();
+    tx.delete(Table::Messages, &key);
+    tx.delete(Table::MessagePlaces, &place_key);
+    tx.purged(place);
+    purged.message(place, key.len() + row.len() + place_key.len() + place.encode().len());
+    if let Some(Head { sequence, last_message: Some(last), message_ttl }) = head
+        && sequence == place.sequence
+    {
+        let last_message = Some(LastMessage { preview: None, ..last });
+        tx.put(Table::Heads, &keys::chat(place.chat_id), &Head { sequence, last_message, message_ttl });
+    }
+    Ok(())
+}
+
+/// Rows purged in one step.
+#[derive(Default)]
+pub(super) struct Purged {
+    messages: BTreeMap<ChatId, BTreeSet<Sequence>>,
+    /// Size of their rows, including keys.
+    bytes: u64,
+}
+
+impl Purged {
+    fn message(&mut self, place: MessageLocation, bytes: usize) {
+        self.messages.entry(place.chat_id).or_default().insert(place.sequence);
+        self.bytes += bytes as u64;
+    }
+
+    /// Logs one event per chat for the purged messages, and adds their size to the space to be compacted.
+    pub(super) fn log(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
+        for (chat_id, sequences) in &self.messages {
+            let sequences = sequences.iter().copied().collect();
+            tx.log(EventBody::MessagesExpired { chat_id: *chat_id, sequences });
+        }
+        if self.bytes > 0 {
+            let earlier: u64 = tx.get(Table::Meta, PURGED)?.unwrap_or(0);
+            tx.put(Table::Meta, PURGED, &earlier.saturating_add(self.bytes));
+        }
+        Ok(())
+    }
+
+    /// Updates the metrics, once the step is committed.
+    pub(super) fn count(&self) {
+        let messages = self.messages.values().map(|sequences| sequences.len() as u64).sum();
+        counter!("tidings_store_purged_messages_total").increment(messages);
+        counter!("tidings_store_purged_bytes_total").increment(self.bytes);
+    }
+}

@@ -1,0 +1,104 @@
+//! Access of other users of the machine to the files of the service.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{Mode, umask};
+
+use crate::server::{TestServer, this_release};
+use crate::webhook::{said, tidings};
+
+/// Every file and directory below `root` and `root` itself, with its mode.
+fn modes(root: &Path) -> Vec<(PathBuf, u32)> {
+    let metadata = fs::symlink_metadata(root).unwrap();
+    let mut found = vec![(root.to_owned(), metadata.permissions().mode() & 0o777)];
+    if metadata.is_dir() {
+        found.extend(fs::read_dir(root).unwrap().flat_map(|entry| modes(&entry.unwrap().path())));
+    }
+    found
+}
+
+fn assert_private(root: &Path) {
+    for (path, mode) in modes(root) {
+        assert_eq!(mode, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+}
+
+/// Gives every user the access that version 0.2 gave them.
+fn open_to_others(root: &Path) {
+    for (path, _) in modes(root) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+/// Runs a command on a directory, without a running service.
+fn run(arguments: &[&str], data_dir: &Path) -> String {
+    let mut command = std::process::Command::new(this_release());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
+        command.env_remove(name);
+    }
+    let output = command.args(arguments).arg("--data-dir").arg(data_dir).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The umask of most shells, which the binary must not rely on.
+fn usual_umask() {
+    umask(Mode::S_IWGRP | Mode::S_IWOTH);
+}
+
+#[tokio::test]
+async fn no_other_user_can_read_the_data_backups_or_exports() {
+    usual_umask();
+    let mut server = TestServer::start().await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    ann.send(&ann.direct_chat(&bob).await, "sealed").await;
+    let beside = tempfile::tempdir().unwrap();
+    let file = |name: &str| beside.path().join(name).to_str().unwrap().to_owned();
+    // A file that exists keeps its mode when it is written again.
+    fs::write(file("account"), "").unwrap();
+    fs::set_permissions(file("account"), Permissions::from_mode(0o644)).unwrap();
+    said(&tidings(&server, &["user", "export", &ann.user_id, "--output", &file("account")]).await);
+    assert_private(&server.data_dir());
+    assert!(server.stop().await.0.success());
+
+    run(&["backup", &file("backup")], &server.data_dir());
+    run(&["export", &file("export")], &server.data_dir());
+    run(&["restore", &file("backup")], Path::new(&file("restored")));
+    run(&["import", &file("export")], Path::new(&file("imported")));
+    assert_private(&server.data_dir());
+    for name in ["account", "backup", "export", "restored", "imported"] {
+        assert_private(Path::new(&file(name)));
+    }
+}
+
+#[tokio::test]
+async fn a_data_directory_that_others_can_read_is_restricted_at_the_start() {
+    usual_umask();
+    let mut server = TestServer::start().await;
+    assert!(server.stop().await.0.success());
+    open_to_others(&server.data_dir());
+    server.restart().await;
+    assert_private(&server.data_dir());
+    assert!(server.last_log().contains("other users had access to the data directory"), "{}", server.last_log());
+}
+
+#[tokio::test]
+async fn doctor_reports_a_data_directory_that_others_can_read() {
+    usual_umask();
+    let mut server = TestServer::start().await;
+    assert!(server.stop().await.0.success());
+    let examine = || run(&["doctor", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"], &server.data_dir());
+    open_to_others(&server.data_dir());
+    let shown = server.data_dir();
+    let finding = format!(
+        "warn  access         `{}` had mode 0755, so other users could read it; it is now restricted to its owner\n",
+        shown.display()
+    );
+    let report = examine();
+    assert!(report.contains(&finding), "{report}");
+    let report = examine();
+    assert!(report.contains("ok    access         only its owner can use the data directory\n"), "{report}");
+}

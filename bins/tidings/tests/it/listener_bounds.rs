@@ -1,0 +1,272 @@
+//! Attacks on the public listener by clients without an account, from loopback addresses of their own.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::time::Duration;
+
+use http::Method;
+use nix::sys::resource::{Resource, getrlimit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use crate::server::{PATIENCE, TestServer};
+
+/// Connections of an attack, if the limit of open files allows it.
+const ATTACK: usize = 9900;
+/// Open files that a process needs for itself.
+const OWN_FILES: usize = 500;
+/// Resident memory during an attack.
+const RESIDENT_BYTES_MAX: u64 = 300 << 20;
+/// Resident memory that may be left after an attack, in a debug build whose allocator has just warmed up.
+const RESIDENT_BYTES_LEFT_MAX: u64 = 48 << 20;
+/// How long a served client waits at most; an attack that keeps it out lasts at least ten seconds.
+const AT_ONCE: Duration = Duration::from_secs(9);
+
+/// The connections of an attack.
+fn attack() -> usize {
+    let (files, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    ATTACK.min(usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(OWN_FILES))
+}
+
+/// The attackers' addresses. Tests and commands use 127.0.0.1.
+fn attacker(n: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, 100 + n).into()
+}
+
+/// A connection from an address, with a small receive buffer.
+async fn connect(from: IpAddr, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(SocketAddr::new(from, 0)).unwrap();
+    timeout(PATIENCE, socket.connect(to)).await.expect("the server accepts").unwrap()
+}
+
+/// Opens connections and sends the same bytes over each. The server may refuse both.
+async fn flood(from: IpAddr, server: &TestServer, connections: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let mut open = Vec::with_capacity(connections);
+    for _ in 0..connections {
+        let mut stream = connect(from, server.address()).await;
+        // What the server does not take stays in the buffers of the socket, or is refused.
+        let _ = timeout(Duration::from_secs(1), stream.write_all(bytes)).await;
+        open.push(stream);
+    }
+    open
+}
+
+/// The status of the answer on a connection.
+async fn status(stream: &mut TcpStream) -> String {
+    let mut answer = [0; 12];
+    timeout(AT_ONCE, stream.read_exact(&mut answer)).await.expect("it is answered at once").unwrap();
+    String::from_utf8_lossy(&answer[9..]).into_owned()
+}
+
+/// A new client at another address is served.
+async fn is_served(server: &TestServer) {
+    let mut other = connect(Ipv4Addr::LOCALHOST.into(), server.address()).await;
+    other.write_all(b"GET /api/v1 HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert_eq!(status(&mut other).await, "200");
+}
+
+/// The health check of a container succeeds.
+fn is_healthy(server: &TestServer) {
+    let admin = server.admin_url();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_tidings"));
+    check.args(["healthcheck", "--admin-listen", admin.strip_prefix("http://").unwrap()]);
+    assert!(check.output().unwrap().status.success());
+}
+
+/// A metric of the public listener, with its further label.
+async fn metric(server: &TestServer, name: &str, label: &str) -> f64 {
+    let (metrics, series) = (server.metrics().await, format!(r#"{name}{{listener="public"{label}}} "#));
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&*series));
+    line.unwrap_or_else(|| panic!("no {series}")).parse().unwrap()
+}
+
+async fn connections(server: &TestServer, state: &str) -> f64 {
+    metric(server, "tidings_http_connections", &format!(r#",state="{state}""#)).await
+}
+
+async fn request_bytes(server: &TestServer) -> f64 {
+    metric(server, "tidings_http_request_bytes", "").await
+}
+
+async fn refused(server: &TestServer, reason: &str) -> f64 {
+    metric(server, "tidings_http_refused_total", &format!(r#",reason="{reason}""#)).await
+}
+
+/// The lines about refusals in the log.
+fn log_lines(server: &TestServer) -> Vec<String> {
+    server.log().lines().filter(|line| line.contains("to stay within its bounds")).map(ToOwned::to_owned).collect()
+}
+
+/// Waits until the memory of an attack is freed.
+async fn is_freed(server: &TestServer, base: u64) {
+    server.until(async || connections(server, "busy").await == 0.0).await;
+    server.until(async || server.resident_bytes() < base + RESIDENT_BYTES_LEFT_MAX).await;
+}
+
+#[tokio::test]
+async fn idle_connections_of_one_address_keep_no_other_client_out() {
+    let server = TestServer::start_with_limits().await;
+    let open = flood(attacker(0), &server, attack(), b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    is_served(&server).await;
+    is_healthy(&server);
+    let per_address = 2500.0;
+    assert!(refused(&server, "idle").await >= open.len() as f64 - per_address);
+    assert!(refused(&server, "request_rate").await > 0.0);
+    server
+        .until(async || {
+            let idle = connections(&server, "idle").await;
+            (per_address / 2.0..=per_address + 10.0).contains(&idle)
+        })
+        .await;
+    server.until(async || !log_lines(&server).is_empty()).await;
+    let lines = log_lines(&server);
+    assert!(lines[0].contains(&format!("top_address={}", attacker(0))), "{lines:?}");
+    assert_eq!(lines.len(), 1, "one line a minute: {lines:?}");
+}
+
+#[tokio::test]
+async fn idle_connections_of_many_addresses_keep_no_other_client_out() {
+    let server = TestServer::start_with_limits().await;
+    let mut open = Vec::new();
+    for n in 0..5 {
+        open.push(flood(attacker(n), &server, attack() / 4, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await);
+    }
+    is_served(&server).await;
+    is_healthy(&server);
+}
+
+#[tokio::test]
+async fn busy_connections_of_one_address_keep_no_other_client_out() {
+    let server = TestServer::start_with(&[("TIDINGS_HTTP_CONNECTIONS_PER_ADDRESS_MAX", "100")]).await;
+    let half = b"POST /api/v1/auth/request-otp HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{";
+    let mut open = flood(attacker(0), &server, 100, half).await;
+    server.until(async || connections(&server, "busy").await == 100.0).await;
+    let mut refused_one = connect(attacker(0), server.address()).await;
+    // The connection is closed or reset.
+    let read = timeout(AT_ONCE, refused_one.read(&mut [0])).await.expect("it is refused at once");
+    assert_eq!(read.unwrap_or(0), 0);
+    assert_eq!(refused(&server, "connections").await, 1.0);
+    is_served(&server).await;
+    // A request that completes makes its connection idle, and the next connection replaces it.
+    open[0].write_all(b"}").await.unwrap();
+    assert_ne!(status(&mut open[0]).await, "503");
+    server.until(async || connections(&server, "idle").await > 0.0).await;
+    let mut next = connect(attacker(0), server.address()).await;
+    next.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert_eq!(status(&mut next).await, "200");
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_not_bounded_and_its_clients_are() {
+    let server = TestServer::start_with(&[
+        ("TIDINGS_TRUSTED_PROXIES", "127.0.0.1"),
+        ("TIDINGS_HTTP_CONNECTIONS_PER_ADDRESS_MAX", "1"),
+        ("TIDINGS_LIMITS__UNAUTHENTICATED_PER_IP", "1"),
+    ])
+    .await;
+    let proxy = Ipv4Addr::LOCALHOST.into();
+    let mut open = flood(proxy, &server, 20, b"").await;
+    let mut ask = async |n: usize, client: &str| {
+        let request = format!("GET /api/v1 HTTP/1.1\r\nhost: x\r\nx-forwarded-for: {client}\r\n\r\n");
+        open[n].write_all(request.as_bytes()).await.unwrap();
+        status(&mut open[n]).await
+    };
+    let mut of_one = Vec::new();
+    for n in 0..10 {
+        of_one.push(ask(n, "192.0.2.1").await);
+    }
+    assert_eq!(of_one[0], "200");
+    assert!(of_one.contains(&"429".to_owned()), "{of_one:?}");
+    for n in 10..20 {
+        assert_eq!(ask(n, &format!("192.0.2.{n}")).await, "200");
+    }
+}
+
+#[tokio::test]
+async fn unauthenticated_requests_of_an_address_are_limited_and_others_are_not() {
+    let server = TestServer::start_with(&[("TIDINGS_LIMITS__UNAUTHENTICATED_PER_IP", "2")]).await;
+    let ann = server.sign_up("Ann").await;
+    let mut answer = server.call(Method::GET, "/api/v1", None).await;
+    for _ in 0..20 {
+        if answer.status == 429 {
+            break;
+        }
+        answer = server.call(Method::GET, "/api/v1", None).await;
+    }
+    assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+    assert_eq!(answer.refused(429, "RATE_LIMITED")["details"]["limit"], "unauthenticated_per_ip");
+    assert_eq!(ann.get("/users/me").await.status, 200);
+    assert!(refused(&server, "request_rate").await >= 1.0);
+}
+
+#[tokio::test]
+async fn half_heads_take_bounded_memory_and_leave_none() {
+    let server = TestServer::start().await;
+    is_served(&server).await;
+    let base = server.resident_bytes();
+    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx-filler: {}", "a".repeat(30 << 10));
+    let open = flood(attacker(0), &server, attack(), head.as_bytes()).await;
+    is_served(&server).await;
+    assert!(refused(&server, "request_bytes").await > 0.0);
+    let peak = server.resident_bytes_max();
+    assert!(peak < RESIDENT_BYTES_MAX, "{} MiB", peak >> 20);
+    drop(open);
+    is_freed(&server, base).await;
+}
+
+#[tokio::test]
+async fn half_bodies_take_bounded_memory_and_leave_none() {
+    let server = TestServer::start().await;
+    is_served(&server).await;
+    let base = server.resident_bytes();
+    let head = "POST /api/v1/auth/request-otp HTTP/1.1\r\nhost: x\r\ncontent-length: 65536\r\n\r\n";
+    let half = [head.as_bytes(), &vec![b' '; 32 << 10]].concat();
+    let open = flood(attacker(0), &server, attack(), &half).await;
+    is_served(&server).await;
+    assert!(refused(&server, "request_bytes").await > 0.0);
+    // A quarter of all bytes.
+    server.until(async || (1.0..=f64::from(16 << 20)).contains(&request_bytes(&server).await)).await;
+    let peak = server.resident_bytes_max();
+    assert!(peak < RESIDENT_BYTES_MAX, "{} MiB", peak >> 20);
+    // Another address has its own share.
+    let mut other = connect(attacker(1), server.address()).await;
+    other.write_all(head.as_bytes()).await.unwrap();
+    other.write_all(&vec![b' '; 64 << 10]).await.unwrap();
+    assert_ne!(status(&mut other).await, "503");
+    drop(open);
+    is_freed(&server, base).await;
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_bytes_of_its_address_is_answered_with_server_busy() {
+    let server = TestServer::start_with(&[("TIDINGS_HTTP_REQUESTS_MIB_MAX", "1")]).await;
+    let head =
+        "POST /api/v1/auth/request-otp HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 65536\r\n\r\n";
+    // Three of them reserve 240 KiB of 256 KiB.
+    let open = flood(attacker(0), &server, 3, head.as_bytes()).await;
+    server.until(async || request_bytes(&server).await > f64::from(200 << 10)).await;
+    let mut fourth = connect(attacker(0), server.address()).await;
+    fourth.write_all(head.as_bytes()).await.unwrap();
+    fourth.write_all(&vec![b' '; 64 << 10]).await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, fourth.read_to_string(&mut answer)).await.expect("it is answered").unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.contains("\r\nretry-after: 1\r\n") && answer.contains(r#""code":"SERVER_BUSY""#), "{answer}");
+    drop(open);
+}
+
+#[tokio::test]
+async fn unread_answers_take_bounded_memory_and_leave_none() {
+    let server = TestServer::start().await;
+    is_served(&server).await;
+    let base = server.resident_bytes();
+    let open = flood(attacker(0), &server, attack(), b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    is_served(&server).await;
+    let peak = server.resident_bytes_max();
+    assert!(peak < RESIDENT_BYTES_MAX, "{} MiB", peak >> 20);
+    drop(open);
+    is_freed(&server, base).await;
+}

@@ -1,0 +1,96 @@
+//! Tests of [`UserReader`](ports::UserReader) and [`UserWriter`](ports::UserWriter).
+
+use domain::{DisplayName, PhoneNumber, PresenceVisibility, User};
+
+use super::ContractStores;
+use super::fixtures::{WORKS, at_once, fresh, now};
+use ports::{NewUser, UserKey};
+
+/// The first sign-in creates a user, and every later one returns it unchanged.
+pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
+    let (phone, new) = (phone_number(1), new_user("Ada"));
+    let (user, created) = sign_in(&stores, UserKey::Phone(phone.clone()), new.clone()).await;
+    let expected = User {
+        user_id: new.user_id,
+        phone_number: Some(phone.clone()),
+        display_name: new.display_name,
+        presence_visibility: PresenceVisibility::default(),
+        created_at: new.created_at,
+        updated_at: new.created_at,
+        last_seen_at: None,
+        deleted_at: None,
+    };
+    assert_eq!((user, created), (expected.clone(), true));
+
+    let again = sign_in(&stores, UserKey::Phone(phone.clone()), new_user("Eve")).await;
+    assert_eq!(again, (expected.clone(), false));
+    assert_eq!(stores.user_reader.users(&[expected.user_id]).await.expect(WORKS), [Some(expected.clone())]);
+    assert_eq!(stores.user_reader.by_phone(&[phone]).await.expect(WORKS), [Some(expected)]);
+}
+
+/// Concurrent sign-ins with a new key create one user.
+pub async fn a_key_that_signs_in_at_once_has_one_user(stores: ContractStores) {
+    let signed_in = at_once((0..8).map(|_| {
+        let stores = stores.clone();
+        async move { sign_in(&stores, UserKey::Phone(phone_number(1)), new_user("Ada")).await }
+    }))
+    .await;
+    assert_eq!(signed_in.iter().filter(|(_, created)| *created).count(), 1);
+    assert!(signed_in.iter().all(|(user, _)| *user == signed_in[0].0));
+}
+
+/// A subject identifies a user only together with its issuer, and has no phone number.
+pub async fn a_subject_belongs_to_its_issuer(stores: ContractStores) {
+    let key = |issuer: &str| UserKey::External { issuer: issuer.to_owned(), subject: "42".to_owned() };
+    let (one, _) = sign_in(&stores, key("https://one.example"), new_user("One")).await;
+    let (other, created) = sign_in(&stores, key("https://other.example"), new_user("Other")).await;
+    assert!(created && one.user_id != other.user_id);
+    assert_eq!(one.phone_number, None);
+    let (again, created) = sign_in(&stores, key("https://one.example"), new_user("Again")).await;
+    assert_eq!((again, created), (one, false));
+}
+
+/// Users are in the order of the arguments, by id and by phone number; an unknown user is `None`.
+pub async fn users_are_in_the_order_asked(stores: ContractStores) {
+    let (one, _) = sign_in(&stores, UserKey::Phone(phone_number(1)), new_user("One")).await;
+    let (other, _) = sign_in(&stores, UserKey::Phone(phone_number(2)), new_user("Other")).await;
+    let expected = [Some(other.clone()), None, Some(one.clone()), Some(other.clone())];
+    let by_id = stores.user_reader.users(&[other.user_id, fresh(), one.user_id, other.user_id]).await.expect(WORKS);
+    assert_eq!(by_id, expected);
+    let by_phone = [phone_number(2), phone_number(9), phone_number(1), phone_number(2)];
+    assert_eq!(stores.user_reader.by_phone(&by_phone).await.expect(WORKS), expected);
+}
+
+/// An update sets the given fields and keeps the others; it never creates a user.
+pub async fn an_update_sets_the_given_fields(stores: ContractStores) {
+    let (user, _) = sign_in(&stores, UserKey::Phone(phone_number(1)), new_user("Ada")).await;
+    let later = user.updated_at + std::time::Duration::from_secs(60);
+    let renamed = User { display_name: display_name("Countess"), updated_at: later, ..user.clone() };
+    let update = stores.user_writer.update(user.user_id, Some(display_name("Countess")), None, later);
+    assert_eq!(update.await.expect(WORKS), Some(renamed.clone()));
+
+    let hidden = User { presence_visibility: PresenceVisibility::Nobody, ..renamed };
+    let update = stores.user_writer.update(user.user_id, None, Some(PresenceVisibility::Nobody), later);
+    assert_eq!(update.await.expect(WORKS), Some(hidden.clone()));
+    assert_eq!(stores.user_reader.by_phone(&[phone_number(1)]).await.expect(WORKS), [Some(hidden)]);
+
+    let nobody = fresh();
+    assert_eq!(stores.user_writer.update(nobody, Some(display_name("X")), None, later).await.expect(WORKS), None);
+    assert_eq!(stores.user_reader.users(&[nobody]).await.expect(WORKS), [None]);
+}
+
+async fn sign_in(stores: &ContractStores, key: UserKey, new: NewUser) -> (User, bool) {
+    stores.user_writer.find_or_create(key, new).await.expect(WORKS)
+}
+
+fn new_user(name: &str) -> NewUser {
+    NewUser { user_id: fresh(), display_name: display_name(name), created_at: now(), proven_at: now() }
+}
+
+fn display_name(text: &str) -> DisplayName {
+    text.to_owned().try_into().expect("the name is valid")
+}
+
+fn phone_number(n: u8) -> PhoneNumber {
+    format!("+155512345{n:02}").parse().expect("the number has the shape of E.164")
+}

@@ -39,6 +39,7 @@ fn a_release_follows_the_check_and_is_packed_by_xtask() {
     let starts = |job: &str, start: &str| commands(&jobs[job]).iter().any(|command| command.starts_with(start));
     assert!(starts("archive", "cargo xtask release --tag \"$GITHUB_REF_NAME\" --target "));
     assert!(starts("sbom", "cargo xtask sbom"));
+    assert!(starts("advisories", "cargo xtask audit"));
     assert!(commands(&jobs["image"]).iter().any(|command| command.contains("deploy/container/Containerfile")));
-    assert_eq!(jobs["publish"]["needs"], serde_json::json!(["archive", "sbom", "image"]));
+    assert_eq!(jobs["publish"]["needs"], serde_json::json!(["advisories", "archive", "sbom", "image"]));
 }

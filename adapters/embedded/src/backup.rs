@@ -10,6 +10,9 @@
 //! one chains to the start of the file. So a changed byte, or a part that is missing, moved or from another backup,
 //! causes a wrong sum at a known offset. Rows are in key order, grouped into blocks of one part each, and compressed.
 //!
+//! The backup of an encrypted store has version 2. Its header names the key, its rows are encrypted as they are in the
+//! store, and so are its files. Names, sums and keys of rows are in the clear, so a backup is checked without the key.
+//!
 //! [`Backup`] writes the bytes, [`BackupReader`] parses and validates them, and `restore` creates a store from them.
 
 #[cfg(test)]
@@ -31,10 +34,27 @@ pub use take::Backup;
 
 pub(crate) use take::BackupSource;
 
+use crate::KeyId;
+
 /// Magic bytes at the start of the file, before its version.
 const MAGIC: &[u8; 15] = b"tidings backup\n";
-/// The version that this program writes, and the highest one it reads.
-const FILE_VERSION: u8 = 1;
+/// The highest version that this program reads.
+const FILE_VERSION_MAX: u8 = FileVersion::Encrypted as u8;
+
+/// The version of a backup file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileVersion {
+    /// Of an unencrypted store.
+    Plain = 1,
+    /// Of an encrypted store.
+    Encrypted = 2,
+}
+
+impl FileVersion {
+    fn of(byte: u8) -> Option<Self> {
+        [Self::Plain, Self::Encrypted].into_iter().find(|version| *version as u8 == byte)
+    }
+}
 
 /// Size of rows at which a block is closed.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -56,6 +76,8 @@ pub struct Header {
     pub taken_at: Timestamp,
     /// The end offset of the log.
     pub log_end: u64,
+    /// The key that encrypts the rows and the files.
+    pub key: Option<KeyId>,
 }
 
 /// Summary of a backup, after all of it has been read.
@@ -95,6 +117,13 @@ struct BackupHeaderRow {
     version: String,
     taken_at: u64,
     log_end: u64,
+}
+
+/// The payload of the header of an encrypted store.
+#[derive(Serialize, Deserialize)]
+struct EncryptedHeaderRow {
+    header: BackupHeaderRow,
+    key_id: [u8; 8],
 }
 
 /// The payload of the end.

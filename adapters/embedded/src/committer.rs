@@ -356,7 +356,7 @@ mod tests {
     use crate::EngineHealth;
 
     fn committer(directory: &tempfile::TempDir) -> (CommitterHandle, Committer) {
-        let claimed = Directory::claim(directory.path()).unwrap();
+        let claimed = Directory::claim(directory.path(), None).unwrap();
         open(claimed, Config::default(), Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
     }
 

@@ -1,4 +1,6 @@
-/// Resource limits of the store. `docs/adr/002-the-embedded-store.md` describes the measurements that led to the defaults.
+use crate::StoreKey;
+
+/// Resource limits of the store, and its key. `docs/adr/002-the-embedded-store.md` describes the measurements that led to the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Memory for blocks read from disk.
@@ -23,6 +25,8 @@ pub struct Config {
     pub purged_bytes_max: u64,
     /// Whether the store purges expired rows. Tools that only inspect a store turn it off.
     pub forgets: bool,
+    /// The key that encrypts the rows; `None` for an unencrypted store.
+    pub key: Option<StoreKey>,
 }
 
 impl Default for Config {
@@ -38,6 +42,7 @@ impl Default for Config {
             tail_bytes_max: 8 << 20,
             purged_bytes_max: 64 << 20,
             forgets: true,
+            key: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::tables::Table;
 use crate::{Config, EmbeddedStore, trim};
 
 contract::tests!(durable_with_log: stores(Config::default()));
-contract::tests!(transfer: [movable(), movable()]);
+contract::tests!(transfer: [movable(Config::default()), movable(Config::default())]);
 
 /// Consumers that keep up read from memory; here all consumers read from disk.
 mod without_a_tail {
@@ -24,12 +24,25 @@ mod without_a_tail {
     contract::tests!(log: stores(Config { tail_events_max: 0, ..Config::default() }));
 }
 
+/// The same contract on an encrypted store.
+mod encrypted {
+    use super::*;
+    use crate::StoreKey;
+
+    contract::tests!(durable_with_log: stores(config()));
+    contract::tests!(transfer: [movable(config()), movable(Config::default())]);
+
+    fn config() -> Config {
+        Config { key: Some(StoreKey::derive(&[7; 32]).unwrap()), ..Config::default() }
+    }
+}
+
 fn stores(config: Config) -> ContractStores {
     opened(config).1
 }
 
-fn movable() -> TransferStore {
-    let (store, stores) = opened(Config::default());
+fn movable(config: Config) -> TransferStore {
+    let (store, stores) = opened(config);
     TransferStore { stores, source: store.clone(), target: store, outbox: None }
 }
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ports::BoxError;
 
-use crate::Config;
 use crate::durable::{make_directory, remove_directory, replace_file, sync_directory};
 use crate::journal;
 use crate::migrate::OLDEST_FORMAT;
 use crate::private::{PrivateError, private_tree};
 use crate::store_file::StoreFile;
 use crate::tables::Tables;
+use crate::{Config, StoreKey};
 
 /// The format that this version writes, and the only one it serves from.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -111,8 +111,9 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Locks a directory, restricts it to its owner, and creates a store in it if it is new or empty.
-    pub(crate) fn claim(path: &Path) -> Result<Self, StoreOpenError> {
+    /// Locks a directory, restricts it to its owner, and creates a store in it if it is new or empty. `key` encrypts a
+    /// new store.
+    pub(crate) fn claim(path: &Path, key: Option<&StoreKey>) -> Result<Self, StoreOpenError> {
         let unusable = |source| StoreOpenError::Unusable { path: path.to_owned(), source };
         match make_directory(path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists || error.kind() == ErrorKind::NotADirectory => {
@@ -131,14 +132,14 @@ impl Directory {
         directory.finish_replacing().map_err(unusable)?;
         match found {
             DirectoryContent::Nothing => {
-                directory.make_database()?;
+                directory.make_database(key)?;
                 write_format(path).map_err(unusable)?;
             }
             DirectoryContent::Store if is_unfinished(&directory.database()).map_err(unusable)? => {
                 if !is_alone(path).map_err(unusable)? {
                     return Err(StoreOpenError::DatabaseMissing(directory.database()));
                 }
-                directory.make_database()?;
+                directory.make_database(key)?;
             }
             DirectoryContent::Store => {}
         }
@@ -147,7 +148,7 @@ impl Directory {
 
     /// Creates an empty database in a temporary directory and renames it, unless an interrupted first start has done
     /// that.
-    fn make_database(&self) -> Result<(), StoreOpenError> {
+    fn make_database(&self, key: Option<&StoreKey>) -> Result<(), StoreOpenError> {
         let database = self.database();
         let unusable = |source| StoreOpenError::Unusable { path: self.path.clone(), source };
         if !is_unfinished(&database).map_err(unusable)? {
@@ -156,7 +157,7 @@ impl Directory {
         let new = self.path.join(DATABASE_NEW);
         remove_directory(&new).and_then(|()| remove_directory(&database)).map_err(unusable)?;
         make_directory(&new).map_err(unusable)?;
-        let made = Tables::open(&new, &Config::default());
+        let made = Tables::open(&new, &Config { key: key.cloned(), ..Config::default() });
         drop(made.map_err(|error| StoreOpenError::Engine { path: self.path.clone(), source: error.into() })?);
         remove_empty_journals(&new).map_err(unusable)?;
         let put = sync_directory(&new).and_then(|()| fs::rename(&new, &database));
@@ -375,22 +376,22 @@ mod tests {
     use crate::tables::Tables;
 
     fn refusal(path: &Path) -> String {
-        Directory::claim(path).err().expect("the directory is refused").to_string()
+        Directory::claim(path, None).err().expect("the directory is refused").to_string()
     }
 
     #[test]
     fn a_new_directory_is_made_and_opens_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a").join("b");
-        drop(Directory::claim(&path).unwrap());
+        drop(Directory::claim(&path, None).unwrap());
         assert_eq!(fs::read_to_string(path.join("FORMAT")).unwrap(), "tidings embedded store, format 2\n");
-        drop(Directory::claim(&path).unwrap());
+        drop(Directory::claim(&path, None).unwrap());
     }
 
     #[test]
     fn the_first_journal_of_a_new_store_is_preallocated() {
         let dir = tempfile::tempdir().unwrap();
-        let database = Directory::claim(dir.path()).unwrap().database();
+        let database = Directory::claim(dir.path(), None).unwrap().database();
         assert_eq!(journal::journals(&database).unwrap(), []);
         drop(Tables::open(&database, &Config::default()).unwrap());
         let journals = journal::journals(&database).unwrap();
@@ -401,20 +402,20 @@ mod tests {
     #[test]
     fn a_second_opener_is_told_which_directory_is_in_use() {
         let dir = tempfile::tempdir().unwrap();
-        let held = Directory::claim(dir.path()).unwrap();
+        let held = Directory::claim(dir.path(), None).unwrap();
         let expected = format!(
             "the store in `{}` is in use by another process; stop that one or name another directory",
             dir.path().display()
         );
         assert_eq!(refusal(dir.path()), expected);
         drop(held);
-        drop(Directory::claim(dir.path()).unwrap());
+        drop(Directory::claim(dir.path(), None).unwrap());
     }
 
     #[test]
     fn other_formats_are_refused_by_number_with_a_remedy() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Directory::claim(dir.path()).unwrap());
+        drop(Directory::claim(dir.path(), None).unwrap());
         let path = dir.path().display();
         for (text, found) in [("tidings embedded store, format 3\n", "3"), ("gibberish", "unknown")] {
             fs::write(dir.path().join("FORMAT"), text).unwrap();
@@ -456,7 +457,7 @@ mod tests {
     #[test]
     fn a_renewed_journal_has_the_same_bytes_and_the_same_length() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = Directory::claim(dir.path()).unwrap();
+        let directory = Directory::claim(dir.path(), None).unwrap();
         let bytes: Vec<u8> = (0..3 * CHUNK_BYTES / 2).map(|n| n as u8).collect();
         for (name, content) in [("9.jnl", "old".as_bytes()), ("10.jnl", &bytes[..])] {
             fs::write(directory.database().join(name), content).unwrap();
@@ -505,7 +506,7 @@ mod tests {
         ];
         let interrupt = |(name, leave): Interruption| {
             let dir = tempfile::tempdir().unwrap();
-            drop(Directory::claim(dir.path()).unwrap());
+            drop(Directory::claim(dir.path(), None).unwrap());
             leave(dir.path());
             (name, dir)
         };
@@ -515,7 +516,7 @@ mod tests {
     #[test]
     fn however_a_first_start_is_interrupted_the_next_one_finishes_it() {
         for (state, dir) in interrupted_first_starts() {
-            let directory = Directory::claim(dir.path()).unwrap_or_else(|error| panic!("{state}: {error}"));
+            let directory = Directory::claim(dir.path(), None).unwrap_or_else(|error| panic!("{state}: {error}"));
             let tables = Tables::open(&directory.database(), &Config::default());
             drop(tables.unwrap_or_else(|error| panic!("{state}: {error}")));
             assert!(!dir.path().join("db.new").exists(), "{state}");
@@ -527,8 +528,8 @@ mod tests {
     fn a_volume_with_lost_and_found_is_as_good_as_empty() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("lost+found")).unwrap();
-        drop(Directory::claim(dir.path()).unwrap());
-        drop(Directory::claim(dir.path()).unwrap());
+        drop(Directory::claim(dir.path(), None).unwrap());
+        drop(Directory::claim(dir.path(), None).unwrap());
     }
 
     #[test]
@@ -543,7 +544,7 @@ mod tests {
     #[test]
     fn a_store_that_has_lost_its_database_is_not_begun_again() {
         let dir = tempfile::tempdir().unwrap();
-        drop(Directory::claim(dir.path()).unwrap());
+        drop(Directory::claim(dir.path(), None).unwrap());
         fs::write(dir.path().join("keys.json"), "{}").unwrap();
         fs::remove_dir_all(dir.path().join("db")).unwrap();
         let expected = format!(
@@ -557,7 +558,7 @@ mod tests {
     fn a_keyspace_that_has_lost_its_index_is_refused_before_the_engine_deletes_it() {
         for keyspace in ["0", "10"] {
             let dir = tempfile::tempdir().unwrap();
-            let database = Directory::claim(dir.path()).unwrap().database();
+            let database = Directory::claim(dir.path(), None).unwrap().database();
             let lost = database.join("keyspaces").join(keyspace);
             fs::write(lost.join("tables").join("0"), "rows").unwrap();
             fs::remove_file(lost.join("current")).unwrap();
@@ -571,7 +572,7 @@ mod tests {
     #[test]
     fn a_table_that_is_missing_is_refused_and_not_replaced_by_an_empty_one() {
         let dir = tempfile::tempdir().unwrap();
-        let database = Directory::claim(dir.path()).unwrap().database();
+        let database = Directory::claim(dir.path(), None).unwrap().database();
         fs::remove_dir_all(database.join("keyspaces").join("10")).unwrap();
         let error = Tables::open(&database, &Config::default()).err().expect("it is damaged").to_string();
         assert!(error.starts_with("table `messages` is missing from `"), "{error}");
@@ -580,7 +581,7 @@ mod tests {
     #[test]
     fn a_probe_leaves_nothing_behind() {
         let dir = tempfile::tempdir().unwrap();
-        let directory = Directory::claim(dir.path()).unwrap();
+        let directory = Directory::claim(dir.path(), None).unwrap();
         directory.probe().unwrap();
         assert!(!dir.path().join("PROBE").exists());
     }

@@ -7,7 +7,8 @@
 //!
 //! Reading order:
 //!
-//! - `tables`, `keys` and `records` define the layout on disk; `tx` and `committer` write it.
+//! - `tables`, `keys` and `records` define the layout on disk; `tx` and `committer` write it; `encryption` encrypts rows
+//!   where the operator wants that.
 //! - `journal` and `directory` recover from a power cut; `scrub` verifies checksums; `private` restricts files to their
 //!   owner.
 //! - `store` holds the parts together; the modules named after ports implement them, and `engine` offers all of them
@@ -29,6 +30,7 @@ mod contacts;
 mod dead_letters;
 mod directory;
 mod durable;
+mod encryption;
 mod engine;
 mod error;
 mod expiry;
@@ -66,10 +68,11 @@ mod contract;
 
 pub use config::Config;
 pub use directory::StoreOpenError;
+pub use encryption::{KeyId, ShortKey, StoreKey};
 pub use migrate::OlderStore;
 pub use ports::EngineHealth;
 pub use private::{PrivateError, mode_open_to_others, private_directory};
 pub use repair::{Missing, RepairError, Repaired, Unreadable, repair};
-pub use restore::{RestoreError, restore, write_file};
+pub use restore::{RestoreError, RestoreKeys, restore, write_file};
 pub use scrub::{FileDamage, Scrub, Scrubbed};
 pub use store::EmbeddedStore;

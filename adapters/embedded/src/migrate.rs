@@ -115,7 +115,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::restore::restore;
+    use crate::restore::{RestoreKeys, restore};
     use crate::{EmbeddedStore, keys};
 
     /// Every row of a store written by the last program of format 1: table, key and row. Ann and Bob have a direct chat
@@ -148,7 +148,7 @@ mod tests {
         while let Some(piece) = backup.next_piece().unwrap() {
             bytes.extend(piece);
         }
-        let contents = restore(&bytes[..], &older.workshop().unwrap(), &[], |_| {}).unwrap();
+        let contents = restore(&bytes[..], &older.workshop().unwrap(), &[], &RestoreKeys::default(), |_| {}).unwrap();
         assert_eq!((contents.header.store_format, contents.rows()), (1, FORMAT_1.lines().count() as u64));
         older
     }

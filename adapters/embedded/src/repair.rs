@@ -20,13 +20,14 @@ use fjall::Slice;
 use ports::{BoxError, ExportKind, Head, Moved, RandomIds, StoreError};
 
 use self::raw::RawDatabase;
-use crate::Config;
 use crate::directory::{Directory, StoreOpenError};
 use crate::keys;
 use crate::records::{MessageLocation, Stored, decode_message};
-use crate::tables::{DatabaseError, Table, Tables, View};
+use crate::store_file::StoreFile;
+use crate::tables::{DatabaseError, Table, Tables, View, check_key};
 use crate::transfer::{moved, take_in};
 use crate::tx::{Heads, Tx};
+use crate::{Config, StoreKey};
 
 /// Temporary database for the readable rows, inside the new directory.
 const SALVAGED: &str = "salvaged";
@@ -103,10 +104,12 @@ pub struct Repaired {
 }
 
 /// Copies the readable rows of the store in `from` into a new store in `into`, an empty or missing directory.
-/// `progress` is called with the name of each kind of row before it is copied. Blocks on the disk.
+/// `key` is the key of both, if the store is encrypted. `progress` is called with the name of each kind of row before it
+/// is copied. Blocks on the disk.
 pub fn repair(
     from: &Path,
     into: &Path,
+    key: Option<&StoreKey>,
     now: Timestamp,
     mut progress: impl FnMut(&'static str),
 ) -> Result<Repaired, RepairError> {
@@ -116,19 +119,34 @@ pub fn repair(
     let write = |source: BoxError| RepairError::Write { path: into.to_owned(), source };
     let mut repaired = Repaired::default();
 
+    // Without a readable store file the given key is taken for the right one.
+    if let Ok(Some(file)) = StoreFile::read(&database) {
+        let open = |error: DatabaseError| StoreOpenError::Engine { path: from.to_owned(), source: error.into() };
+        check_key(file.key, key).map_err(open)?;
+    }
     let mut source = RawDatabase::open(&database).map_err(unreadable)?;
-    let target = Directory::claim(into)?;
+    let target = Directory::claim(into, key)?;
     let aside = into.join(SALVAGED);
-    let salvaged = Tables::open(&aside, &Config::default()).map_err(|error| write(error.into()))?;
+    let config = Config { key: key.cloned(), ..Config::default() };
+    let salvaged = Tables::open(&aside, &config).map_err(|error| write(error.into()))?;
     for table in Table::ALL {
         progress(table.name());
-        let rows = source.table(table.name()).map_err(unreadable)?;
+        let mut undecryptable = 0;
+        let rows = source.table(table.name()).map_err(unreadable)?.filter(|(stored_key, row)| {
+            let decrypts = key.is_none_or(|key| key.decrypt(table, stored_key.clone(), row).is_ok());
+            undecryptable += u64::from(!decrypts);
+            decrypts
+        });
         let filled = salvaged.fill(table, rows.map(Ok::<_, DatabaseError>));
         filled.map_err(|error| write(error.map_or_else(Into::into, Into::into)))?;
+        if undecryptable > 0 {
+            let what = format!("{undecryptable} rows of `{}` do not decrypt with the given key", table.name());
+            repaired.unreadable.push(Unreadable::new(&database, what));
+        }
     }
-    repaired.unreadable = source.into_unreadable();
+    repaired.unreadable.extend(source.into_unreadable());
 
-    let tables = Tables::open(&target.database(), &Config::default()).map_err(|error| write(error.into()))?;
+    let tables = Tables::open(&target.database(), &config).map_err(|error| write(error.into()))?;
     let mut mover = Mover { salvaged: &salvaged, tables: &tables, now, repaired };
     mover.move_all(&mut progress).map_err(|error| write(error.into()))?;
     let mut repaired = mover.repaired;

@@ -43,7 +43,7 @@ impl EmbeddedStore {
     ) -> Result<Self, StoreOpenError> {
         let path = path.as_ref();
         let engine = |source| StoreOpenError::Engine { path: path.to_owned(), source };
-        let directory = Directory::claim(path)?;
+        let directory = Directory::claim(path, config.key.as_ref())?;
         let (purged_bytes_max, forgets) = (config.purged_bytes_max, config.forgets);
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
         let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max, forgets);
@@ -146,9 +146,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::keys;
     use crate::records::MessageLocation;
     use crate::tables::Table;
+    use crate::{StoreKey, keys};
 
     #[tokio::test]
     async fn a_row_that_does_not_decode_is_an_error_that_names_its_table() {
@@ -173,6 +173,58 @@ mod tests {
         assert_eq!(table(store.members(chat_id).await.err()), "members");
         assert_eq!(table(store.head(chat_id).await.err()), "heads");
         store.close().await;
+    }
+
+    /// All bytes of the files below a directory.
+    fn bytes_below(directory: &Path) -> Vec<u8> {
+        let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { bytes_below(&path) } else { std::fs::read(path).unwrap() }).collect()
+    }
+
+    #[tokio::test]
+    async fn an_encrypted_store_shows_neither_texts_nor_phone_numbers_and_opens_with_its_key_only() {
+        let open = |path: &Path, key: Option<&StoreKey>| {
+            let config = Config { key: key.cloned(), ..Config::default() };
+            EmbeddedStore::open(path, config, Arc::new(SystemClock), Arc::new(RandomIds))
+        };
+        let refused = |path: &Path, key: Option<&StoreKey>| {
+            ports::error_chain(&open(path, key).err().expect("it is refused")).to_string()
+        };
+        let (key, other) = (StoreKey::derive(&[1; 32]).unwrap(), StoreKey::derive(&[2; 32]).unwrap());
+        for key in [None, Some(&key)] {
+            let directory = tempfile::tempdir().unwrap();
+            let store = open(directory.path(), key).unwrap();
+            let phone_number: domain::PhoneNumber = "+14155550100".parse().unwrap();
+            let new = ports::NewUser {
+                user_id: UserId::from_bytes([1; 16]),
+                display_name: "Recognizable".to_owned().try_into().unwrap(),
+                created_at: SystemClock.now(),
+                proven_at: SystemClock.now(),
+            };
+            ports::UserWriter::find_or_create(&store, ports::UserKey::Phone(phone_number.clone()), new).await.unwrap();
+            // Into the tables too, not only into the journal.
+            store.tables().await.unwrap().compact(Table::Users).unwrap();
+            store.close().await;
+            let bytes = bytes_below(directory.path());
+            let shows = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+            assert_eq!((shows("Recognizable"), shows("4155550100")), (key.is_none(), key.is_none()));
+
+            let store = open(directory.path(), key).unwrap();
+            assert!(store.by_phone(&[phone_number]).await.unwrap()[0].is_some());
+            store.close().await;
+            match key {
+                Some(key) => {
+                    let refusal = refused(directory.path(), None);
+                    assert!(refusal.contains(&format!("encrypted with key {}; name it", key.id())), "{refusal}");
+                    let refusal = refused(directory.path(), Some(&other));
+                    assert!(refusal.contains(&format!("the given key is {}", other.id())), "{refusal}");
+                }
+                None => {
+                    let refusal = refused(directory.path(), Some(&other));
+                    assert!(refusal.contains("the store is not encrypted"), "{refusal}");
+                }
+            }
+        }
     }
 
     #[tokio::test]

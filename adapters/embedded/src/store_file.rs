@@ -1,9 +1,10 @@
-//! The file `STORE` of a database: its id and its tables.
+//! The file `STORE` of a database: its id, the key that encrypts it, and its tables.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use crate::KeyId;
 use crate::durable::replace_file;
 use crate::journal::{JournalItem, VALUE};
 use crate::records::Stored;
@@ -11,6 +12,7 @@ use crate::records::Stored;
 const STORE_FILE: &str = "STORE";
 const TITLE: &str = "tidings database";
 const ID: &str = "id ";
+const KEY: &str = "key ";
 const TABLE: &str = "table ";
 const MARK_PREFIX: &str = "commit:";
 
@@ -18,6 +20,8 @@ const MARK_PREFIX: &str = "commit:";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreFile {
     pub(crate) mark: Mark,
+    /// The key that encrypts the rows. An earlier version refuses a file with this line.
+    pub(crate) key: Option<KeyId>,
     /// The tables that the database has had since its first start. The engine would replace a missing table by an empty
     /// one.
     pub(crate) tables: Vec<String>,
@@ -74,13 +78,21 @@ impl StoreFile {
             return None;
         }
         let id = u128::from_str_radix(lines.next()?.strip_prefix(ID)?, 16).ok()?;
+        let mut lines = lines.peekable();
+        let key = match lines.next_if(|line| line.starts_with(KEY)) {
+            Some(line) => Some(KeyId::parse(line.strip_prefix(KEY)?)?),
+            None => None,
+        };
         let tables = lines.map(|line| Some(line.strip_prefix(TABLE)?.to_owned())).collect::<Option<_>>()?;
-        Some(Self { mark: Mark::new(id), tables })
+        Some(Self { mark: Mark::new(id), key, tables })
     }
 
     pub(crate) fn write(&self, database: &Path) -> io::Result<()> {
         let id = String::from_utf8_lossy(&self.mark.key[MARK_PREFIX.len()..]);
         let mut text = format!("{TITLE}\n{ID}{id}\n");
+        if let Some(key) = self.key {
+            text += &format!("{KEY}{key}\n");
+        }
         for table in &self.tables {
             text += &format!("{TABLE}{table}\n");
         }
@@ -96,13 +108,22 @@ mod tests {
     fn a_store_file_round_trips_and_a_damaged_one_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(StoreFile::read(directory.path()).unwrap(), None);
-        let file = StoreFile { mark: Mark::new(7), tables: vec!["meta".to_owned(), "users".to_owned()] };
-        file.write(directory.path()).unwrap();
-        assert_eq!(StoreFile::read(directory.path()).unwrap(), Some(file));
+        let file = StoreFile { mark: Mark::new(7), key: None, tables: vec!["meta".to_owned(), "users".to_owned()] };
+        let encrypted = StoreFile { key: KeyId::parse("0123456789abcdef"), ..file.clone() };
+        for file in [encrypted, file] {
+            file.write(directory.path()).unwrap();
+            assert_eq!(StoreFile::read(directory.path()).unwrap(), Some(file));
+        }
         let path = directory.path().join("STORE");
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(text, "tidings database\nid 00000000000000000000000000000007\ntable meta\ntable users\n");
-        for damaged in ["", "tidings database\n", &text.replace("id ", "ID "), &text.replace("table users", "\0\0")] {
+        for damaged in [
+            "",
+            "tidings database\n",
+            &text.replace("id ", "ID "),
+            &text.replace("table users", "\0\0"),
+            &text.replace("table meta", "key 12"),
+        ] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(StoreFile::read(directory.path()).unwrap_err().kind(), ErrorKind::InvalidData, "{damaged:?}");
         }

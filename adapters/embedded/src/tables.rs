@@ -1,6 +1,6 @@
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -12,13 +12,13 @@ use nix::sys::statvfs::statvfs;
 use ports::{BoxError, StoreError};
 use uuid::Uuid;
 
-use crate::Config;
 use crate::durable::sync_directory;
 use crate::error::{read_failed, unreadable};
 use crate::inbox::InboxIndex;
 use crate::journal::{self, JournalError};
 use crate::records::Stored;
 use crate::store_file::{Mark, StoreFile};
+use crate::{Config, KeyId, StoreKey};
 
 /// The tables, each a keyspace of the engine. [`keys`](crate::keys) encodes their keys, [`records`](crate::records)
 /// their rows. The rows of a commit become visible in this order of tables (see `tx::in_order`): referenced rows come
@@ -218,6 +218,15 @@ pub(crate) enum DatabaseError {
     TableMissing { path: PathBuf, table: String },
     #[error("the number of the last commit is unreadable")]
     Mark(#[source] BoxError),
+    #[error("the store is encrypted with key {0}; name it with `store.key_file` or `store.key_command`")]
+    KeyMissing(KeyId),
+    #[error("the store is encrypted with key {store}, and the given key is {given}; name the right one")]
+    OtherKey { store: KeyId, given: KeyId },
+    #[error(
+        "a key is given, and the store is not encrypted; remove the key from the settings, or take a backup with \
+         `tidings store backup` and restore it with the key into a new directory"
+    )]
+    NotEncrypted,
 }
 
 /// The open database.
@@ -228,6 +237,8 @@ pub(crate) struct Tables {
     /// The commit mark, and nothing else. It is about this directory, so it is not a [`Table`] and is in no backup.
     commits: Keyspace,
     mark: Mark,
+    /// Encrypts the rows; `None` for an unencrypted store.
+    key: Option<StoreKey>,
     /// The number of the last commit. Only the committer moves it.
     last_commit: AtomicU64,
     inboxes: InboxIndex,
@@ -246,6 +257,10 @@ impl Tables {
             check_keyspaces(&path.join(KEYSPACES)).map_err(cannot)?;
         }
         let has_unmarked_commits = store_file.is_none() && !journal::journals(path)?.is_empty();
+        let is_new = store_file.is_none() && !has_unmarked_commits;
+        if !is_new {
+            check_key(store_file.as_ref().and_then(|file| file.key), config.key.as_ref())?;
+        }
         journal::recover(path, store_file.as_ref().map(|file| &file.mark))?;
         let database = Database::builder(path)
             .cache_size(config.cache_bytes)
@@ -269,7 +284,7 @@ impl Tables {
                 // The engine syncs what is in the directory of a keyspace, and not the name of that directory.
                 sync_directory(&path.join(KEYSPACES)).map_err(cannot)?;
                 let mark = earlier.map_or_else(|| Mark::new(Uuid::new_v4().as_u128()), |file| file.mark);
-                let file = StoreFile { mark, tables: all };
+                let file = StoreFile { mark, key: config.key.as_ref().map(StoreKey::id), tables: all };
                 file.write(path).map_err(cannot)?;
                 file
             }
@@ -284,6 +299,7 @@ impl Tables {
             keyspaces,
             commits,
             mark,
+            key: config.key.clone(),
             last_commit,
             inboxes: InboxIndex::default(),
             #[cfg(test)]
@@ -325,7 +341,35 @@ impl Tables {
 
     /// Reads the current version of a row, undecoded.
     pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
-        self.keyspace(table).get(key).map_err(|error| read_failed(table, error))
+        self.get_decrypted(table, key, |keyspace, key| keyspace.get(key))
+    }
+
+    /// Reads a row of the engine and decrypts it.
+    fn get_decrypted(
+        &self,
+        table: Table,
+        key: &[u8],
+        get: impl FnOnce(&Keyspace, &[u8]) -> fjall::Result<Option<Slice>>,
+    ) -> Result<Option<Slice>, StoreError> {
+        let get = |key: &[u8]| get(self.keyspace(table), key).map_err(|error| read_failed(table, error));
+        let Some(store_key) = &self.key else { return get(key) };
+        let stored_key = store_key.stored_key(table, key);
+        let Some(row) = get(&stored_key)? else { return Ok(None) };
+        let (_, row) = store_key.decrypt(table, stored_key, &row).map_err(|error| unreadable(table, error))?;
+        Ok(Some(row))
+    }
+
+    /// A row as the engine stores it: encrypted, if the store is.
+    pub(crate) fn stored(&self, table: Table, key: Slice, row: Slice) -> (Slice, Slice) {
+        let Some(store_key) = &self.key else { return (key, row) };
+        let stored_key = store_key.stored_key(table, &key);
+        let row = store_key.encrypt(table, &key, &stored_key, &row);
+        (stored_key, row)
+    }
+
+    /// The key that encrypts the rows.
+    pub(crate) fn key(&self) -> Option<&StoreKey> {
+        self.key.as_ref()
     }
 
     /// Reads the current version of a row.
@@ -349,7 +393,7 @@ impl Tables {
         View { tables: self, snapshot }
     }
 
-    /// Fills an empty table with rows in key order, bypassing journal and memtable. Either all rows are there and
+    /// Fills an empty table with stored rows in key order, bypassing journal and memtable. Either all rows are there and
     /// durable, or none. The error is the caller's or the engine's.
     pub(crate) fn fill<E>(
         &self,
@@ -429,6 +473,16 @@ impl Tables {
     }
 }
 
+/// Checks that the given key is the key of an existing store.
+pub(crate) fn check_key(store: Option<KeyId>, given: Option<&StoreKey>) -> Result<(), DatabaseError> {
+    match (store, given.map(StoreKey::id)) {
+        (Some(store), Some(given)) if store != given => Err(DatabaseError::OtherKey { store, given }),
+        (Some(store), None) => Err(DatabaseError::KeyMissing(store)),
+        (None, Some(_)) => Err(DatabaseError::NotEncrypted),
+        (Some(_), Some(_)) | (None, None) => Ok(()),
+    }
+}
+
 /// Looks for keyspaces that have lost the file that lists their tables. The engine takes such a keyspace for a
 /// half-created one and deletes it. If keyspace 0, which lists the others, has lost it, the engine deletes all of them.
 fn check_keyspaces(keyspaces: &Path) -> io::Result<()> {
@@ -463,15 +517,31 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     pub(crate) fn get_bytes(&self, table: Table, key: &[u8]) -> Result<Option<Slice>, StoreError> {
         self.tables.count_row();
-        self.snapshot.get(self.tables.keyspace(table), key).map_err(|error| read_failed(table, error))
+        self.tables.get_decrypted(table, key, |keyspace, key| self.snapshot.get(keyspace, key))
     }
 
     pub(crate) fn get<V: Stored>(&self, table: Table, key: &[u8]) -> Result<Option<V>, StoreError> {
         decode(table, self.get_bytes(table, key)?)
     }
 
-    /// The rows of a key range, in key order.
+    /// The rows of a key range, in the order of their stored keys. In an encrypted store the keys of
+    /// [`Table::UserKeys`] have a random order, so a range of that table begins after a known key and has no end.
     pub(crate) fn range<K: AsRef<[u8]>>(
+        &self,
+        table: Table,
+        range: impl RangeBounds<K>,
+    ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> {
+        let stored_key = |key: &K| match &self.tables.key {
+            Some(store_key) => store_key.stored_key(table, key.as_ref()),
+            None => key.as_ref().into(),
+        };
+        let range: (Bound<Slice>, Bound<Slice>) =
+            (range.start_bound().map(stored_key), range.end_bound().map(stored_key));
+        self.stored_range(table, range).map(move |row| self.decrypted(table, row?))
+    }
+
+    /// The rows of a range of stored keys, as they are stored.
+    pub(crate) fn stored_range<K: AsRef<[u8]>>(
         &self,
         table: Table,
         range: impl RangeBounds<K>,
@@ -483,16 +553,24 @@ impl View<'_> {
         })
     }
 
-    /// The rows of all keys that begin with `prefix`, in key order.
+    fn decrypted(&self, table: Table, (key, row): (Slice, Slice)) -> Result<(Slice, Slice), StoreError> {
+        match &self.tables.key {
+            Some(store_key) => store_key.decrypt(table, key, &row).map_err(|error| unreadable(table, error)),
+            None => Ok((key, row)),
+        }
+    }
+
+    /// The rows of all keys that begin with `prefix`, in key order. Not for [`Table::UserKeys`].
     pub(crate) fn prefix<'a>(
         &'a self,
         table: Table,
         prefix: &[u8],
     ) -> impl DoubleEndedIterator<Item = Result<(Slice, Slice), StoreError>> + use<'a> {
+        debug_assert_ne!(table, Table::UserKeys, "its stored keys have no common prefixes");
         let rows = self.snapshot.prefix(self.tables.keyspace(table), prefix);
         rows.map(move |row| {
             self.tables.count_row();
-            row.into_inner().map_err(|error| read_failed(table, error))
+            self.decrypted(table, row.into_inner().map_err(|error| read_failed(table, error))?)
         })
     }
 }
@@ -511,9 +589,13 @@ impl WriteBatch<'_> {
         if matches!(table, Table::Heads | Table::Memberships) {
             self.inbox_rows.push((table, key.clone(), row.clone()));
         }
-        match row {
-            Some(row) => self.batch.insert(keyspace, key, row),
-            None => self.batch.remove(keyspace, key),
+        match (row, &self.tables.key) {
+            (Some(row), _) => {
+                let (key, row) = self.tables.stored(table, key, row);
+                self.batch.insert(keyspace, key, row);
+            }
+            (None, Some(store_key)) => self.batch.remove(keyspace, store_key.stored_key(table, &key)),
+            (None, None) => self.batch.remove(keyspace, key),
         }
     }
 

@@ -210,6 +210,10 @@ pub struct StoreSettings {
     pub scrub_every_seconds: u64,
     /// Rate at which a scrub reads, in MiB per second.
     pub scrub_mib_per_second: u32,
+    /// File with the secret that encrypts the embedded store.
+    pub key_file: String,
+    /// Program, with arguments, that prints the secret instead.
+    pub key_command: String,
 }
 
 /// The storage engine of the service.
@@ -423,6 +427,8 @@ impl Default for Config {
                 cache_mib: 64,
                 scrub_every_seconds: 0,
                 scrub_mib_per_second: 16,
+                key_file: String::new(),
+                key_command: String::new(),
             },
             dynamodb: DynamodbSettings {
                 endpoint: String::new(),

@@ -16,6 +16,7 @@ use ports::{Clock, RandomIds, SystemClock, error_chain};
 use serde::Serialize;
 
 use crate::config::{Config, StoreEngine, UnsafeSeverity};
+use crate::embedded_config::store_key;
 use crate::outward::receiver;
 use crate::tls::CertificateFiles;
 
@@ -69,7 +70,7 @@ pub async fn examine(config: &Config) -> Vec<CheckFinding> {
         StoreEngine::Embedded => {
             // Checked first: to open the store restricts its files.
             let open = embedded::mode_open_to_others(&config.data_dir);
-            let (verdict, message) = data_directory(&config.data_dir).await;
+            let (verdict, message) = data_directory(config).await;
             note("data_dir", verdict, message);
             if verdict == CheckResult::Good {
                 let (verdict, message) = access(&config.data_dir, open);
@@ -133,7 +134,13 @@ fn certificate(files: &CertificateFiles) -> (CheckResult, String) {
 }
 
 /// Opens the store as the service would. If the directory does not exist yet, checks that it can be created.
-async fn data_directory(directory: &Path) -> (CheckResult, String) {
+async fn data_directory(config: &Config) -> (CheckResult, String) {
+    let directory = &config.data_dir;
+    let key = match store_key(config) {
+        Ok(key) => key,
+        Err(error) => return (CheckResult::Bad, format!("{error:#}")),
+    };
+    let encrypted = key.as_ref().map(|key| format!(", encrypted with key {}", key.id())).unwrap_or_default();
     let shown = directory.display();
     if !directory.exists() {
         return match tempfile_in(nearest_existing(directory)) {
@@ -143,11 +150,12 @@ async fn data_directory(directory: &Path) -> (CheckResult, String) {
             }
         };
     }
-    let store = EmbeddedStore::open(directory, embedded::Config::default(), Arc::new(SystemClock), Arc::new(RandomIds));
+    let settings = embedded::Config { key, ..embedded::Config::default() };
+    let store = EmbeddedStore::open(directory, settings, Arc::new(SystemClock), Arc::new(RandomIds));
     match store {
         Ok(store) => {
             store.close().await;
-            (CheckResult::Good, format!("`{shown}` opens"))
+            (CheckResult::Good, format!("`{shown}` opens{encrypted}"))
         }
         Err(error) => (CheckResult::Bad, error_chain(&error).to_string()),
     }

@@ -9,6 +9,7 @@ mod compose;
 pub mod config;
 mod cors;
 pub mod doctor;
+mod embedded_config;
 #[cfg(feature = "fleet")]
 mod engines;
 mod forwarded;

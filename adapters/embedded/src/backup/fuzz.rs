@@ -16,8 +16,8 @@ fn valid() -> Vec<u8> {
     };
     let tables = BTreeMap::from([("meta".to_owned(), 3), ("users".to_owned(), 1)]);
     let end = EndRow { tables, files: vec!["keys.json".to_owned()] };
-    let mut chain = parts::Chain::begin();
-    let mut bytes = parts::beginning();
+    let mut chain = parts::Chain::begin(FileVersion::Plain);
+    let mut bytes = parts::beginning(FileVersion::Plain);
     bytes.extend(chain.part(parts::PartKind::Header, &parts::encode(&header)));
     bytes.extend(chain.part(parts::PartKind::File, &parts::named("keys.json", b"secret")));
     bytes.extend(chain.part(parts::PartKind::Rows, &parts::named("meta", &block(&[b"a", b"b"]))));
@@ -29,8 +29,8 @@ fn valid() -> Vec<u8> {
 
 /// Recomputes the sums of all parts, so that the checks after the sums are tested too.
 fn with_sums(bytes: &[u8]) -> Vec<u8> {
-    let mut summed = parts::beginning();
-    let mut chain = parts::Chain::begin();
+    let mut summed = parts::beginning(FileVersion::Plain);
+    let mut chain = parts::Chain::begin(FileVersion::Plain);
     let mut rest = bytes.get(summed.len()..).unwrap_or_default();
     while let Some((head, behind)) = rest.split_first_chunk::<{ parts::HEAD_BYTES }>() {
         let len = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) as usize;

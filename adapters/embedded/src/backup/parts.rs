@@ -4,7 +4,7 @@ use aws_lc_rs::digest::{Context, SHA256, digest};
 use fjall::Slice;
 use serde::Serialize;
 
-use super::{FILE_VERSION, MAGIC};
+use super::{FileVersion, MAGIC};
 
 /// Length of a part before its payload.
 pub(super) const HEAD_BYTES: usize = 9;
@@ -44,14 +44,14 @@ pub(super) fn head(kind: PartKind, number: u32, len: u32) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// The first bytes of every file of this version.
-pub(super) fn beginning() -> Vec<u8> {
-    [&MAGIC[..], &[FILE_VERSION]].concat()
+/// The first bytes of every file of a version.
+pub(super) fn beginning(version: FileVersion) -> Vec<u8> {
+    [&MAGIC[..], &[version as u8]].concat()
 }
 
 /// Initial value of the checksum chain.
-pub(super) fn first_sum() -> Sum {
-    sum_of(digest(&SHA256, &beginning()))
+pub(super) fn first_sum(version: FileVersion) -> Sum {
+    sum_of(digest(&SHA256, &beginning(version)))
 }
 
 /// The checksum of a part.
@@ -74,8 +74,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn begin() -> Self {
-        Self { sum: first_sum(), number: 0 }
+    pub(super) fn begin(version: FileVersion) -> Self {
+        Self { sum: first_sum(version), number: 0 }
     }
 
     /// The bytes of the next part.

@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 
 use super::parts::{self, HEAD_BYTES, PartKind, SUM_BYTES, Sum};
 use super::{
-    BLOCK_BYTES_MAX, BackupContents, BackupHeaderRow, EndRow, FILE_BYTES_MAX, FILE_VERSION, Header, MAGIC,
-    PAYLOAD_BYTES_MAX,
+    BLOCK_BYTES_MAX, BackupContents, BackupHeaderRow, EncryptedHeaderRow, EndRow, FILE_BYTES_MAX, FILE_VERSION_MAX,
+    FileVersion, Header, MAGIC, PAYLOAD_BYTES_MAX,
 };
+use crate::KeyId;
 
 /// Why a backup is refused, and at which offset.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +29,7 @@ pub enum BackupReadError {
     NotABackup,
     /// A later version of the program wrote it.
     #[error(
-        "it is a backup of version {found}, this program reads up to version {FILE_VERSION}; restore it with the \
+        "it is a backup of version {found}, this program reads up to version {FILE_VERSION_MAX}; restore it with the \
          tidings that took it"
     )]
     Newer {
@@ -62,14 +63,14 @@ pub enum BackupPart {
     File {
         /// Its name.
         name: String,
-        /// Its content, which may be secret.
+        /// Its content, which may be secret. It is encrypted, if the backup is.
         bytes: SecretBytes,
     },
     /// Rows of one table, after all earlier rows of it.
     Rows {
         /// The table.
         table: String,
-        /// Its rows, in key order.
+        /// Its rows, in key order, encrypted if the backup is.
         rows: BackupRows,
     },
 }
@@ -145,19 +146,20 @@ impl<R: Read> BackupReader<R> {
         let Some(version) = beginning.get(MAGIC.len()).copied() else {
             return Err(BackupReadError::CutOff { at: beginning.len() as u64, part: "its beginning".to_owned() });
         };
-        if version > FILE_VERSION {
+        if version > FILE_VERSION_MAX {
             return Err(BackupReadError::Newer { found: version });
         }
         let place = PartLocation { part: "the beginning".to_owned(), at: 0 };
-        if version != FILE_VERSION {
+        let Some(version) = FileVersion::of(version) else {
             return Err(place.damaged(format!("there is no version {version}")));
-        }
-        let nothing = Header { store_format: 0, version: String::new(), taken_at: Timestamp::MAX, log_end: 0 };
+        };
+        let nothing =
+            Header { store_format: 0, version: String::new(), taken_at: Timestamp::MAX, log_end: 0, key: None };
         let mut reader = Self {
             from,
             at: beginning.len() as u64,
             number: 0,
-            sum: parts::first_sum(),
+            sum: parts::first_sum(version),
             header: nothing,
             tables: BTreeMap::new(),
             files: vec![],
@@ -168,8 +170,15 @@ impl<R: Read> BackupReader<R> {
         if kind != PartKind::Header {
             return Err(place.damaged("the first part is the header"));
         }
-        let BackupHeaderRow { store_format, version, taken_at, log_end } = decode(&payload, &place)?;
-        reader.header = Header { store_format, version, taken_at: Timestamp::from_millis(taken_at), log_end };
+        let (header, key) = match version {
+            FileVersion::Plain => (decode(&payload, &place)?, None),
+            FileVersion::Encrypted => {
+                let EncryptedHeaderRow { header, key_id } = decode(&payload, &place)?;
+                (header, Some(KeyId::from_bytes(key_id)))
+            }
+        };
+        let BackupHeaderRow { store_format, version, taken_at, log_end } = header;
+        reader.header = Header { store_format, version, taken_at: Timestamp::from_millis(taken_at), log_end, key };
         Ok(reader)
     }
 

@@ -8,13 +8,13 @@ use ports::StoreError;
 use tokio::sync::oneshot;
 
 use super::parts::{self, Chain, PartKind};
-use super::{BLOCK_BYTES, BLOCK_BYTES_MAX, BackupHeaderRow, EndRow};
-use crate::EmbeddedStore;
+use super::{BLOCK_BYTES, BLOCK_BYTES_MAX, BackupHeaderRow, EncryptedHeaderRow, EndRow, FileVersion};
 use crate::committer::CommitterCommand;
 use crate::directory::FORMAT_VERSION;
 use crate::error::unreadable;
 use crate::store::closed;
 use crate::tables::{Table, Tables};
+use crate::{EmbeddedStore, StoreKey};
 
 /// A snapshot of all tables between two commits.
 ///
@@ -33,6 +33,8 @@ pub(crate) struct BackupSource {
 /// row version that it may still need.
 pub struct Backup {
     source: BackupSource,
+    /// The key of an encrypted store.
+    key: Option<StoreKey>,
     store_format: u32,
     version: &'static str,
     bytes_about: u64,
@@ -67,12 +69,14 @@ impl Backup {
     pub(crate) fn of(source: BackupSource, store_format: u32, version: &'static str) -> Result<Self, StoreError> {
         let tables = held(&source)?;
         let bytes_about = Table::ALL.iter().map(|table| tables.disk_space(*table)).sum();
+        let key = tables.key().cloned();
         Ok(Self {
             source,
+            chain: Chain::begin(file_version(key.as_ref())),
+            key,
             store_format,
             version,
             bytes_about,
-            chain: Chain::begin(),
             next: NextSection::Beginning,
             tables: BTreeMap::new(),
             files: vec![],
@@ -114,8 +118,12 @@ impl Backup {
                         taken_at: self.source.taken_at.as_millis(),
                         log_end: self.source.log_end,
                     };
-                    let header = self.chain.part(PartKind::Header, &parts::encode(&header));
-                    return Ok(Some([parts::beginning(), header].concat()));
+                    let header = match &self.key {
+                        Some(key) => parts::encode(&EncryptedHeaderRow { header, key_id: key.id().to_bytes() }),
+                        None => parts::encode(&header),
+                    };
+                    let header = self.chain.part(PartKind::Header, &header);
+                    return Ok(Some([parts::beginning(file_version(self.key.as_ref())), header].concat()));
                 }
                 NextSection::File => {
                     let Some((name, bytes)) = self.files.pop() else {
@@ -123,6 +131,10 @@ impl Backup {
                         continue;
                     };
                     self.next = NextSection::File;
+                    let bytes = match &self.key {
+                        Some(key) => key.encrypt_file(&name, &bytes),
+                        None => bytes,
+                    };
                     let part = self.chain.part(PartKind::File, &parts::named(&name, &bytes));
                     self.file_names.push(name);
                     return Ok(Some(part));
@@ -154,13 +166,17 @@ struct RowBlock {
     last: Vec<u8>,
 }
 
-/// The next block of rows after a key; `None` if there are none.
+fn file_version(key: Option<&StoreKey>) -> FileVersion {
+    if key.is_some() { FileVersion::Encrypted } else { FileVersion::Plain }
+}
+
+/// The next block of stored rows after a key; `None` if there are none.
 fn block(source: &BackupSource, table: Table, after: Option<Vec<u8>>) -> Result<Option<RowBlock>, StoreError> {
     let tables = held(source)?;
     let view = tables.view_at(source.snapshot.clone());
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let (mut rows, mut count, mut last) = (vec![], 0, None);
-    for row in view.range(table, (from, Bound::Unbounded)) {
+    for row in view.stored_range(table, (from, Bound::Unbounded)) {
         let (key, row) = row?;
         parts::push_row(&mut rows, &key, &row);
         if rows.len() > BLOCK_BYTES_MAX {

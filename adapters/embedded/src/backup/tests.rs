@@ -6,14 +6,18 @@ use ports::{Clock, RandomIds, SystemClock};
 
 use super::*;
 use crate::directory::FORMAT_VERSION;
-use crate::restore::{RestoreError, restore};
+use crate::restore::{RestoreError, RestoreKeys, restore};
 use crate::tables::{Table, Tables};
-use crate::{Config, EmbeddedStore};
+use crate::{Config, EmbeddedStore, StoreKey};
 
 const VERSION: &str = "1.2.3";
 
 fn open(directory: &Path) -> EmbeddedStore {
-    let config = Config { forgets: false, ..Config::default() };
+    open_with(directory, None)
+}
+
+fn open_with(directory: &Path, key: Option<StoreKey>) -> EmbeddedStore {
+    let config = Config { forgets: false, key, ..Config::default() };
     EmbeddedStore::open(directory, config, Arc::new(SystemClock), Arc::new(RandomIds)).unwrap()
 }
 
@@ -62,7 +66,8 @@ async fn a_store_comes_back_as_it_was() {
     backup.add_file("vapid.json", b"other".to_vec());
     let bytes = rest_of(backup).await;
     let log_end = *store.link().log_end.borrow();
-    let restored = restore(&bytes[..], other.path(), &["keys.json", "vapid.json"], |_| {}).unwrap();
+    let restored =
+        restore(&bytes[..], other.path(), &["keys.json", "vapid.json"], &RestoreKeys::default(), |_| {}).unwrap();
     assert_eq!(restored.header.store_format, FORMAT_VERSION);
     assert_eq!((restored.header.version.as_str(), restored.header.log_end), (VERSION, log_end));
     assert!((before..=SystemClock.now()).contains(&restored.header.taken_at));
@@ -84,6 +89,54 @@ async fn a_store_comes_back_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_restore_keeps_changes_or_removes_the_key_of_a_store() {
+    let key = |n| Some(StoreKey::derive(&[n; 32]).unwrap());
+    for (from_key, into_key) in [(None, key(1)), (key(1), key(1)), (key(1), key(2)), (key(1), None)] {
+        let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = open_with(directory.path(), from_key.clone());
+        SampleData::make(&store, SystemClock.now()).await;
+        let mut backup = store.backup(VERSION).await.unwrap();
+        backup.add_file("keys.json", b"signing key".to_vec());
+        let bytes = rest_of(backup).await;
+        let contains_file = bytes.windows(11).any(|window| window == b"signing key");
+        assert_eq!(contains_file, from_key.is_none(), "an encrypted backup shows no file");
+        assert_eq!(check(&bytes[..], |_| {}).unwrap().header.key, from_key.as_ref().map(StoreKey::id));
+
+        let keys = RestoreKeys { backup: from_key, store: into_key.clone() };
+        restore(&bytes[..], other.path(), &["keys.json"], &keys, |_| {}).unwrap();
+        assert_eq!(std::fs::read(other.path().join("keys.json")).unwrap(), b"signing key");
+        let sorted = |tables: &Tables| {
+            let mut tables = rows(tables);
+            tables.iter_mut().for_each(|(_, rows)| rows.sort());
+            tables
+        };
+        let expected = sorted(&store.tables().await.unwrap());
+        store.close().await;
+        let copy = open_with(other.path(), into_key);
+        assert_eq!(sorted(&copy.tables().await.unwrap()), expected);
+        copy.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_encrypted_backup_is_restored_with_its_own_key_only() {
+    let (one, other) = (StoreKey::derive(&[1; 32]).unwrap(), StoreKey::derive(&[2; 32]).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let store = open_with(directory.path(), Some(one.clone()));
+    let bytes = rest_of(store.backup(VERSION).await.unwrap()).await;
+    store.close().await;
+    for (given, expected) in [
+        (None, format!("it is encrypted with key {}", one.id())),
+        (Some(other.clone()), format!("it is encrypted with key {}, and the given key is {}", one.id(), other.id())),
+    ] {
+        let into = tempfile::tempdir().unwrap();
+        let keys = RestoreKeys { backup: given.clone(), store: given };
+        let refusal = restore(&bytes[..], into.path(), &[], &keys, |_| {}).unwrap_err().to_string();
+        assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+}
+
+#[tokio::test]
 async fn commits_after_the_snapshot_are_not_in_the_backup() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
@@ -102,7 +155,7 @@ async fn commits_after_the_snapshot_are_not_in_the_backup() {
     let bytes = rest_of(backup).await;
     store.close().await;
     let other = tempfile::tempdir().unwrap();
-    restore(&bytes[..], other.path(), &[], |_| {}).unwrap();
+    restore(&bytes[..], other.path(), &[], &RestoreKeys::default(), |_| {}).unwrap();
     let copy = open(other.path());
     let found = async |key: &[u8]| copy.tables().await.unwrap().get::<u64>(Table::Meta, key).unwrap();
     assert_eq!([found(b"kept").await, found(b"changed").await, found(b"new").await], [Some(1), Some(1), None]);
@@ -129,7 +182,7 @@ async fn a_table_of_many_blocks_comes_back_in_order() {
     }
     assert_eq!(parts, 1000 * 1016 / BLOCK_BYTES + 1);
     assert!(bytes.len() < 100_000, "{} bytes are not compressed", bytes.len());
-    let restored = restore(&bytes[..], other.path(), &[], |_| {}).unwrap();
+    let restored = restore(&bytes[..], other.path(), &[], &RestoreKeys::default(), |_| {}).unwrap();
     assert_eq!(restored.tables, BTreeMap::from([("codes".to_owned(), 1000)]));
 }
 
@@ -186,9 +239,11 @@ async fn a_refusal_names_the_damaged_part() {
     };
     assert_eq!(refusal(b"PK\x03\x04"), "it is no backup of tidings: a backup begins with `tidings backup`");
     assert_eq!(
-        damaged(15, 2),
-        "it is a backup of version 2, this program reads up to version 1; restore it with the tidings that took it"
+        damaged(15, 3),
+        "it is a backup of version 3, this program reads up to version 2; restore it with the tidings that took it"
     );
+    // An unencrypted backup does not pass for an encrypted one.
+    assert!(damaged(15, 2).starts_with("the header, at byte 16, is damaged: its checksum is "), "{}", damaged(15, 2));
     // The length in each head gives the offsets of the header, the file and the first block of rows.
     let len = |at: usize| u32::from_be_bytes(bytes[at + 5..at + 9].try_into().unwrap()) as usize;
     let file = 16 + 9 + len(16) + 32;
@@ -206,9 +261,9 @@ async fn a_refusal_names_the_damaged_part() {
 
 /// A backup with valid checksums.
 fn forged(parts: &[(parts::PartKind, Vec<u8>)]) -> Vec<u8> {
-    let mut chain = parts::Chain::begin();
+    let mut chain = parts::Chain::begin(FileVersion::Plain);
     let parts = parts.iter().flat_map(|(kind, payload)| chain.part(*kind, payload));
-    parts::beginning().into_iter().chain(parts).collect()
+    parts::beginning(FileVersion::Plain).into_iter().chain(parts).collect()
 }
 
 fn header(store_format: u32) -> (parts::PartKind, Vec<u8>) {
@@ -249,7 +304,9 @@ fn inconsistent_parts_with_valid_sums_are_refused() {
 fn formats_tables_and_files_of_a_later_version_are_not_restored() {
     let refused = |parts: &[_], what: &str| {
         let directory = tempfile::tempdir().unwrap();
-        let failure = restore(&forged(parts)[..], directory.path(), &["keys.json"], |_| {}).unwrap_err().to_string();
+        let failure = restore(&forged(parts)[..], directory.path(), &["keys.json"], &RestoreKeys::default(), |_| {})
+            .unwrap_err()
+            .to_string();
         assert_eq!(failure, format!("{what}; restore it with the tidings that took it"));
     };
     let formats = "its rows have format 3, this version of tidings reads formats 1 to 2";
@@ -264,7 +321,8 @@ fn formats_tables_and_files_of_a_later_version_are_not_restored() {
 fn a_directory_that_holds_something_is_not_restored_into() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("thesis.txt"), "words").unwrap();
-    let failure = restore(&forged(&[header(2)])[..], directory.path(), &[], |_| {}).unwrap_err();
+    let failure =
+        restore(&forged(&[header(2)])[..], directory.path(), &[], &RestoreKeys::default(), |_| {}).unwrap_err();
     assert!(matches!(failure, RestoreError::Open(_)), "{failure}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 }

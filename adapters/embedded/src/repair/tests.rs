@@ -99,7 +99,7 @@ impl DamagedStore {
         let before = contents(self.path());
         let into = tempfile::tempdir().unwrap();
         let (from, path) = (self.path().to_owned(), into.path().to_owned());
-        let repaired = tokio::task::spawn_blocking(move || repair(&from, &path, SystemClock.now(), |_| {}));
+        let repaired = tokio::task::spawn_blocking(move || repair(&from, &path, None, SystemClock.now(), |_| {}));
         let repaired = repaired.await.unwrap().unwrap();
         assert_eq!(contents(self.path()), before, "the original is as it was");
         assert!(!into.path().join(SALVAGED).exists());
@@ -241,7 +241,7 @@ async fn a_keyspace_without_its_list_of_files_is_read_from_all_of_them() {
 #[tokio::test]
 async fn a_directory_without_a_store_is_refused() {
     let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let refused = repair(from.path(), into.path(), SystemClock.now(), |_| {});
+    let refused = repair(from.path(), into.path(), None, SystemClock.now(), |_| {});
     assert!(matches!(refused, Err(RepairError::Open(StoreOpenError::NotOurs(_)))));
     assert_eq!(fs::read_dir(into.path()).unwrap().count(), 0);
 }

@@ -40,7 +40,7 @@ fn write(tables: &Tables, table: Table, rows: Range<u32>) {
 /// A closed store with flushed, compacted and ingested table files, and with commits that are only in a journal.
 fn closed_store() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
-    let claimed = Directory::claim(directory.path()).unwrap();
+    let claimed = Directory::claim(directory.path(), None).unwrap();
     let tables = Tables::open(&claimed.database(), &Config::default()).unwrap();
     write(&tables, Table::Messages, ROWS);
     tables.compact(Table::Messages).unwrap();
@@ -217,7 +217,7 @@ fn a_disk_that_cannot_read_is_damage_and_a_process_that_cannot_is_not() {
 #[test]
 fn a_file_that_is_replaced_while_it_is_read_is_not_damaged() {
     let directory = tempfile::tempdir().unwrap();
-    let claimed = Directory::claim(directory.path()).unwrap();
+    let claimed = Directory::claim(directory.path(), None).unwrap();
     let tables = Tables::open(&claimed.database(), &Config::default()).unwrap();
     write(&tables, Table::Messages, ROWS);
     tables.compact(Table::Messages).unwrap();
@@ -241,7 +241,7 @@ async fn a_store_that_is_in_use_is_not_scrubbed_as_a_directory() {
     assert!(refused.contains("is in use by another process"), "{refused}");
     store.close().await;
     let scrub = Scrub::of_directory(directory.path()).unwrap();
-    let refused = Directory::claim(directory.path()).err().expect("a scrub is under way").to_string();
+    let refused = Directory::claim(directory.path(), None).err().expect("a scrub is under way").to_string();
     assert!(refused.contains("is in use by another process"), "{refused}");
     drop(scrub);
     let empty = tempfile::tempdir().unwrap();

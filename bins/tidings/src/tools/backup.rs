@@ -59,6 +59,7 @@ pub(super) fn answer(contents: &BackupContents) -> Value {
         "version": contents.header.version,
         "store_format": contents.header.store_format,
         "log_end": contents.header.log_end,
+        "key": contents.header.key.map(|key| key.to_string()),
         "bytes": contents.bytes,
         "rows": contents.rows(),
         "tables": contents.tables,
@@ -70,6 +71,9 @@ pub(super) fn answer(contents: &BackupContents) -> Value {
 pub(super) fn print(contents: &BackupContents) {
     let header = &contents.header;
     println!("taken at {} by tidings {}, store format {}", header.taken_at, header.version, header.store_format);
+    if let Some(key) = header.key {
+        println!("encrypted with key {key}");
+    }
     println!("{} rows in {} tables, {} bytes", contents.rows(), contents.tables.len(), contents.bytes);
     println!("everything that was acknowledged before {} is in it", header.taken_at);
 }

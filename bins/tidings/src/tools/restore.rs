@@ -15,13 +15,17 @@ pub(crate) struct RestoreArgs {
     /// Reads and validates the whole backup, prints its contents, and writes nothing.
     #[arg(long)]
     check: bool,
+    /// File with the key of the backup, if it differs from `store.key_file`. A restore with another key, or without
+    /// one, changes or removes the encryption of the store.
+    #[arg(long, value_name = "FILE")]
+    backup_key_file: Option<PathBuf>,
     #[command(flatten)]
     tool: ToolArgs,
 }
 
 /// Exits 1 if the backup is refused, or if the restored store violates an invariant.
 pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
-    let RestoreArgs { file, check, tool } = arguments;
+    let RestoreArgs { file, check, backup_key_file, tool } = arguments;
     let json = tool.json;
     let bar = bytes_bar();
     let progress = |read: u64, all: u64| {
@@ -41,7 +45,7 @@ pub(crate) async fn run(arguments: RestoreArgs) -> anyhow::Result<ExitCode> {
     }
     let (rows, draw) = staged_bar("rows");
     let verifying = |AuditProgress { stage, read, all }: AuditProgress| draw(stage, read, all);
-    let restored = restore::restore(&tool.load()?, &file, progress, verifying).await?;
+    let restored = restore::restore(&tool.load()?, &file, backup_key_file.as_deref(), progress, verifying).await?;
     bar.finish_and_clear();
     rows.finish_and_clear();
     let Restored { contents, findings, directory } = restored;

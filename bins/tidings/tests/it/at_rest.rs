@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use nix::sys::stat::{Mode, umask};
 
@@ -35,13 +36,25 @@ fn open_to_others(root: &Path) {
 
 /// Runs a command on a directory, without a running service.
 fn run(arguments: &[&str], data_dir: &Path) -> String {
+    let output = try_run(arguments, data_dir);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn try_run(arguments: &[&str], data_dir: &Path) -> Output {
     let mut command = std::process::Command::new(this_release());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TIDINGS_")) {
         command.env_remove(name);
     }
-    let output = command.args(arguments).arg("--data-dir").arg(data_dir).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    command.args(arguments).arg("--data-dir").arg(data_dir).output().unwrap()
+}
+
+/// Whether a text occurs in a file, or in any file below a directory.
+fn contains(root: &Path, text: &str) -> bool {
+    if root.is_dir() {
+        return fs::read_dir(root).unwrap().any(|entry| contains(&entry.unwrap().path(), text));
+    }
+    fs::read(root).unwrap().windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 /// The umask of most shells, which the binary must not rely on.
@@ -101,4 +114,57 @@ async fn doctor_reports_a_data_directory_that_others_can_read() {
     assert!(report.contains(&finding), "{report}");
     let report = examine();
     assert!(report.contains("ok    access         only its owner can use the data directory\n"), "{report}");
+}
+
+#[tokio::test]
+async fn an_encrypted_store_and_its_backup_show_no_message_and_no_phone_number() {
+    const TEXT: &str = "meet me at the north gate";
+    let beside = tempfile::tempdir().unwrap();
+    let file = |name: &str| beside.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("store.key"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let settings = |key_file: &str| {
+        fs::write(file("tidings.toml"), format!("[store]\nkey_file = \"{key_file}\"\n")).unwrap();
+        file("tidings.toml")
+    };
+    for key_file in [String::new(), file("store.key")] {
+        let is_encrypted = !key_file.is_empty();
+        let mut server = TestServer::start_with(&[("TIDINGS_STORE__KEY_FILE", &key_file)]).await;
+        let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+        let chat_id = ann.direct_chat(&bob).await;
+        ann.send(&chat_id, TEXT).await;
+        let phone_number = ann.get("/users/me").await.data(200)["phone_number"].as_str().unwrap().to_owned();
+        server.kill().await;
+        server.restart().await;
+        assert_eq!(bob.get(&format!("/chats/{chat_id}/messages")).await.data(200)["messages"][0]["content"], TEXT);
+        assert!(server.stop().await.0.success());
+
+        let data_dir = server.data_dir();
+        let backup = file(if is_encrypted { "encrypted.backup" } else { "plain.backup" });
+        run(&["store", "backup", &backup, "--config", &settings(&key_file)], &data_dir);
+        for text in [TEXT, &phone_number[1..]] {
+            assert_ne!(contains(&data_dir, text), is_encrypted, "{text} in the data directory");
+        }
+        assert!(!is_encrypted || !contains(Path::new(&backup), &phone_number[1..]));
+        let report = run(
+            &["doctor", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", &settings(&key_file)],
+            &data_dir,
+        );
+        assert_eq!(report.contains("opens, encrypted with key "), is_encrypted, "{report}");
+    }
+
+    // Without the key neither the store nor the backup is of use.
+    let without_key = ["--config", &settings("")];
+    let refused =
+        try_run(&[&["store", "restore", &file("encrypted.backup")], &without_key[..]].concat(), beside.path());
+    let reason = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && reason.contains("encrypted with key"), "{reason}");
+
+    // A restore with a key encrypts the store of a plain backup.
+    let restored = file("restored");
+    run(&["store", "restore", &file("plain.backup"), "--config", &settings(&file("store.key"))], Path::new(&restored));
+    assert!(!contains(Path::new(&restored), TEXT));
+    let refused = try_run(&[&["store", "verify"], &without_key[..]].concat(), Path::new(&restored));
+    let reason = String::from_utf8(refused.stderr).unwrap();
+    assert!(reason.contains("name it with `store.key_file` or `store.key_command`"), "{reason}");
+    run(&["store", "verify", "--config", &settings(&file("store.key"))], Path::new(&restored));
 }

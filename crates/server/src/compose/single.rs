@@ -16,6 +16,7 @@ use super::rest::{InstallationKeys, RestApi, RestPorts, rest};
 use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gateway};
 use crate::admin::{AdminState, AdminToken, AuditTrail, Auditable, Backups, NodeInfo, Pulse};
 use crate::config::Config;
+use crate::embedded_config::embedded_config;
 use crate::health::{self, Drain, HealthState, Liveness, Requests};
 use crate::scrub;
 use crate::tools::transfer;
@@ -196,12 +197,12 @@ struct DataDirectory {
 /// Opens the data directory, on a blocking thread because it waits for the disk.
 async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyhow::Result<DataDirectory> {
     let directory = config.data_dir.clone();
-    let store_config = embedded::Config { cache_bytes: config.store.cache_mib << 20, ..embedded::Config::default() };
-    let auth_config = auth_config(config)?;
+    let config = config.clone();
+    let auth_config = auth_config(&config)?;
     let web_push = config.notify.webpush.enabled;
     let opening = move || {
         let now = clock.now();
-        let store = EmbeddedStore::open(&directory, store_config, clock, ids)?;
+        let store = EmbeddedStore::open(&directory, embedded_config(&config)?, clock, ids)?;
         let ring = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
         let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
         let keys = InstallationKeys { config: auth_config, ring, vapid };

@@ -179,6 +179,7 @@ impl Config {
     fn secret_files(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let files = [
             ("auth.secret_file", &self.auth.secret_file),
+            ("store.key_file", &self.store.key_file),
             ("auth.otp.webhook_secret_file", &self.auth.otp.webhook_secret_file),
             ("notify.webhook.secret_file", &self.notify.webhook.secret_file),
             ("webhook.secret_file", &self.webhook.secret_file),

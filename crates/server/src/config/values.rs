@@ -74,6 +74,16 @@ impl Config {
             }
             _ => {}
         }
+        match (&self.store.engine, self.store.key_file.is_empty(), self.store.key_command.is_empty()) {
+            (_, false, false) => return invalid("store", "set key_file or key_command, not both".into()),
+            (StoreEngine::Dynamodb, false, _) | (StoreEngine::Dynamodb, _, false) => {
+                return invalid(
+                    "store",
+                    "a key encrypts the embedded store; DynamoDB encrypts its tables itself".into(),
+                );
+            }
+            _ => {}
+        }
         self.auth.phone.prefixes()?;
         let external = &self.auth.external;
         let ExternalAuthSettings { jwks_file, jwks_url, issuer, audience, .. } = external;

@@ -12,6 +12,7 @@ use ports::{Engine, RandomIds, SystemClock};
 #[cfg(feature = "fleet")]
 pub(super) use self::fleet::dynamo_store;
 use crate::config::{Config, StoreEngine};
+use crate::embedded_config::store_key;
 
 /// Opens the engine of a configuration. The embedded engine creates its data directory if there is none.
 pub(super) async fn open(config: &Config) -> anyhow::Result<Box<dyn Engine>> {
@@ -34,9 +35,9 @@ pub(super) async fn open_existing(config: &Config) -> anyhow::Result<Box<dyn Eng
 
 /// Opens the store of a data directory. It purges no expired rows: a tool decides for each row, at one point in time,
 /// whether the row has expired.
-pub(super) fn embedded_store(config: &Config) -> Result<EmbeddedStore, StoreOpenError> {
-    let settings = embedded::Config { forgets: false, ..embedded::Config::default() };
-    EmbeddedStore::open(&config.data_dir, settings, Arc::new(SystemClock), Arc::new(RandomIds))
+pub(super) fn embedded_store(config: &Config) -> anyhow::Result<EmbeddedStore> {
+    let settings = embedded::Config { forgets: false, key: store_key(config)?, ..embedded::Config::default() };
+    Ok(EmbeddedStore::open(&config.data_dir, settings, Arc::new(SystemClock), Arc::new(RandomIds))?)
 }
 
 /// Refuses a data directory that does not exist.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use embedded::OlderStore;
 use embedded::backup::{Backup, BackupContents};
+use embedded::{OlderStore, RestoreKeys};
 use nix::sys::statvfs::statvfs;
 use ports::{Clock, SystemClock};
 
@@ -13,6 +13,7 @@ use super::new_directory::with_suffix;
 use super::restore::audit;
 use super::verify::{AuditProgress, Findings};
 use crate::config::Config;
+use crate::embedded_config::store_key;
 
 /// The result of a migration.
 pub enum Migration {
@@ -61,7 +62,9 @@ pub async fn migrate(
     let contents = back_up(taken, directory, &backup, |bytes| progress(Stage::BackingUp, bytes, older.bytes()))?;
     let workshop = older.workshop()?;
     let file = std::fs::File::open(&backup).with_context(|| format!("cannot read `{}`", backup.display()))?;
-    embedded::restore(std::io::BufReader::new(file), &workshop, &KEY_FILES, |read| {
+    // Stores of older formats are not encrypted; the new one is, if the settings name a key.
+    let keys = RestoreKeys { backup: None, store: store_key(config)? };
+    embedded::restore(std::io::BufReader::new(file), &workshop, &KEY_FILES, &keys, |read| {
         progress(Stage::Rewriting, read, contents.bytes);
     })
     .context("the store is as it was")?;

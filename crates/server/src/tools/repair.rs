@@ -12,6 +12,7 @@ use super::new_directory::NewDirectory;
 use super::restore::audit;
 use super::verify::{AuditProgress, Findings};
 use crate::config::Config;
+use crate::embedded_config::store_key;
 
 /// The result of a repair.
 pub struct Repair {
@@ -35,9 +36,10 @@ pub async fn repair(
     only_embedded(config)?;
     let from = &config.data_dir;
     ensure!(from.is_dir(), "there is no data directory `{}`; name it with --data-dir", from.display());
+    let key = store_key(config)?;
     let begun = NewDirectory::begin(into, "repair")?;
     // It may block on the disk here: nothing else runs in this process.
-    let repaired = match embedded::repair(from, begun.path(), SystemClock.now(), progress) {
+    let repaired = match embedded::repair(from, begun.path(), key.as_ref(), SystemClock.now(), progress) {
         Ok(repaired) => repaired,
         Err(failure) => {
             begun.discard();

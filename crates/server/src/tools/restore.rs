@@ -5,12 +5,14 @@ use std::io::{BufReader, Read, stdin};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use embedded::RestoreKeys;
 use embedded::backup::{self, BackupContents};
 
 use super::backup::{KEY_FILES, only_embedded};
 use super::new_directory::{NewDirectory, with_suffix};
 use super::verify::{self, AuditProgress, Findings, Manner};
 use crate::config::Config;
+use crate::embedded_config::{key_from_file, store_key};
 
 /// Rows audited per second after a restore: unlimited, because the store does not serve yet.
 const VERIFY_RATE: u32 = 1_000_000;
@@ -32,18 +34,27 @@ pub fn check(file: &Path, progress: impl Fn(u64, u64)) -> anyhow::Result<BackupC
 
 /// Creates the data directory of a configuration from a backup, and audits it. The directory must be empty or absent,
 /// and gets its name after everything was read, written and verified.
+///
+/// `backup_key_file` has the key of the backup, if that differs from the key of the configuration.
 pub async fn restore(
     config: &Config,
     file: &Path,
+    backup_key_file: Option<&Path>,
     progress: impl Fn(u64, u64),
     verifying: impl Fn(AuditProgress) + Send + Sync,
 ) -> anyhow::Result<Restored> {
     only_embedded(config)?;
     let directory = &config.data_dir;
+    let store = store_key(config)?;
+    let backup = match backup_key_file {
+        Some(path) => Some(key_from_file(path).context("`--backup-key-file` is not usable")?),
+        None => store.clone(),
+    };
+    let keys = RestoreKeys { backup, store };
     let begun = NewDirectory::begin(directory, "restore")?;
     let (from, len) = open(file)?;
     // It may block on the disk here: nothing else runs in this process.
-    let contents = match embedded::restore(from, begun.path(), &KEY_FILES, |read| progress(read, len)) {
+    let contents = match embedded::restore(from, begun.path(), &KEY_FILES, &keys, |read| progress(read, len)) {
         Ok(contents) => contents,
         Err(failure) => {
             begun.discard();

@@ -15,6 +15,8 @@ impl AccountStore for EmbeddedStore {
             let key = keys::user(deletion.user_id);
             let Some(user) = tx.get::<User>(Table::Users, &key)? else { return Ok(false) };
             tx.put(Table::Users, &key, &user.tombstone(deletion.begun_at));
+            // The earlier versions of the row have the name and the phone number.
+            tx.erase(Table::Users);
             // An external subject still resolves to this user; the next sign-in with it takes the key over.
             if let Some(phone_number) = user.phone_number {
                 tx.delete(Table::UserKeys, &keys::sign_in(&UserKey::Phone(phone_number)));

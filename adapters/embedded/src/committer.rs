@@ -71,7 +71,11 @@ where
 {
     fn run(self: Box<Self>, tx: &mut Tx<'_>) -> CommitReply {
         let Self { work, waiter } = *self;
-        let result = work(tx).and_then(|outcome| tx.check().map(|()| outcome));
+        let result = work(tx).and_then(|outcome| {
+            tx.check()?;
+            tx.schedule_erasure()?;
+            Ok(outcome)
+        });
         match result {
             Ok(_) => tx.keep(),
             Err(_) => tx.discard(),

@@ -1,6 +1,9 @@
+use std::time::Duration;
+
 use crate::StoreKey;
 
-/// Resource limits of the store, and its key. `docs/adr/002-the-embedded-store.md` describes the measurements that led to the defaults.
+/// Resource limits of the store, and its key. `docs/adr/002-the-embedded-store.md` describes the measurements that led to
+/// the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Memory for blocks read from disk.
@@ -23,6 +26,9 @@ pub struct Config {
     pub tail_bytes_max: usize,
     /// Bytes of purged messages that trigger a compaction, if they were at least a quarter of the table.
     pub purged_bytes_max: u64,
+    /// Time within which the bytes of deleted rows leave the disk, if the store purges at all; `None` leaves that to the
+    /// engine's own compaction.
+    pub erase_within: Option<Duration>,
     /// Whether the store purges expired rows. Tools that only inspect a store turn it off.
     pub forgets: bool,
     /// The key that encrypts the rows; `None` for an unencrypted store.
@@ -41,6 +47,7 @@ impl Default for Config {
             tail_events_max: 8192,
             tail_bytes_max: 8 << 20,
             purged_bytes_max: 64 << 20,
+            erase_within: None,
             forgets: true,
             key: None,
         }

@@ -436,6 +436,19 @@ fn cut(database: &Path, journal: &Path, scan: &Scan) -> io::Result<Torn> {
     Ok(torn)
 }
 
+/// Removes the torn ends that were kept aside. They contain messages, which may have been sent again and deleted.
+pub(crate) fn remove_torn(database: &Path) -> io::Result<()> {
+    let directory = database.join(TORN);
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        fs::remove_file(entry?.path())?;
+    }
+    sync_directory(&directory)
+}
+
 fn keep_aside(directory: &Path, journal: &Path, scan: &Scan) -> io::Result<PathBuf> {
     make_directory(directory)?;
     let name = journal.file_stem().unwrap_or_default().to_string_lossy();

@@ -12,7 +12,7 @@
 //! - `journal` and `directory` recover from a power cut; `scrub` verifies checksums; `private` restricts files to their
 //!   owner.
 //! - `store` holds the parts together; the modules named after ports implement them, and `engine` offers all of them
-//!   to tools; `trim` purges expired rows.
+//!   to tools; `trim` purges expired rows, and `erase` removes the bytes of deleted rows from the disk.
 //! - `audit` reads every row; `backup` writes all rows to a file and `restore` reads them back.
 //! - `repair` saves the readable rows of a damaged store, `migrate` converts a store to the next format, and `transfer`
 //!   copies its contents to another store.
@@ -32,6 +32,7 @@ mod directory;
 mod durable;
 mod encryption;
 mod engine;
+mod erase;
 mod error;
 mod expiry;
 mod inbox;

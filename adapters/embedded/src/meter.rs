@@ -8,6 +8,7 @@ use ports::{StoreError, error_chain};
 use tracing::warn;
 
 use crate::committer::CommitterHandle;
+use crate::erase;
 use crate::error::unreadable;
 use crate::keys;
 use crate::log::LOG_START;
@@ -20,6 +21,10 @@ pub(crate) fn tell(link: &CommitterHandle, now: Timestamp) {
     let Some(tables) = link.tables.borrow().clone() else { return };
     gauge!("tidings_store_rows").set(tables.rows() as f64);
     gauge!("tidings_store_disk_bytes").set(Table::ALL.map(|table| tables.disk_space(table)).iter().sum::<u64>() as f64);
+    // A table that cannot be read is reported by those who need its rows.
+    if let Ok(lag) = erase::lag(&tables, now) {
+        gauge!("tidings_store_erasure_lag_seconds").set(lag);
+    }
     match tables.free_space() {
         Ok(bytes) => gauge!("tidings_store_free_bytes").set(bytes as f64),
         Err(error) => warn!(error = %error_chain(&error), "could not read the free disk space"),

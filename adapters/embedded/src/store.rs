@@ -7,6 +7,7 @@ use ports::{Clock, Ids, StoreError, lock};
 
 use crate::committer::{self, CommitterCommand, CommitterHandle};
 use crate::directory::{Directory, StoreOpenError};
+use crate::erase::Eraser;
 use crate::tables::Tables;
 use crate::trim::Trimmer;
 use crate::tx::Tx;
@@ -27,9 +28,10 @@ struct StoreInner {
     threads: Mutex<Option<Threads>>,
 }
 
-/// The two threads of a store. Dropping this stops them after their queued work is done.
+/// The threads of a store. Dropping this stops them after their queued work is done.
 struct Threads {
     trimmer: Trimmer,
+    eraser: Option<Eraser>,
     committer: JoinHandle<()>,
 }
 
@@ -45,10 +47,13 @@ impl EmbeddedStore {
         let engine = |source| StoreOpenError::Engine { path: path.to_owned(), source };
         let directory = Directory::claim(path, config.key.as_ref())?;
         let (purged_bytes_max, forgets) = (config.purged_bytes_max, config.forgets);
+        let erase_within = config.erase_within.filter(|_| forgets);
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
-        let trimmer = Trimmer::start(link.clone(), clock, purged_bytes_max, forgets);
+        let trimmer = Trimmer::start(link.clone(), clock.clone(), purged_bytes_max, forgets);
         let trimmer = trimmer.map_err(|error| engine(error.into()))?;
-        let threads = Mutex::new(Some(Threads { trimmer, committer }));
+        let eraser = erase_within.map(|within| Eraser::start(link.clone(), clock, within)).transpose();
+        let eraser = eraser.map_err(|error| engine(error.into()))?;
+        let threads = Mutex::new(Some(Threads { trimmer, eraser, committer }));
         Ok(Self { shared: Arc::new(StoreInner { path: path.to_owned(), link, threads }) })
     }
 
@@ -56,11 +61,14 @@ impl EmbeddedStore {
     /// store is closed".
     pub async fn close(self) {
         let threads = lock(&self.shared.threads).take();
-        let Some(Threads { trimmer, committer }) = threads else { return };
+        let Some(Threads { trimmer, eraser, committer }) = threads else { return };
         let commands = self.shared.link.commands.clone();
         drop(self);
         let closed = tokio::task::spawn_blocking(move || {
             trimmer.stop();
+            if let Some(eraser) = eraser {
+                eraser.stop();
+            }
             // If the committer has already stopped, its files are closed.
             drop(commands.blocking_send(CommitterCommand::Close));
             committer.join()

@@ -20,12 +20,16 @@ use crate::records::Stored;
 use crate::store_file::{Mark, StoreFile};
 use crate::{Config, KeyId, StoreKey};
 
+mod rewrite;
+
+pub(crate) use self::rewrite::Upkeep;
+
 /// The tables, each a keyspace of the engine. [`keys`](crate::keys) encodes their keys, [`records`](crate::records)
 /// their rows. The rows of a commit become visible in this order of tables (see `tx::in_order`): referenced rows come
 /// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Table {
-    /// Name -> number: the start of the log, and the bytes purged since the last compaction.
+    /// Name -> number: the start of the log, the bytes purged since the last compaction, and pending erasures.
     Meta,
     /// User -> user.
     Users,
@@ -158,6 +162,12 @@ impl Table {
         }
     }
 
+    /// Whether deleted rows of the table have to leave the disk. The excluded tables contain only names and numbers of
+    /// the store itself, and erasure writes one of them.
+    pub(crate) fn is_erased(self) -> bool {
+        !matches!(self, Self::Meta | Self::Consumers)
+    }
+
     /// Options of the table in the engine. Fixed when a store is created.
     fn options(self) -> KeyspaceCreateOptions {
         let options = KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
@@ -197,6 +207,8 @@ const FLUSH_POLL: Duration = Duration::from_millis(10);
 pub(crate) const KEYSPACES: &str = "keyspaces";
 /// The keyspace of the commit mark.
 const COMMITS: &str = "commits";
+/// The keyspace of the padding of journals.
+const PADDING: &str = "padding";
 
 /// Why a database cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -236,6 +248,8 @@ pub(crate) struct Tables {
     keyspaces: Vec<Keyspace>,
     /// The commit mark, and nothing else. It is about this directory, so it is not a [`Table`] and is in no backup.
     commits: Keyspace,
+    /// One row, written and deleted by [`Upkeep`]. Like the mark it is in no backup.
+    padding: Keyspace,
     mark: Mark,
     /// Encrypts the rows; `None` for an unencrypted store.
     key: Option<StoreKey>,
@@ -275,9 +289,11 @@ impl Tables {
             .iter()
             .map(|table| database.keyspace(table.name(), || table.options()))
             .collect::<fjall::Result<_>>()?;
-        let commits =
-            database.keyspace(COMMITS, || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES))?;
-        let all: Vec<_> = keyspaces.iter().chain([&commits]).map(|keyspace| keyspace.name().to_string()).collect();
+        let of_the_store = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let commits = database.keyspace(COMMITS, of_the_store)?;
+        let padding = database.keyspace(PADDING, of_the_store)?;
+        let all = keyspaces.iter().chain([&commits, &padding]).map(|keyspace| keyspace.name().to_string());
+        let all: Vec<_> = all.collect();
         let store_file = match store_file {
             Some(file) if all.iter().all(|table| file.tables.contains(table)) => file,
             earlier => {
@@ -298,6 +314,7 @@ impl Tables {
             database,
             keyspaces,
             commits,
+            padding,
             mark,
             key: config.key.clone(),
             last_commit,
@@ -451,13 +468,19 @@ impl Tables {
         let keyspace = self.keyspace(table);
         // Tombstones that are only in the memtable would delete nothing. And without a new memtable the engine does not
         // notice that no reader needs the deleted rows any more.
+        self.flush(keyspace)?;
+        keyspace.major_compact()
+    }
+
+    /// Writes the memtable of a keyspace to a file.
+    fn flush(&self, keyspace: &Keyspace) -> fjall::Result<()> {
         keyspace.rotate_memtable()?;
         // The engine can wait for this itself, but does not check whether its workers are alive.
         while keyspace.sealed_memtable_count() > 0 {
             self.check()?;
             thread::sleep(FLUSH_POLL);
         }
-        keyspace.major_compact()
+        Ok(())
     }
 
     /// Makes the engine delete its obsolete files, after a commit has written to [`Table::Meta`]. The engine does that

@@ -18,14 +18,15 @@ use metrics::histogram;
 use ports::{Clock, StoreError, error_chain};
 use tracing::{error, info, warn};
 
-use self::purge::{ExpiryOutcome, PURGED, Purged};
+pub(crate) use self::purge::PURGED;
+use self::purge::{ExpiryOutcome, Purged};
 use self::walk::{OverdueRows, Walk};
 use crate::committer::{CommitterCommand, CommitterHandle, job};
 use crate::error::unreadable;
 use crate::keys;
 use crate::log::LOG_START;
 use crate::meter;
-use crate::records::{LogRecord, LoggedMessage, SendKey};
+use crate::records::{LogRecord, LoggedMessage};
 use crate::reports;
 use crate::store::closed;
 use crate::tables::{Table, Tables};
@@ -156,7 +157,7 @@ impl Search {
             for (offset, message) in old {
                 tx.delete(Table::Log, &keys::offset(offset));
                 if let Some(message) = message {
-                    forget_send(tx, &message)?;
+                    purge::forget_send(tx, message.place, message.sender_id, message.client_message_id)?;
                 }
             }
             tx.put(Table::Meta, LOG_START, &start);
@@ -308,16 +309,6 @@ fn old_events(tables: &Tables, from: u64, before: Timestamp) -> Result<Vec<(u64,
 fn due_expiries(tables: &Tables, range: Range<Vec<u8>>) -> Result<Vec<Slice>, StoreError> {
     let view = tables.view();
     view.range(Table::Expiries, range).take(STEP_LEN_MAX).map(|row| Ok(row?.0)).collect()
-}
-
-/// Deletes the key of a send, unless a later send has taken it over.
-fn forget_send(tx: &mut Tx<'_>, message: &LoggedMessage) -> Result<(), StoreError> {
-    let key = keys::send(message.place.chat_id, message.sender_id, message.client_message_id);
-    let known: Option<SendKey> = tx.get(Table::SendKeys, &key)?;
-    if known.is_some_and(|known| known.receipt.sequence == message.place.sequence) {
-        tx.delete(Table::SendKeys, &key);
-    }
-    Ok(())
 }
 
 /// Purges everything that is due.

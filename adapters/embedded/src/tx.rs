@@ -6,10 +6,11 @@ use fjall::Slice;
 use ports::{Ids, StoreError};
 use quick_cache::unsync::Cache;
 
+use crate::erase;
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
 use crate::records::{HeadSummary, MessageLocation, Stored, encode_event};
-use crate::tables::{Table, Tables, View, decode};
+use crate::tables::{Table, Tables, Upkeep, View, decode};
 
 /// Head sequences of the most recently written chats. Exact, because only the committer changes them.
 pub(crate) type Heads = Cache<ChatId, HeadSummary>;
@@ -37,6 +38,8 @@ struct Writes {
     new_rows: Vec<(Table, Slice, Slice)>,
     events: Vec<Arc<Event>>,
     purged: HashSet<MessageLocation>,
+    /// Writes to the files of the engine that are not rows.
+    upkeep: Vec<Upkeep>,
     bytes: usize,
 }
 
@@ -47,6 +50,9 @@ struct JobUndo {
     new_rows: usize,
     events: usize,
     purged: Vec<MessageLocation>,
+    upkeep: usize,
+    /// Tables with data that the job deletes.
+    erased: HashSet<Table>,
     bytes: usize,
 }
 
@@ -101,7 +107,28 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn delete(&mut self, table: Table, key: &[u8]) {
+        self.erase(table);
         self.set(table, key, None);
+    }
+
+    /// Records that earlier versions of rows of a table have to leave the disk (see [`erase`](crate::erase)). A deletion
+    /// records this itself.
+    pub(crate) fn erase(&mut self, table: Table) {
+        self.job.erased.insert(table);
+    }
+
+    /// Schedules the erasure of what the job has deleted. Called once, at the end of the job.
+    pub(crate) fn schedule_erasure(&mut self) -> Result<(), StoreError> {
+        for table in std::mem::take(&mut self.job.erased) {
+            erase::schedule(self, table)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the files of the engine with this commit.
+    pub(crate) fn upkeep(&mut self, upkeep: Upkeep) {
+        self.writes.bytes += upkeep.bytes();
+        self.writes.upkeep.push(upkeep);
     }
 
     fn set(&mut self, table: Table, key: &[u8], row: Option<Vec<u8>>) {
@@ -193,10 +220,12 @@ impl<'a> Tx<'a> {
 
     /// Ends a successful job: its writes are part of the commit.
     pub(crate) fn keep(&mut self) {
-        let Writes { new_rows, events, bytes, .. } = &self.writes;
-        (self.job.new_rows, self.job.events, self.job.bytes) = (new_rows.len(), events.len(), *bytes);
+        let Writes { new_rows, events, upkeep, bytes, .. } = &self.writes;
+        (self.job.new_rows, self.job.events, self.job.upkeep) = (new_rows.len(), events.len(), upkeep.len());
+        self.job.bytes = *bytes;
         self.job.overwritten.clear();
         self.job.purged.clear();
+        self.job.erased.clear();
     }
 
     /// Rolls back a failed job.
@@ -215,6 +244,8 @@ impl<'a> Tx<'a> {
         }
         writes.new_rows.truncate(job.new_rows);
         writes.events.truncate(job.events);
+        writes.upkeep.truncate(job.upkeep);
+        job.erased.clear();
         writes.bytes = job.bytes;
     }
 
@@ -230,11 +261,14 @@ impl<'a> Tx<'a> {
 
     /// Makes all kept writes durable and visible.
     pub(crate) fn commit(self) -> fjall::Result<LogChanges> {
-        let Writes { rows, new_rows, events, purged, .. } = self.writes;
+        let Writes { rows, new_rows, events, purged, upkeep, .. } = self.writes;
         let heads: Vec<_> = rows[Table::Heads as usize].iter().filter_map(moved_head).collect();
         let mut batch = self.tables.batch(new_rows.len() + rows.iter().map(HashMap::len).sum::<usize>());
         for (table, key, row) in in_order(rows, new_rows) {
             batch.write(table, key, row);
+        }
+        for upkeep in upkeep {
+            batch.upkeep(upkeep);
         }
         batch.commit()?;
         for (chat_id, counter) in heads {
@@ -278,6 +312,7 @@ impl Writes {
             new_rows: vec![],
             events: vec![],
             purged: HashSet::new(),
+            upkeep: vec![],
             bytes: 0,
         }
     }

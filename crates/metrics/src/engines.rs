@@ -30,6 +30,24 @@ pub(crate) const METRICS: &[Metric] = &[
         WORK,
         "Duration of a compaction that reclaims purged space.",
     ),
+    gauge(
+        "tidings_store_erasure_lag_seconds",
+        Part::Store,
+        "Age of the oldest deletion whose bytes may still be in a file of the store; 0 if there is none.",
+    ),
+    gauge(
+        "tidings_store_erase_within_seconds",
+        Part::Store,
+        "Time within which deleted bytes leave the files of the store, as configured; 0 if erasure is off.",
+    ),
+    counter("tidings_store_erasures_total", Part::Store, "Rounds of erasure, by outcome; a failed one is repeated.")
+        .by(&[label("outcome", &["done", "failed"])]),
+    histogram(
+        "tidings_store_erasure_seconds",
+        Part::Store,
+        WORK,
+        "Duration of a round of erasure, which rewrites the journal and the tables with deleted rows.",
+    ),
     counter(
         "tidings_store_torn_commits_total",
         Part::Store,

@@ -206,6 +206,8 @@ pub struct StoreSettings {
     pub engine: StoreEngine,
     /// Memory for cached blocks of the store.
     pub cache_mib: u64,
+    /// Time within which the bytes of deleted rows leave the files of the store; 0 leaves them to the engine.
+    pub erase_within_seconds: u64,
     /// Interval between scrubs, which verify the checksums of all files; 0 disables them.
     pub scrub_every_seconds: u64,
     /// Rate at which a scrub reads, in MiB per second.
@@ -425,6 +427,7 @@ impl Default for Config {
             store: StoreSettings {
                 engine: StoreEngine::Embedded,
                 cache_mib: 64,
+                erase_within_seconds: 24 * 3600,
                 scrub_every_seconds: 0,
                 scrub_mib_per_second: 16,
                 key_file: String::new(),

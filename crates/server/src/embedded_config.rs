@@ -15,8 +15,12 @@ const SECRET_BYTES_MAX: u64 = 4096;
 
 /// The settings of the store for a service. Blocks on the disk, and on the command that prints the key.
 pub(crate) fn embedded_config(config: &Config) -> anyhow::Result<embedded::Config> {
-    let StoreSettings { cache_mib, .. } = config.store;
-    Ok(embedded::Config { cache_bytes: cache_mib << 20, key: store_key(config)?, ..embedded::Config::default() })
+    Ok(embedded::Config {
+        cache_bytes: config.store.cache_mib << 20,
+        erase_within: config.erase_within(),
+        key: store_key(config)?,
+        ..embedded::Config::default()
+    })
 }
 
 /// The key that encrypts the store; `None` if the settings name none.

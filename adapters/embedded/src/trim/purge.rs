@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
-use domain::{ChatId, EventBody, OneTimeCode, Sequence, Session, Timestamp};
+use domain::{ChatId, ClientMessageId, EventBody, OneTimeCode, Sequence, Session, Timestamp, User, UserId};
 use metrics::counter;
 use ports::{BoxError, DeadLetter, Head, LastMessage, StoreError, error_chain};
 use tracing::error;
@@ -17,7 +17,7 @@ use crate::tx::Tx;
 
 /// The key in [`Table::Meta`] of the bytes purged since the message table was last compacted. It is persistent;
 /// otherwise a store that restarts often would never reach the limit.
-pub(super) const PURGED: &[u8] = b"purged_bytes";
+pub(crate) const PURGED: &[u8] = b"purged_bytes";
 
 /// Outcome of processing an expiry row.
 pub(super) enum ExpiryOutcome {
@@ -117,8 +117,16 @@ fn purge_message(tx: &mut Tx<'_>, place: MessageLocation, purged: &mut Purged) -
     let message = decode_message(place, &row).map_err(|error| unreadable(Table::Messages, error))?;
     let head: Option<Head> = tx.get(Table::Heads, &keys::chat(place.chat_id))?;
     let place_key = message.message_id.to_bytes();
+    // A deleted account retries no send. Its send keys would keep digests of erased messages for days. An unreadable
+    // user does not keep the message; its send key expires like any other.
+    let sender = tx.get::<User>(Table::Users, &keys::user(message.sender_id));
+    if sender.is_ok_and(|sender| sender.is_some_and(|sender| sender.deleted_at.is_some())) {
+        forget_send(tx, place, message.sender_id, message.client_message_id)?;
+    }
     tx.delete(Table::Messages, &key);
     tx.delete(Table::MessagePlaces, &place_key);
+    // While it was the last message, the head row had a copy of its content.
+    tx.erase(Table::Heads);
     tx.purged(place);
     purged.message(place, key.len() + row.len() + place_key.len() + place.encode().len());
     if let Some(Head { sequence, last_message: Some(last), message_ttl }) = head
@@ -126,6 +134,21 @@ fn purge_message(tx: &mut Tx<'_>, place: MessageLocation, purged: &mut Purged) -
     {
         let last_message = Some(LastMessage { preview: None, ..last });
         tx.put(Table::Heads, &keys::chat(place.chat_id), &Head { sequence, last_message, message_ttl });
+    }
+    Ok(())
+}
+
+/// Deletes the key of a send, unless a later send has taken it over.
+pub(super) fn forget_send(
+    tx: &mut Tx<'_>,
+    place: MessageLocation,
+    sender_id: UserId,
+    client_message_id: ClientMessageId,
+) -> Result<(), StoreError> {
+    let key = keys::send(place.chat_id, sender_id, client_message_id);
+    let known: Option<SendKey> = tx.get(Table::SendKeys, &key)?;
+    if known.is_some_and(|known| known.receipt.sequence == place.sequence) {
+        tx.delete(Table::SendKeys, &key);
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ mod console;
 mod delivery;
 mod drain;
 mod drills;
+mod erasure;
 mod examples;
 mod expiry;
 mod floods;

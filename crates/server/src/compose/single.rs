@@ -7,6 +7,7 @@ use fanout::{Fanout, Receipts};
 use gateway::{Gateway, Hub};
 use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRecipients, MemoryRoutes, MemoryTickets};
+use metrics::gauge;
 use notify::{EventWebhook, Notifications, VapidKeys};
 use ports::{Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, Stores, SystemClock};
 use presence::Presence;
@@ -33,6 +34,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> 
     let (mut commits, mut background) = (JoinSet::new(), JoinSet::new());
 
     scrub::begin_metrics();
+    gauge!("tidings_store_erase_within_seconds").set(config.erase_within().unwrap_or_default());
     if let Some(every) = config.scrub_every() {
         background.spawn(scrub::on_schedule(store.clone(), every, config.store.scrub_mib_per_second));
     }

@@ -211,6 +211,12 @@ impl Config {
         }
     }
 
+    /// The time within which deleted bytes leave the disk, if erasure is enabled.
+    pub(crate) fn erase_within(&self) -> Option<Duration> {
+        let within = Duration::from_secs(self.store.erase_within_seconds);
+        (!within.is_zero()).then_some(within)
+    }
+
     /// The interval of scrubs, if they are enabled.
     pub(crate) fn scrub_every(&self) -> Option<Duration> {
         let every = Duration::from_secs(self.store.scrub_every_seconds);

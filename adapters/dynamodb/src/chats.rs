@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::limits::GROUP_MEMBERS_MAX;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, ChatType, DirectPair, Event, Member, MemberChange, Role,
-    Sequence, Timestamp, UserId, Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, Event, Member, MemberChange,
+    Role, Sequence, Timestamp, UserId, Watermarks, decide,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{
@@ -399,10 +399,11 @@ pub(crate) fn chat_item(chat: &Chat, version: u64) -> DynamoItem {
 
 pub(crate) fn read_chat(item: &DynamoItem) -> Result<Chat, StoreError> {
     let row = ItemReader { table: Table::Chats, item };
+    let name = row.maybe_text("name")?.map(|name| ChatName::from_stored(name.to_owned())).transpose();
     Ok(Chat {
         chat_id: row.parsed("chat_id")?,
         chat_type: read_chat_type(row)?,
-        name: row.maybe_made("name")?,
+        name: name.map_err(|error| row.unreadable(error))?,
         created_by: row.parsed("created_by")?,
         created_at: row.parsed("created_at")?,
         updated_at: row.parsed("updated_at")?,

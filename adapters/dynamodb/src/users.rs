@@ -177,7 +177,8 @@ pub(crate) fn read_user(item: &DynamoItem) -> Result<User, StoreError> {
     Ok(User {
         user_id: row.parsed("user_id")?,
         phone_number: row.maybe_parsed("phone_number")?,
-        display_name: row.made("display_name")?,
+        display_name: DisplayName::from_stored(row.text("display_name")?.to_owned())
+            .map_err(|error| row.unreadable(error))?,
         presence_visibility: match row.text("presence_visibility")? {
             "everyone" => PresenceVisibility::Everyone,
             "contacts_only" => PresenceVisibility::ContactsOnly,

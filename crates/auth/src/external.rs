@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{DisplayName, Timestamp, UserId, limits};
+use domain::{DisplayName, Timestamp, UserId};
 use jsonwebtoken::{Header, Validation, decode};
 use ports::{NewUser, UserKey};
 use quick_cache::sync::Cache;
@@ -188,8 +188,8 @@ fn subject(claim: Option<&Value>) -> Option<String> {
     (1..=SUBJECT_BYTES_MAX).contains(&subject.len()).then_some(subject)
 }
 
-/// A name that is too long is cut and an invalid one is ignored; neither prevents a sign-in.
+/// Characters that names must not have are removed, and a name that is too long is cut. A name of which nothing is left
+/// counts as absent. So no name prevents a sign-in.
 fn name(claim: Option<&Value>) -> Option<DisplayName> {
-    let name: String = claim?.as_str()?.trim().chars().take(limits::DISPLAY_NAME_CHARS_MAX).collect();
-    DisplayName::try_from(name).ok()
+    DisplayName::cleaned(claim?.as_str()?)
 }

@@ -113,6 +113,7 @@ macro_rules! tests {
             a_subject_belongs_to_its_issuer,
             users_are_in_the_order_asked,
             an_update_sets_the_given_fields,
+            a_name_of_an_earlier_release_stays_readable,
         ]);
     };
     (contacts: $stores:expr) => {

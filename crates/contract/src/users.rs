@@ -1,10 +1,10 @@
 //! Tests of [`UserReader`](ports::UserReader) and [`UserWriter`](ports::UserWriter).
 
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, User};
+use domain::{ChatId, ChatName, DisplayName, PhoneNumber, PresenceVisibility, User};
 
 use super::ContractStores;
 use super::fixtures::{WORKS, at_once, fresh, now};
-use ports::{NewUser, UserKey};
+use ports::{NewGroup, NewUser, UserKey};
 
 /// The first sign-in creates a user, and every later one returns it unchanged.
 pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
@@ -77,6 +77,26 @@ pub async fn an_update_sets_the_given_fields(stores: ContractStores) {
     let nobody = fresh();
     assert_eq!(stores.user_writer.update(nobody, Some(display_name("X")), None, later).await.expect(WORKS), None);
     assert_eq!(stores.user_reader.users(&[nobody]).await.expect(WORKS), [None]);
+}
+
+/// Names from before the rules for new names stay readable.
+pub async fn a_name_of_an_earlier_release_stays_readable(stores: ContractStores) {
+    let display_name = DisplayName::from_stored(" p\u{430}y\u{202E}pal".to_owned()).expect("it was valid");
+    let (user, _) = sign_in(
+        &stores,
+        UserKey::Phone(phone_number(1)),
+        NewUser { display_name: display_name.clone(), ..new_user("Ada") },
+    )
+    .await;
+    assert_eq!(user.display_name, display_name);
+    assert_eq!(stores.user_reader.users(&[user.user_id]).await.expect(WORKS), [Some(user.clone())]);
+
+    let name = ChatName::from_stored(" te\u{200B}am".to_owned()).expect("it was valid");
+    let chat_id: ChatId = fresh();
+    let group = NewGroup { chat_id, name: name.clone(), created_by: user.user_id, members: vec![], created_at: now() };
+    stores.chat_writer.create_group(group).await.expect(WORKS);
+    let chat = stores.chat_reader.chat(chat_id).await.expect(WORKS).expect("the group exists");
+    assert_eq!(chat.name, Some(name));
 }
 
 async fn sign_in(stores: &ContractStores, key: UserKey, new: NewUser) -> (User, bool) {

@@ -17,6 +17,7 @@ mod invariant;
 pub mod limits;
 mod message;
 mod metadata;
+mod name;
 mod presence;
 mod push;
 mod rate;

@@ -40,7 +40,7 @@ impl Stored for Chat {
         Ok(Self {
             chat_id: row.chat_id,
             chat_type: row.chat_type.into(),
-            name: row.name.map(|name| ChatName::try_from(name.into_owned())).transpose()?,
+            name: row.name.map(|name| ChatName::from_stored(name.into_owned())).transpose()?,
             created_by: row.created_by,
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),

@@ -59,7 +59,7 @@ impl Stored for User {
         Ok(Self {
             user_id: row.user_id,
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
-            display_name: DisplayName::try_from(row.display_name.into_owned())?,
+            display_name: DisplayName::from_stored(row.display_name.into_owned())?,
             presence_visibility: row.presence_visibility.into(),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),

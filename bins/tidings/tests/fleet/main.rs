@@ -66,6 +66,8 @@ mod handshake;
 mod limits;
 #[path = "../it/metadata.rs"]
 mod metadata;
+#[path = "../it/names.rs"]
+mod names;
 #[path = "../it/presence.rs"]
 mod presence;
 #[path = "../it/rest.rs"]

@@ -5,6 +5,7 @@ use std::process::Output;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
+use crate::names::DECEITFUL;
 use crate::server::{TestDevice, TestServer};
 use crate::webhook::{said, tidings};
 
@@ -330,6 +331,23 @@ async fn chats_are_shown_and_looked_after_in_the_owners_place() {
     "#]],
         )
         .await;
+}
+
+#[tokio::test]
+async fn operators_cannot_give_a_name_that_deceives_readers() {
+    let server = TestServer::start().await;
+    let ann = server.sign_up("Ann").await;
+    for (name, character) in DECEITFUL {
+        for arguments in [
+            ["admin", "user", "rename", &ann.user_id, name].as_slice(),
+            &["admin", "user", "create", "--phone", "+14155550198", "--name", name],
+        ] {
+            let output = tidings(&server, arguments).await;
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && stderr.contains(character), "{output:?}");
+        }
+    }
+    assert_eq!(ann.get("/users/me").await.data(200)["display_name"], "Ann");
 }
 
 #[tokio::test]

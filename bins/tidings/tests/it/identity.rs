@@ -78,3 +78,18 @@ async fn tokens_for_another_purpose_or_client_are_refused() {
         assert_eq!(status, expected, "{body}");
     }
 }
+
+#[tokio::test]
+async fn a_deceitful_name_of_an_issuer_is_cleaned_and_keeps_nobody_out() {
+    let issuer = Issuer::start().await;
+    let server = issuer.server(&[("TIDINGS_AUTH__EXTERNAL__NAME_FROM_ISSUER", "true")]).await;
+    for (subject, name, expected) in
+        [("a", "Ann\u{202E} B\u{200B}ell", "Ann Bell"), ("b", "\u{410}nn", "\u{410}"), ("c", "\u{202E}", "User ")]
+    {
+        let token = issuer.token("JWT", json!({ "sub": subject, "name": name }));
+        let (status, me) = call(&server, Method::GET, "/users/me", &token, Value::Null).await;
+        assert_eq!(status, 200, "{me}");
+        let stored = me["data"]["display_name"].as_str().unwrap();
+        assert!(if subject == "c" { stored.starts_with(expected) } else { stored == expected }, "{me}");
+    }
+}

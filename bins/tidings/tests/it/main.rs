@@ -36,6 +36,7 @@ mod listener_bounds;
 mod log_level;
 mod metadata;
 mod metrics;
+mod names;
 mod openapi;
 mod operating;
 mod presence;

@@ -151,12 +151,13 @@ async fn a_user_of_another_system_is_made_on_first_sight_and_known_after() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_fit_is_cut_or_left_out() {
+async fn a_name_that_does_not_fit_is_cut_cleaned_or_left_out() {
     let key = ProviderKey::new("k1", Algorithm::EdDSA);
     let trusting = TrustingWorld::new(&[&key]);
     for (subject, name, expected) in [
         ("a", json!("é".repeat(65)), "é".repeat(64)),
-        ("b", json!("a\nb"), String::new()),
+        ("b", json!("a\nb\u{202E}"), "ab".to_owned()),
+        ("d", json!("\u{200B}"), String::new()),
         ("c", json!(7), String::new()),
     ] {
         let mut claims = but("sub", json!(subject));

@@ -77,11 +77,11 @@ impl TryFrom<ChangePayload> for EventBody {
                 Self::MembershipChanged { chat_id, user_id, change: change_type.into(), role, changed_by }
             }
             ChangePayload::ChatCreated(ChatCreated { chat_id, chat_type, name, created_by, initial_members }) => {
-                let name = name.map(ChatName::try_from).transpose()?;
+                let name = name.map(ChatName::from_stored).transpose()?;
                 Self::ChatCreated { chat_id, chat_type, name, created_by, initial_members }
             }
             ChangePayload::ChatRenamed(ChatRenamed { chat_id, name, changed_by }) => {
-                Self::ChatRenamed { chat_id, name: name.try_into()?, changed_by }
+                Self::ChatRenamed { chat_id, name: ChatName::from_stored(name)?, changed_by }
             }
             ChangePayload::MessageTtlChanged(MessageTtlChanged { chat_id, message_ttl_seconds, changed_by }) => {
                 let ttl = |seconds| Ttl::from_secs(seconds).ok_or(EventError::Ttl(seconds));

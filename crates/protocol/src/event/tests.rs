@@ -178,7 +178,7 @@ fn bodies() -> impl Strategy<Value = EventBody> {
     let chat = any::<[u8; 16]>().prop_map(ChatId::from_bytes);
     let user = any::<[u8; 16]>().prop_map(UserId::from_bytes);
     let times = (0..Timestamp::MAX.as_millis()).prop_map(Timestamp::from_millis);
-    let name = "[a-zà-ü \"\\\\]{0,20}x".prop_map(|name| ChatName::try_from(name).unwrap());
+    let name = "[a-zà-ü \u{202E}\"\\\\]{0,20}x".prop_map(|name| ChatName::from_stored(name).unwrap());
     let persisted =
         (chat.clone(), user.clone(), any::<u64>(), "[^\0]{1,40}", times.clone(), proptest::option::of(times)).prop_map(
             |(chat_id, sender_id, sequence, content, created_at, expires_at)| EventBody::MessagePersisted {

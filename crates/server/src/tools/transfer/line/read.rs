@@ -1,10 +1,12 @@
-//! Converts the lines of a file to rows. Each row is validated as strictly as the request that would create it.
+//! Converts the lines of a file to rows. Each row is validated as strictly as the request that would create it, except for
+//! rules of names that are newer than the file may be.
 
 use anyhow::{Context, bail, ensure};
 use domain::limits::{DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX};
 use domain::{
-    Body, Chat, ChatType, DeniedToken, DirectPair, Member, Message, PushDevice, PushTarget, Restrictions, Sequence,
-    Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks, WebPushSubscription,
+    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Member, Message, PushDevice, PushTarget,
+    Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks,
+    WebPushSubscription,
 };
 use ports::{ExportedSend, Head, LastMessage, Moved, Receipt, UserKey};
 
@@ -44,7 +46,7 @@ impl ExportUserRow {
         Ok(Moved::User(User {
             user_id: self.user_id,
             phone_number: self.phone_number.map(|number| number.parse()).transpose()?,
-            display_name: self.display_name.try_into()?,
+            display_name: DisplayName::from_stored(self.display_name)?,
             presence_visibility: self.presence_visibility,
             created_at: self.created_at,
             updated_at: self.updated_at,
@@ -165,7 +167,7 @@ impl ExportChatRow {
         let chat = Chat {
             chat_id: self.chat_id,
             chat_type: self.chat_type,
-            name: self.name.map(TryInto::try_into).transpose()?,
+            name: self.name.map(ChatName::from_stored).transpose()?,
             created_by: self.created_by,
             created_at: self.created_at,
             updated_at: self.updated_at,

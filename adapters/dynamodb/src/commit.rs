@@ -189,7 +189,7 @@ impl CommitRound {
                 continue;
             }
             let new_sender = !round.senders.contains(&send.sender_id);
-            let expires = send.ttl.or(message_ttl).is_some();
+            let expires = send.lifetime(message_ttl).is_some();
             items += 2 + usize::from(expires) + usize::from(new_sender);
             if items > TRANSACTION_ITEMS_MAX {
                 break;
@@ -328,6 +328,7 @@ mod tests {
             message_id: MessageId::from_bytes([client; 16]),
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: Timestamp::default(),
             origin_connection_id: None,
         }

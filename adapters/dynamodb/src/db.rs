@@ -282,7 +282,8 @@ impl Db {
     }
 
     /// Reads one page of up to `count` items of a whole table after a key, strongly consistent. Returns where to
-    /// continue if there may be more. Only for audits and transfers: no request may scan a table.
+    /// continue if there may be more. Only for audits, transfers and background work: no request may scan a
+    /// table.
     pub(crate) async fn scan(
         &self,
         table: Table,

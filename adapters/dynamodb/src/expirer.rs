@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use domain::{ChatId, Message, Sequence, Timestamp};
-use ports::{Expiry, ExpiryProgress, MessageExpirer, StoreError};
+use ports::{AuditSource, ChatIdPage, Expiry, ExpiryProgress, MessageExpirer, PageBookmark, StoreError};
 
 use crate::DynamoStore;
 use crate::db::{self, Bound, PartitionQuery, TRANSACTION_ITEMS_MAX};
@@ -37,6 +37,10 @@ impl MessageExpirer for DynamoStore {
         }
         let next = looked_at.last().filter(|_| more.is_some()).map(|last| last.sequence.next());
         Ok(ExpiryProgress { messages, next })
+    }
+
+    async fn chat_ids(&self, after: Option<&PageBookmark>, count: usize) -> Result<ChatIdPage, StoreError> {
+        Ok(self.chats(after, count).await?.into())
     }
 }
 

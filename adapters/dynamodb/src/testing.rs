@@ -90,6 +90,7 @@ pub(crate) fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         message_id: RandomIds.ulid().into(),
         body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,
     }

@@ -1,6 +1,8 @@
 use async_trait::async_trait;
 use domain::{ChatId, Sequence, Timestamp};
-use ports::{Expiry, ExpiryProgress, Head, LastMessage, MessageExpirer, StoreError};
+use ports::{
+    AuditSource, ChatIdPage, Expiry, ExpiryProgress, Head, LastMessage, MessageExpirer, PageBookmark, StoreError,
+};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
@@ -34,6 +36,10 @@ impl MessageExpirer for EmbeddedStore {
             Ok(messages)
         });
         Ok(ExpiryProgress { messages: messages.await?, next })
+    }
+
+    async fn chat_ids(&self, after: Option<&PageBookmark>, count: usize) -> Result<ChatIdPage, StoreError> {
+        Ok(self.chats(after, count).await?.into())
     }
 }
 

@@ -336,6 +336,7 @@ mod tests {
             message_id: RandomIds.ulid().into(),
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at,
             origin_connection_id: None,
         };

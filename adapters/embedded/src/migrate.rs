@@ -219,6 +219,7 @@ mod tests {
             message_id: RandomIds.ulid().into(),
             body: Body::new("five".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };

@@ -260,6 +260,7 @@ mod tests {
             message_id: sent,
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };
@@ -325,6 +326,7 @@ mod tests {
             message_id: RandomIds.ulid().into(),
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         };

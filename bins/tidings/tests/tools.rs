@@ -230,6 +230,7 @@ fn message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         message_id: RandomIds.ulid().into(),
         body: Body::new("a secret of theirs".to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: SystemClock.now().minus(Duration::from_secs(120)),
         origin_connection_id: None,
     }

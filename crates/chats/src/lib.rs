@@ -3,7 +3,7 @@
 //! [`router`] builds the API and [`openapi`] its document, both from the same routes. In reading order:
 //!
 //! - [`Api`] holds the dependencies of the routes.
-//! - [`Accounts`] exports and deletes whole accounts.
+//! - [`Accounts`] exports and deletes whole accounts, and [`Retention`] limits the age of messages.
 //! - `http` has the shared parts: response envelope, errors, extractors, limits, idempotency keys and cursors.
 //! - `routes` has one file for each family of routes.
 //! - `views` turns stored rows into response bodies.
@@ -15,6 +15,7 @@ mod accounts;
 mod api;
 mod http;
 mod openapi;
+mod retention;
 mod router;
 mod routes;
 mod views;
@@ -22,4 +23,5 @@ mod views;
 pub use accounts::Accounts;
 pub use api::{Api, Limits};
 pub use openapi::openapi;
+pub use retention::Retention;
 pub use router::router;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{ChatId, Sequence, Timestamp, Ttl, UserId};
+use domain::{ChatCommand, ChatId, ChatUpdate, Sequence, Timestamp, Ttl, UserId};
 
 use super::ContractStores;
 use super::fixtures::{ExpectNew, UNBOUNDED, WORKS, fresh, new_message, now, retry_of, sequences};
@@ -95,6 +95,57 @@ pub async fn many_messages_expire_in_steps(stores: ContractStores) {
     assert_eq!(first.messages + expire_all(&stores, chat_id, AT_ONCE, now()).await, 1100);
     assert_eq!(expire_all(&stores, chat_id, AT_ONCE, now()).await, 0);
     assert_eq!(stores.messages(chat_id).await, []);
+}
+
+/// No lifetime exceeds the longest one of the service: neither a requested one, nor the chat's, nor none at all. A retry
+/// still matches, because it repeats the request.
+pub async fn g11_no_message_outlives_the_longest_lifetime(stores: ContractStores) {
+    let (chat_id, sender_id) = stores.chat_of_one().await;
+    let created_at = now();
+    let sent = |ttl: Option<u64>, ttl_max: Option<u64>| NewMessage {
+        created_at,
+        ttl: ttl.and_then(Ttl::from_secs),
+        ttl_max: ttl_max.and_then(Ttl::from_secs),
+        ..new_message(chat_id, sender_id, "words")
+    };
+    let cases = [(None, None), (None, Some(60)), (Some(3600), Some(60)), (Some(30), Some(60)), (Some(3600), None)];
+    let sends = cases.map(|(ttl, ttl_max)| sent(ttl, ttl_max));
+    for send in &sends {
+        stores.send(send.clone()).await.expect_new();
+    }
+    let two_hours = ChatCommand::Update(ChatUpdate::message_ttl(Ttl::from_secs(7200)));
+    stores.apply(chat_id, sender_id, two_hours).await.expect("the owner may change it");
+    stores.send(sent(None, Some(60))).await.expect_new();
+    stores.send(sent(None, None)).await.expect_new();
+    let ends: Vec<_> = stores.messages(chat_id).await.iter().map(|message| message.expires_at).collect();
+    let after = |seconds: u64| Some(created_at + Duration::from_secs(seconds));
+    assert_eq!(ends, [None, after(60), after(60), after(30), after(3600), after(60), after(7200)]);
+
+    let longer = NewMessage { ttl_max: Ttl::from_secs(600), ..retry_of(&sends[2]) };
+    assert!(matches!(stores.send(longer).await, AppendOutcome::Duplicate(_)));
+}
+
+/// The walk over all chats finds each chat once, whatever the size of its pages.
+pub async fn every_chat_is_listed_once(stores: ContractStores) {
+    let owner = fresh();
+    let mut expected: Vec<ChatId> = vec![];
+    for _ in 0..5 {
+        expected.push(stores.group(owner, &[]).await);
+    }
+    expected.sort();
+    for count in [1, 2, 5, 100] {
+        let (mut listed, mut after) = (vec![], None);
+        loop {
+            let page = stores.expirer.chat_ids(after.as_ref(), count).await.expect(WORKS);
+            listed.extend(page.chat_ids);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        listed.sort();
+        assert_eq!(listed, expected, "pages of {count}");
+    }
 }
 
 /// In an unknown chat there is nothing to expire.

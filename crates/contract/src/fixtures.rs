@@ -45,6 +45,7 @@ pub(super) fn new_message(chat_id: ChatId, sender_id: UserId, text: &str) -> New
         message_id: fresh::<MessageId>(),
         body: body(text, ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: now(),
         origin_connection_id: None,
     }

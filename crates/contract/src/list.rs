@@ -300,6 +300,8 @@ macro_rules! tests {
             a_lifetime_counts_from_the_time_of_the_send,
             g2_a_send_key_outlives_a_message_made_to_expire,
             many_messages_expire_in_steps,
+            g11_no_message_outlives_the_longest_lifetime,
+            every_chat_is_listed_once,
             an_unknown_chat_has_nothing_to_expire,
         ]);
     };

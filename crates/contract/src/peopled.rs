@@ -83,6 +83,7 @@ fn send(chat_id: ChatId, sender_id: UserId, created_at: Timestamp) -> NewMessage
         message_id: fresh(),
         body: Body::new("hello".to_owned().try_into().expect("the content is valid"), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at,
         origin_connection_id: None,
     }

@@ -172,7 +172,7 @@ impl FromStr for ContentType {
 }
 
 /// The lifetime of a message: 1 second to one year, in whole seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ttl(Duration);
 
 impl Ttl {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Advance, ChatId, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{Advance, ChatId, IngestError, Sequence, Ttl, UserId, WatermarkKind, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::{Histogram, counter, histogram};
@@ -29,12 +29,14 @@ pub struct Config {
     pub batch_len_max: usize,
     /// Deadline of every call (G5).
     pub deadline: Duration,
+    /// Longest lifetime of a message, whatever its sender or its chat requests; unlimited if absent.
+    pub ttl_max: Option<Ttl>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let (grouping, deadline) = (Grouping::AllChats, Duration::from_secs(5));
-        Self { grouping, queue_len_max: 8192, batch_len_max: 1024, deadline }
+        Self { grouping, queue_len_max: 8192, batch_len_max: 1024, deadline, ttl_max: None }
     }
 }
 
@@ -127,6 +129,7 @@ impl Ingest for Ingester {
             message_id: self.ports.ids.ulid().into(),
             body: request.body,
             ttl: request.ttl,
+            ttl_max: self.config.ttl_max,
             created_at: self.ports.clock.now(),
             origin_connection_id: request.origin_connection_id,
         };

@@ -2,6 +2,17 @@ use crate::metric::{BATCH, DELAY, LATENCY, Metric, Part, WORK, counter, gauge, h
 
 pub(crate) const METRICS: &[Metric] = &[
     counter("tidings_store_purged_messages_total", Part::Purge, "Purged expired messages."),
+    counter("tidings_retention_chats_total", Part::Api, "Chats examined for the retention of the service."),
+    counter(
+        "tidings_retention_messages_total",
+        Part::Api,
+        "Messages that expire earlier because of the retention of the service.",
+    ),
+    gauge(
+        "tidings_retention_pass_time_seconds",
+        Part::Api,
+        "Time of the last complete pass of the service's retention over all chats, in seconds since 1970.",
+    ),
     // The store of one machine.
     counter("tidings_store_commits_total", Part::Store, "Commits, each with one fsync."),
     histogram("tidings_store_commit_seconds", Part::Store, LATENCY, "Duration of a commit, including its fsync."),

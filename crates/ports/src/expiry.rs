@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use domain::{ChatId, Message, Sequence, Timestamp, Ttl, UserId};
 
-use crate::StoreError;
+use crate::{AuditPage, PageBookmark, StoreError};
 
 /// Selects messages of a chat that are to expire earlier, and sets their lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,22 @@ pub struct ExpiryProgress {
     pub next: Option<Sequence>,
 }
 
+/// Ids of chats, in an order that the store defines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatIdPage {
+    /// The ids. A page before the last one may be empty.
+    pub chat_ids: Vec<ChatId>,
+    /// The start of the next page; `None` after the last page.
+    pub next: Option<PageBookmark>,
+}
+
+impl From<AuditPage<ChatId>> for ChatIdPage {
+    /// Leaves unreadable rows to the audit.
+    fn from(page: AuditPage<ChatId>) -> Self {
+        Self { chat_ids: page.rows.into_iter().filter_map(|row| row.row.ok()).collect(), next: page.next }
+    }
+}
+
 /// Shortens the lifetime of messages that are already committed.
 ///
 /// From its expiry time on, a message is in no read, and its preview is removed from the inbox (G11). It is purged and
@@ -49,4 +65,8 @@ pub trait MessageExpirer: Send + Sync {
         which: Expiry,
         now: Timestamp,
     ) -> Result<ExpiryProgress, StoreError>;
+
+    /// The ids of all chats, up to `count` at a time. A chat that exists during the whole walk is in exactly one page.
+    /// For background work only: a store may read a whole table for it.
+    async fn chat_ids(&self, after: Option<&PageBookmark>, count: usize) -> Result<ChatIdPage, StoreError>;
 }

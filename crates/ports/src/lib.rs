@@ -64,7 +64,7 @@ pub use contacts::ContactStore;
 pub use engine::Engine;
 pub use error::{BoxError, StoreError};
 pub use error_chain::{ErrorChain, error_chain};
-pub use expiry::{Expiry, ExpiryProgress, MessageExpirer};
+pub use expiry::{ChatIdPage, Expiry, ExpiryProgress, MessageExpirer};
 pub use health::{EngineHealth, HealthCell};
 pub use identity::{ConnectionHolder, Identity, IdentityError, Principal};
 pub use inbox::{InboxPosition, InboxSelection, InboxSelector, InboxStart};

@@ -22,6 +22,8 @@ pub struct NewMessage {
     pub body: Body,
     /// The lifetime of the message; the default of the chat if absent.
     pub ttl: Option<Ttl>,
+    /// The longest lifetime of any message of the service; unlimited if absent.
+    pub ttl_max: Option<Ttl>,
     /// The time of the message if the send is new.
     pub created_at: Timestamp,
     /// The connection that the send came from; fanout does not push the message to it.
@@ -30,7 +32,7 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// A digest of the parts that a retry must repeat, for stores to keep with the send key. It covers the requested
-    /// ttl, not the resulting expiry, so a retry still matches after the chat's message ttl has changed. 16 bytes of
+    /// ttl, not the resulting expiry, so a retry still matches after the chat's message ttl or `ttl_max` has changed. 16 bytes of
     /// SHA-256 make a second send with the same fingerprint infeasible.
     pub fn fingerprint(&self) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
@@ -50,8 +52,17 @@ impl NewMessage {
         fingerprint
     }
 
-    /// The message of this send at `sequence`. `message_ttl`, the default of the chat, applies if the send has no ttl.
+    /// The lifetime of the message: its ttl or else `message_ttl`, the default of the chat, and at most `ttl_max`.
+    pub fn lifetime(&self, message_ttl: Option<Ttl>) -> Option<Ttl> {
+        match (self.ttl.or(message_ttl), self.ttl_max) {
+            (Some(ttl), Some(ttl_max)) => Some(ttl.min(ttl_max)),
+            (ttl, ttl_max) => ttl.or(ttl_max),
+        }
+    }
+
+    /// The message of this send at `sequence`, in a chat with the default `message_ttl`.
     pub fn at(self, sequence: Sequence, message_ttl: Option<Ttl>) -> Message {
+        let expires_at = self.lifetime(message_ttl).map(|lifetime| self.created_at + lifetime.as_duration());
         Message {
             message_id: self.message_id,
             chat_id: self.chat_id,
@@ -60,7 +71,7 @@ impl NewMessage {
             client_message_id: self.client_message_id,
             body: self.body,
             created_at: self.created_at,
-            expires_at: self.ttl.or(message_ttl).map(|ttl| self.created_at + ttl.as_duration()),
+            expires_at,
         }
     }
 }

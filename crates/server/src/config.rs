@@ -58,6 +58,7 @@ pub struct Config {
     pub rpc: RpcSettings,
     pub notify: NotifySettings,
     pub webhook: WebhookSettings,
+    pub retention: RetentionSettings,
     pub limits: LimitSettings,
 }
 
@@ -330,6 +331,14 @@ pub struct WebhookSettings {
     pub events: String,
 }
 
+/// Retention of the whole service.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    /// The longest lifetime of a message in any chat, 1 to 365 days; 0 means unlimited.
+    pub message_days: u64,
+}
+
 /// Rate limits; 0 means unlimited.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -476,6 +485,7 @@ impl Default for Config {
                 secret_file: String::new(),
                 events: "message,member,chat".into(),
             },
+            retention: RetentionSettings { message_days: 0 },
             limits: LimitSettings {
                 otp_request_per_phone: 3,
                 otp_request_per_ip: 10,

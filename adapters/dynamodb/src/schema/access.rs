@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ports::ProcessRole;
 
-use super::Table;
+use super::{SCAN, Table};
 
 #[cfg(test)]
 pub(crate) mod guard;
@@ -23,6 +23,8 @@ pub enum TableAction {
     Query,
     /// Reads items of a partition of the table's index.
     QueryIndex,
+    /// Reads the whole table.
+    Scan,
     /// Writes an item.
     Put,
     /// Changes an item.
@@ -40,6 +42,7 @@ impl TableAction {
             Self::Get => "dynamodb:GetItem",
             Self::BatchGet => "dynamodb:BatchGetItem",
             Self::Query | Self::QueryIndex => "dynamodb:Query",
+            Self::Scan => SCAN,
             Self::Put => "dynamodb:PutItem",
             Self::Update => "dynamodb:UpdateItem",
             Self::Delete => "dynamodb:DeleteItem",
@@ -127,7 +130,7 @@ fn ports_of(role: ProcessRole) -> &'static [StorePort] {
 impl StorePort {
     /// The actions of the port, by table.
     pub(crate) const fn needs(self) -> &'static [(Table, &'static [TableAction])] {
-        use TableAction::{BatchGet, Check, Delete, Get, Put, Query, QueryIndex, Update};
+        use TableAction::{BatchGet, Check, Delete, Get, Put, Query, QueryIndex, Scan, Update};
         match self {
             Self::MessageWriter => &[
                 (Table::Chats, &[BatchGet]),
@@ -200,6 +203,7 @@ impl StorePort {
                 (Table::Deletions, &[Get, Query, Put, Delete]),
             ],
             Self::Expirer => &[
+                (Table::Chats, &[Scan]),
                 (Table::Messages, &[Query, Update]),
                 (Table::Expirations, &[Put, Delete]),
                 (Table::ChatCounters, &[Get, Update]),
@@ -251,7 +255,7 @@ mod tests {
             api
               users {BatchGet, Put, Update}
               user_keys {Get, BatchGet, Put, Delete}
-              chats {Get, BatchGet, Put, Check}
+              chats {Get, BatchGet, Scan, Put, Check}
               chat_memberships {Get, BatchGet, Query, Put, Update, Delete, Check}
               messages {Get, Query, QueryIndex, Update}
               expirations {Put, Delete}
@@ -320,6 +324,7 @@ mod tests {
             accounts::a_deletion_begins_with_a_tombstone,
             accounts::a_deletion_is_listed_until_it_ends,
             expiry::a_lifetime_counts_from_the_time_of_the_send,
+            expiry::every_chat_is_listed_once,
         );
         contract::outbox::a_message_is_pending_until_it_is_published(guarded(&done).await).await;
         contract::outbox::a_published_chat_is_not_overdue(guarded(&done).await).await;

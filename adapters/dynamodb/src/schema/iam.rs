@@ -2,7 +2,7 @@
 //!
 //! They only allow. Actions without a statement are refused, and a process with two roles gets the policies of both.
 //! Access to tables and to the log are two policies, because each has a size limit. Statements name tables, indexes,
-//! topics and groups individually, without patterns, and no role may scan.
+//! topics and groups individually, without patterns. No role may scan, except that `api` may list the chats, for the retention of the service.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ const AUDITS: [&str; 7] = [
 ];
 
 /// The policy of an auditor who runs `tidings store verify`, as JSON. It is for a person, not for a role: it alone
-/// allows scans, and it allows no writes.
+/// allows scans of all tables, and it allows no writes.
 pub fn auditor_iam(config: &Config, site: &AwsSite, log: &LogNames) -> String {
     let place = ArnParts::of(config, site);
     let tables = Table::ALL.map(|table| place.table(table)).to_vec();

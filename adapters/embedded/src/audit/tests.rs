@@ -297,6 +297,7 @@ async fn a_store_under_load_raises_no_false_alarm() {
                 body: Body::new("hello".to_owned().try_into().unwrap(), Default::default()),
                 // Every second message is purged immediately.
                 ttl: Ttl::from_secs(60).filter(|_| n % 2 == 0),
+                ttl_max: None,
                 created_at: SystemClock.now().minus(Duration::from_secs(if n % 2 == 0 { 61 } else { 0 })),
                 origin_connection_id: None,
             };

@@ -43,6 +43,7 @@ fn new_message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         message_id: RandomIds.ulid().into(),
         body: Body::new(Content::try_from("x".repeat(128)).unwrap(), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,
     }

@@ -56,6 +56,7 @@ impl TrimFixture {
             message_id: MessageId::from_bytes([n; 16]),
             body: Body::new("words".to_owned().try_into().unwrap(), Default::default()),
             ttl,
+            ttl_max: None,
             created_at: self.clock.now(),
             origin_connection_id: None,
         }

@@ -157,6 +157,7 @@ where
                     if id % 2 == 0 { ContentType::Text } else { ContentType::Encrypted },
                 ),
                 ttl: (id % 5 == 0).then(|| Ttl::from_secs(60).unwrap()),
+                ttl_max: None,
                 created_at: now,
                 origin_connection_id: None,
             };

@@ -32,6 +32,7 @@ pub(crate) fn message(chat_id: ChatId, sender_id: UserId, text: &str) -> NewMess
         message_id: RandomIds.ulid().into(),
         body: Body::new(Content::try_from(text.to_owned()).unwrap(), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,
     }

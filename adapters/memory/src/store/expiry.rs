@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use domain::{ChatId, Sequence, Timestamp};
-use ports::{Expiry, ExpiryProgress, MessageExpirer, StoreError};
+use ports::{AuditSource, ChatIdPage, Expiry, ExpiryProgress, MessageExpirer, PageBookmark, StoreError};
 
 use super::{ChatState, MemoryStore};
 
@@ -20,6 +20,10 @@ impl MessageExpirer for MemoryStore {
             Some(chat) => chat.shorten(from, which, now),
             None => ExpiryProgress { messages: 0, next: None },
         }))
+    }
+
+    async fn chat_ids(&self, after: Option<&PageBookmark>, count: usize) -> Result<ChatIdPage, StoreError> {
+        Ok(self.chats(after, count).await?.into())
     }
 }
 

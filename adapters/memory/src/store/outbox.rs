@@ -218,6 +218,7 @@ mod tests {
             message_id: domain::MessageId::from_bytes([n; 16]),
             body: Body::new("hello".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: Timestamp::default(),
             origin_connection_id: None,
         };

@@ -43,6 +43,7 @@ mod presence;
 mod reports;
 mod rest;
 mod restart;
+mod retention;
 mod revocation;
 mod routes;
 mod sdk;

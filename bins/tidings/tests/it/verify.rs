@@ -9,7 +9,7 @@ use crate::drills::damage;
 use crate::server::{TestDevice, TestServer};
 
 /// Requests a check from the service.
-async fn verify(server: &TestServer, arguments: &[&str]) -> Output {
+pub(crate) async fn verify(server: &TestServer, arguments: &[&str]) -> Output {
     let admin = server.admin_url();
     let listen = admin.strip_prefix("http://").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));

@@ -247,6 +247,7 @@ async fn append(world: &World, sends: impl Iterator<Item = (ChatId, UserId)>) {
         message_id: world.ids.ulid().into(),
         body: Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: world.clock.now(),
         origin_connection_id: None,
     });

@@ -148,6 +148,7 @@ impl World {
             message_id: self.ids.ulid().into(),
             body: Body::new("hi".to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: SystemClock.now(),
             origin_connection_id: None,
         }

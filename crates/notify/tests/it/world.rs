@@ -115,6 +115,7 @@ impl World {
             message_id: self.ids.ulid().into(),
             body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
             ttl: None,
+            ttl_max: None,
             created_at: self.clock.now(),
             origin_connection_id: None,
         }

@@ -92,6 +92,12 @@ pub(super) fn rest(
     )
     .context("cannot build the HTTP client for the keys of [auth.external]")?;
 
+    if let Some(lifetime) = config.message_ttl_max() {
+        let (expirer, messages) = (stores.expirer.clone(), stores.message_reader.clone());
+        let retention = chats::Retention { lifetime, expirer, messages, clock: clock.clone() };
+        background.spawn(async move { retention.run().await });
+    }
+
     let accounts = Arc::new(chats::Accounts {
         auth: auth.clone(),
         store: stores.accounts,

@@ -338,6 +338,10 @@ mod tests {
             expect!["`telemetry.trace_ratio` is not usable: 2 is not a share from 0 to 1"],
         );
         refused(
+            from_file("[retention]\nmessage_days = 366"),
+            expect!["`retention.message_days` is not usable: 366 is not a number of days from 1 to 365, or 0"],
+        );
+        refused(
             from_environment("TIDINGS_TELEMETRY__OTLP_ENDPOINT", "collector:4318"),
             expect![
                 "`telemetry.otlp_endpoint` is not usable: `collector:4318` is not a URL, such as http://localhost:4318"

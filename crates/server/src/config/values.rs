@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use domain::Quota;
+use domain::{Quota, Ttl};
 use ports::ProcessRole;
 
 use super::{
@@ -119,6 +119,10 @@ impl Config {
             return invalid("gateway.expiry_ms", message);
         }
         event_kinds(&self.webhook.events)?;
+        let days = self.retention.message_days;
+        if days > 0 && self.message_ttl_max().is_none() {
+            return invalid("retention.message_days", format!("{days} is not a number of days from 1 to 365, or 0"));
+        }
         let zero = [
             ("http_connections_max", self.http_connections_max as u64),
             ("http_connections_per_address_max", self.http_connections_per_address_max as u64),
@@ -294,10 +298,16 @@ impl Config {
         Duration::from_millis(self.health.stuck_after_ms)
     }
 
+    /// The longest lifetime of a message, if it is limited.
+    pub(crate) fn message_ttl_max(&self) -> Option<Ttl> {
+        Ttl::from_secs(self.retention.message_days.saturating_mul(DAY.as_secs()))
+    }
+
     pub(crate) fn ingest(&self) -> ingest::Config {
         ingest::Config {
             queue_len_max: self.ingest.queue_len_max,
             batch_len_max: self.ingest.batch_len_max,
+            ttl_max: self.message_ttl_max(),
             ..ingest::Config::default()
         }
     }

@@ -165,12 +165,6 @@ fn log_names(kafka: &tidings_kafka::Config) -> LogNames {
     }
 }
 
-/// The policy of a role; empty if it needs none.
-pub(crate) fn policy_of(config: &Config, role: ProcessRole) -> anyhow::Result<String> {
-    let which = Policies { role: Some(role.name().to_owned()), account_id: "*".to_owned(), msk_cluster: None };
-    Ok(policies(config, &which)?.into_iter().filter_map(|(_, policy)| policy).collect())
-}
-
 /// The requested policies, each with its role; the policy for the log is called `ROLE-log`.
 fn policies(config: &Config, which: &Policies) -> anyhow::Result<Vec<(String, Option<String>)>> {
     let region = &config.dynamodb.region;

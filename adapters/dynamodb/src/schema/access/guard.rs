@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept};
 use aws_sdk_dynamodb::operation::batch_get_item::BatchGetItemInput;
 use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::operation::query::QueryInput;
+use aws_sdk_dynamodb::operation::scan::ScanInput;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
 use aws_sdk_dynamodb::types::TransactWriteItem;
@@ -66,6 +67,8 @@ impl Intercept for Guard {
         } else if let Some(query) = input.downcast_ref::<QueryInput>() {
             let action = if query.index_name().is_some() { TableAction::QueryIndex } else { TableAction::Query };
             vec![(query.table_name(), action)]
+        } else if let Some(scan) = input.downcast_ref::<ScanInput>() {
+            vec![(scan.table_name(), TableAction::Scan)]
         } else if let Some(update) = input.downcast_ref::<UpdateItemInput>() {
             vec![(update.table_name(), TableAction::Update)]
         } else if let Some(transaction) = input.downcast_ref::<TransactWriteItemsInput>() {

@@ -98,6 +98,7 @@ pub(super) fn new_message(chat_id: ChatId, sender_id: UserId) -> NewMessage {
         message_id: RandomIds.ulid().into(),
         body: Body::new(Content::try_from("x".repeat(CONTENT_BYTES)).expect("the content is valid"), ContentType::Text),
         ttl: None,
+        ttl_max: None,
         created_at: SystemClock.now(),
         origin_connection_id: None,
     }

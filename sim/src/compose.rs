@@ -261,6 +261,7 @@ impl ProcessPorts {
                 groups_created: None,
                 members_added: None,
                 message_kib: None,
+                message_kib_total: None,
                 chats_per_user: None,
             },
         };

@@ -29,6 +29,10 @@ pub struct Config {
     /// Time within which the bytes of deleted rows leave the disk, if the store purges at all; `None` leaves that to the
     /// engine's own compaction.
     pub erase_within: Option<Duration>,
+    /// Bytes of the files of all tables from which on sends are refused; unlimited if absent. The journal is not counted.
+    pub used_bytes_max: Option<u64>,
+    /// Free bytes of the disk below which sends are refused.
+    pub free_bytes_min: u64,
     /// Whether the store purges expired rows. Tools that only inspect a store turn it off.
     pub forgets: bool,
     /// The key that encrypts the rows; `None` for an unencrypted store.
@@ -48,6 +52,8 @@ impl Default for Config {
             tail_bytes_max: 8 << 20,
             purged_bytes_max: 64 << 20,
             erase_within: None,
+            used_bytes_max: None,
+            free_bytes_min: 0,
             forgets: true,
             key: None,
         }

@@ -55,6 +55,7 @@ mod restrictions;
 mod rows;
 mod scrub;
 mod sessions;
+mod space;
 mod store;
 mod store_file;
 mod tables;

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
-use domain::{ChatId, Event, Invariant, Message, MessageId, Sequence, Timestamp};
+use domain::{ChatId, Event, Invariant, Message, MessageId, Sequence, StorageLimit, Timestamp};
 use ports::{
     AppendOutcome, Head, MessageReader, MessageWriter, NewMessage, Page, PageBounds, Receipt, SendRefusal, StoreError,
     UnreadCount, UnreadQuery, UnreadTally, error_chain,
@@ -23,15 +23,22 @@ impl MessageWriter for EmbeddedStore {
     async fn append(&self, batch: Vec<NewMessage>) -> Result<Vec<AppendOutcome>, StoreError> {
         // Compute fingerprints here: the single committer thread is the bottleneck of all writes.
         let batch: Vec<_> = batch.into_iter().map(|new| (new.fingerprint(), new)).collect();
-        self.write(move |tx| batch.into_iter().map(|(fingerprint, new)| judge(tx, new, fingerprint)).collect()).await
+        let full = self.space().reached();
+        self.write(move |tx| batch.into_iter().map(|(fingerprint, new)| judge(tx, new, fingerprint, full)).collect())
+            .await
     }
 }
 
 /// Appends one send of a batch. A row that does not decode refuses this send only: a send reads everything before it
 /// writes, so it leaves nothing behind, and the other sends continue.
-fn judge(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<AppendOutcome, StoreError> {
+fn judge(
+    tx: &mut Tx<'_>,
+    new: NewMessage,
+    fingerprint: Fingerprint,
+    full: Option<StorageLimit>,
+) -> Result<AppendOutcome, StoreError> {
     let chat_id = new.chat_id;
-    match append(tx, new, fingerprint) {
+    match append(tx, new, fingerprint, full) {
         Err(failure @ StoreError::Corrupt { .. }) => {
             error!(error = %error_chain(&failure), %chat_id, "refused a send: a stored row is damaged");
             Ok(AppendOutcome::Refused(SendRefusal::Unreadable))
@@ -40,7 +47,12 @@ fn judge(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<A
     }
 }
 
-fn append(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<AppendOutcome, StoreError> {
+fn append(
+    tx: &mut Tx<'_>,
+    new: NewMessage,
+    fingerprint: Fingerprint,
+    full: Option<StorageLimit>,
+) -> Result<AppendOutcome, StoreError> {
     let NewMessage { chat_id, sender_id, client_message_id, message_id, created_at, origin_connection_id, .. } = new;
     if restrictions::is_suspended(tx, sender_id)? {
         return Ok(AppendOutcome::Refused(SendRefusal::Suspended));
@@ -63,6 +75,9 @@ fn append(tx: &mut Tx<'_>, new: NewMessage, fingerprint: Fingerprint) -> Result<
     }
     if let Some(refusal) = blocks::between(tx, chat_id, sender_id)? {
         return Ok(AppendOutcome::Refused(refusal));
+    }
+    if let Some(limit) = full {
+        return Ok(AppendOutcome::Refused(SendRefusal::StorageFull(limit)));
     }
     let Some(HeadSummary { sequence, message_ttl }) = tx.counter(chat_id)? else {
         return Ok(AppendOutcome::Refused(SendRefusal::CounterMissing));

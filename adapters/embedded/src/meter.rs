@@ -13,6 +13,7 @@ use crate::error::unreadable;
 use crate::keys;
 use crate::log::LOG_START;
 use crate::records::LogRecord;
+use crate::space;
 use crate::tables::{Table, Tables};
 
 /// Publishes the metrics, unless the database is being reopened.
@@ -20,7 +21,7 @@ pub(crate) fn tell(link: &CommitterHandle, now: Timestamp) {
     gauge!("tidings_store_queue_jobs").set((link.commands.max_capacity() - link.commands.capacity()) as f64);
     let Some(tables) = link.tables.borrow().clone() else { return };
     gauge!("tidings_store_rows").set(tables.rows() as f64);
-    gauge!("tidings_store_disk_bytes").set(Table::ALL.map(|table| tables.disk_space(table)).iter().sum::<u64>() as f64);
+    gauge!("tidings_store_disk_bytes").set(space::used(&tables) as f64);
     // A table that cannot be read is reported by those who need its rows.
     if let Ok(lag) = erase::lag(&tables, now) {
         gauge!("tidings_store_erasure_lag_seconds").set(lag);

@@ -8,6 +8,7 @@ use ports::{Clock, Ids, StoreError, lock};
 use crate::committer::{self, CommitterCommand, CommitterHandle};
 use crate::directory::{Directory, StoreOpenError};
 use crate::erase::Eraser;
+use crate::space::Space;
 use crate::tables::Tables;
 use crate::trim::Trimmer;
 use crate::tx::Tx;
@@ -25,6 +26,7 @@ pub struct EmbeddedStore {
 struct StoreInner {
     path: PathBuf,
     link: CommitterHandle,
+    space: Arc<Space>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -48,13 +50,14 @@ impl EmbeddedStore {
         let directory = Directory::claim(path, config.key.as_ref())?;
         let (purged_bytes_max, forgets) = (config.purged_bytes_max, config.forgets);
         let erase_within = config.erase_within.filter(|_| forgets);
+        let space = Arc::new(Space::new(&config));
         let (link, committer) = committer::start(directory, config, clock.clone(), ids).map_err(engine)?;
-        let trimmer = Trimmer::start(link.clone(), clock.clone(), purged_bytes_max, forgets);
+        let trimmer = Trimmer::start(link.clone(), clock.clone(), space.clone(), purged_bytes_max, forgets);
         let trimmer = trimmer.map_err(|error| engine(error.into()))?;
         let eraser = erase_within.map(|within| Eraser::start(link.clone(), clock, within)).transpose();
         let eraser = eraser.map_err(|error| engine(error.into()))?;
         let threads = Mutex::new(Some(Threads { trimmer, eraser, committer }));
-        Ok(Self { shared: Arc::new(StoreInner { path: path.to_owned(), link, threads }) })
+        Ok(Self { shared: Arc::new(StoreInner { path: path.to_owned(), link, space, threads }) })
     }
 
     /// Commits the queued jobs, closes the files and stops the threads. Later calls on other clones fail with "the
@@ -99,6 +102,11 @@ impl EmbeddedStore {
     /// The directory of the store.
     pub(crate) fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// The space for new messages.
+    pub(crate) fn space(&self) -> &Space {
+        &self.shared.space
     }
 
     pub(crate) fn link(&self) -> &CommitterHandle {

@@ -28,6 +28,7 @@ use crate::log::LOG_START;
 use crate::meter;
 use crate::records::{LogRecord, LoggedMessage};
 use crate::reports;
+use crate::space::Space;
 use crate::store::closed;
 use crate::tables::{Table, Tables};
 use crate::tx::Tx;
@@ -66,16 +67,23 @@ impl Trimmer {
     pub(crate) fn start(
         link: CommitterHandle,
         clock: Arc<dyn Clock>,
+        space: Arc<Space>,
         purged_bytes_max: u64,
         forgets: bool,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
+        if let Some(tables) = &*link.tables.borrow() {
+            space.measure(tables);
+        }
         let thread = thread::Builder::new().name("trimmer".to_owned()).spawn(move || {
             let mut search = Search::new(link, clock, purged_bytes_max);
             let mut periods = 0;
             meter::tell(&search.link, search.clock.now());
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
                 periods = (periods + 1) % PERIODS_UNTIL_OVER;
+                if let Some(tables) = search.link.tables.borrow().clone() {
+                    space.measure(&tables);
+                }
                 if periods == 0 {
                     search.expiries_from.clear();
                 }

@@ -88,6 +88,7 @@ pub(crate) fn rate_limit(key: LimitKey) -> String {
         LimitKey::GroupsCreated(user_id) => format!("ratelimit:groups_created:{{{user_id}}}"),
         LimitKey::MembersAdded(user_id) => format!("ratelimit:members_added:{{{user_id}}}"),
         LimitKey::MessageKib(user_id) => format!("ratelimit:message_kib:{{{user_id}}}"),
+        LimitKey::MessageTotal => "ratelimit:message_total".to_owned(),
     }
 }
 

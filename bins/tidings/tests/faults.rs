@@ -158,6 +158,8 @@ async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
     let mut server = TestServer::start().await;
     // Mounts an empty file system over the data directory: the server starts with a new store.
     server.stop().await;
+    // Without a reserve of free space, so that the disk really becomes full.
+    server.set_env("TIDINGS_STORE__MIN_FREE_MIB", "0");
     let Some(small) = SmallDisk::mount(&server.data_dir()) else {
         eprintln!("a file system cannot be mounted here; a disk without space is tried with injected faults only");
         return;
@@ -172,6 +174,38 @@ async fn a_full_file_system_refuses_sends_and_recovers_by_itself() {
     small.make_room();
     until_ready(&server).await;
     chat.check_recovered(&mut server).await;
+}
+
+/// Before the file system is full, sends are refused and everything else works. Sends are accepted when space returns.
+#[tokio::test]
+async fn a_nearly_full_file_system_refuses_sends_and_accepts_them_when_space_returns() {
+    let mut server = TestServer::start().await;
+    server.stop().await;
+    let Some(small) = SmallDisk::mount(&server.data_dir()) else {
+        eprintln!("a file system cannot be mounted here; the reserve of free space is tried by its setting only");
+        return;
+    };
+    server.set_env("TIDINGS_STORE__MIN_FREE_MIB", "40");
+    server.restart().await;
+    let mut chat = FaultChat::new(&server).await;
+    assert_eq!(chat.send(Uuid::new_v4()).await["type"], "send_message_ack");
+    fs::write(small.filler(), vec![1; 50 << 20]).unwrap();
+    let refused = loop {
+        let answer = chat.send(Uuid::new_v4()).await;
+        if answer["type"] == "error" {
+            break answer["payload"].clone();
+        }
+    };
+    check_unavailable(&refused);
+    assert_eq!(refused["details"]["limit"], "store.min_free_mib");
+    assert_eq!(server.call(Method::GET, "/readyz", None).await.status, 200);
+    chat.bob.get(&format!("/chats/{}/messages", chat.chat_id)).await.data(200);
+    small.make_room();
+    let deadline = Instant::now() + PATIENCE;
+    while chat.send(Uuid::new_v4()).await["type"] == "error" {
+        assert!(Instant::now() < deadline, "sends are still refused");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Checks that the server is alive, and soon reports that it is not ready, with the reason.

@@ -82,6 +82,8 @@ pub struct Limits {
     pub members_added: Option<Quota>,
     /// Kibibytes of messages that a user sends.
     pub message_kib: Option<Quota>,
+    /// Kibibytes of messages of all users.
+    pub message_kib_total: Option<Quota>,
     /// Chats of a user; with more, the user opens no new one.
     pub chats_per_user: Option<usize>,
 }
@@ -100,6 +102,7 @@ impl Default for Limits {
             groups_created: Quota::per(100, 24 * 60 * minute),
             members_added: Quota::per(2000, 24 * 60 * minute),
             message_kib: Quota::per(256 * 1024, 24 * 60 * minute),
+            message_kib_total: None,
             chats_per_user: Some(5000),
         }
     }

@@ -5,6 +5,28 @@ use crate::Sequence;
 /// Retry delay after a send met a full queue. A batch commits in milliseconds, so the queue has space again by then.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Retry delay after a send met a full store. Space returns with a purge, or when an operator makes room.
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// A bound on the space of a store, by its setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageLimit {
+    /// The bytes that the store uses.
+    MaxGib,
+    /// The bytes that the disk has left.
+    MinFreeMib,
+}
+
+impl StorageLimit {
+    /// The name of its setting.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::MaxGib => "store.max_gib",
+            Self::MinFreeMib => "store.min_free_mib",
+        }
+    }
+}
+
 /// Why ingest refused or failed a request.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
@@ -38,6 +60,9 @@ pub enum IngestError {
         /// The head sequence.
         head: Sequence,
     },
+    /// The store has no space for new messages; the request had no effect. Reads continue.
+    #[error("the service has no space for new messages (`{}`)", .0.setting())]
+    StorageFull(StorageLimit),
     /// The queue is full; the request had no effect.
     #[error("the send queue is full")]
     Busy,
@@ -55,6 +80,7 @@ impl IngestError {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Busy => Some(BUSY_RETRY_AFTER),
+            Self::StorageFull(_) => Some(FULL_RETRY_AFTER),
             Self::Unavailable { retry_after } => Some(*retry_after),
             Self::ChatNotFound
             | Self::NotAMember

@@ -41,7 +41,7 @@ pub use event::{Event, EventBody, EventKind, MembershipChange};
 pub use ids::{
     ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, ReportId, SessionId, UserId,
 };
-pub use ingest_error::IngestError;
+pub use ingest_error::{IngestError, StorageLimit};
 pub use invariant::{Invariant, InvariantPlane};
 pub use message::{Body, Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use metadata::{Metadata, MetadataError};

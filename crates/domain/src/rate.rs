@@ -43,6 +43,17 @@ impl Quota {
         Self { weight: weight.min(self.burst), ..self }
     }
 
+    /// The number of units that one request takes.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// The same quota in units of `size` of its units, at least one, for a request that takes one of them.
+    pub fn in_units_of(self, size: u32) -> Self {
+        let units = |count: u32| (count / size).max(1);
+        Self { count: units(self.count), burst: units(self.burst), weight: 1, ..self }
+    }
+
     /// The delay that a request adds to the time at which the bucket is full.
     pub fn cost_ms(&self) -> u64 {
         self.interval_ms() * u64::from(self.weight)
@@ -154,6 +165,16 @@ mod tests {
         assert_eq!(quota.weighing(0).decide(Some(empty), now).0.remaining, 0);
         let (all, _) = quota.weighing(11).decide(None, now);
         assert_eq!((all.allowed, all.remaining), (true, 0), "more than there can be is all of it");
+    }
+
+    #[test]
+    fn a_quota_in_larger_units_has_the_same_rate() {
+        let kib = Quota::per(300 << 20, Duration::from_secs(86_400)).unwrap().weighing(5);
+        let mib = kib.in_units_of(1024);
+        assert_eq!((kib.weight(), mib.weight()), (5, 1));
+        assert_eq!(mib, Quota::per(300 << 10, Duration::from_secs(86_400)).unwrap());
+        assert_eq!(mib.cost_ms(), 281, "a KiB of 300 GiB a day takes less than a millisecond");
+        assert_eq!(Quota::per(5, Duration::from_secs(1)).unwrap().in_units_of(1024).capacity_ms(), 1000);
     }
 
     #[test]

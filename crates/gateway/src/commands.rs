@@ -209,8 +209,12 @@ impl Gateway {
                 ("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), limits.send_per_chat)
             }
             (UserLimit::MessageMib, _) => {
-                let kib = if let Command::Send { message, .. } = command { message.body.stored_kib() } else { 0 };
-                ("message_mib", LimitKey::MessageKib(user_id), limits.message_kib.map(|quota| quota.weighing(kib)))
+                let quota = limits.message_kib.map(|quota| quota.weighing(stored_kib(command)));
+                ("message_mib", LimitKey::MessageKib(user_id), quota)
+            }
+            (UserLimit::MessageMibTotal, _) => {
+                let quota = limits.message_kib_total.map(|quota| quota.weighing(stored_kib(command)));
+                ("message_mib_total", LimitKey::MessageTotal, quota)
             }
             (UserLimit::Sync, _) => ("sync", LimitKey::Sync(user_id), limits.sync),
             (UserLimit::Typing, Some(chat_id)) => ("typing", LimitKey::Typing(user_id, chat_id), limits.typing),
@@ -225,6 +229,11 @@ impl Gateway {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
+}
+
+/// The kibibytes of messages that a command stores.
+fn stored_kib(command: &Command) -> u32 {
+    if let Command::Send { message, .. } = command { message.body.stored_kib() } else { 0 }
 }
 
 /// The value of the metric label `command`.

@@ -34,6 +34,8 @@ pub struct Limits {
     pub send_per_chat: Option<Quota>,
     pub send_per_user: Option<Quota>,
     pub message_kib: Option<Quota>,
+    /// Kibibytes of messages of all users.
+    pub message_kib_total: Option<Quota>,
     pub sync: Option<Quota>,
     pub typing: Option<Quota>,
     /// Over all chats.

@@ -25,6 +25,7 @@ pub(crate) fn decided(outcome: AppendOutcome) -> Result<Sent, IngestError> {
         AppendOutcome::Refused(SendRefusal::Blocking) => Err(IngestError::Blocking),
         AppendOutcome::Refused(SendRefusal::Suspended) => Err(IngestError::Suspended),
         AppendOutcome::Refused(SendRefusal::CounterMissing) => Err(IngestError::CounterMissing),
+        AppendOutcome::Refused(SendRefusal::StorageFull(limit)) => Err(IngestError::StorageFull(limit)),
         AppendOutcome::Refused(SendRefusal::Unreadable) => Err(IngestError::Unreadable),
     }
 }
@@ -41,6 +42,7 @@ pub(crate) fn answer(reply: oneshot::Sender<Result<Sent, IngestError>>, outcome:
         Err(IngestError::Blocking) => "blocking",
         Err(IngestError::Suspended) => "suspended",
         Err(IngestError::CounterMissing) => "counter_missing",
+        Err(IngestError::StorageFull(_)) => "storage_full",
         Err(IngestError::Unreadable) => "unreadable",
         Err(IngestError::AboveHead { .. }) => "above_head",
         Err(IngestError::Busy) => "busy",

@@ -28,6 +28,11 @@ pub(crate) const METRICS: &[Metric] = &[
     gauge("tidings_store_rows", Part::Store, "Approximate number of rows in all tables."),
     gauge("tidings_store_disk_bytes", Part::Store, "Bytes of the files of all tables."),
     gauge("tidings_store_free_bytes", Part::Store, "Free bytes of the disk."),
+    gauge(
+        "tidings_store_limit_bytes",
+        Part::Store,
+        "Bytes of the files of all tables from which on sends are refused (`store.max_gib`); 0 without a limit.",
+    ),
     gauge("tidings_store_log_events", Part::Store, "Events kept in the log."),
     gauge(
         "tidings_store_log_age_seconds",

@@ -129,6 +129,13 @@ pub(crate) const METRICS: &[Metric] = &[
         Part::Presence,
         "Presence re-checks dropped because the queue was full; subscribers receive the next change.",
     ),
+    // The quota of all users together.
+    gauge(
+        "tidings_message_quota_mib",
+        Part::Process,
+        "MiB of messages that all users may send in a day (`limits.message_mib_total`).",
+    ),
+    gauge("tidings_message_quota_left_mib", Part::Process, "MiB of this quota that were left at the last take."),
     // Notify.
     counter("tidings_notify_notifications_total", Part::Notify, "Notification calls, by outcome.").by(&[
         label("provider", &["webhook", "webpush"]),
@@ -160,8 +167,16 @@ const HANDSHAKE_ERRORS: &[&str] = &[
     "forbidden_origin",
 ];
 
-const GATEWAY_LIMITS: &[&str] =
-    &["send_per_chat", "send_per_user", "message_mib", "sync", "typing", "typing_per_user", "rest_read"];
+const GATEWAY_LIMITS: &[&str] = &[
+    "send_per_chat",
+    "send_per_user",
+    "message_mib",
+    "message_mib_total",
+    "sync",
+    "typing",
+    "typing_per_user",
+    "rest_read",
+];
 
 const API_LIMITS: &[&str] = &[
     "otp_request_per_phone",
@@ -177,6 +192,7 @@ const API_LIMITS: &[&str] = &[
     "send_per_chat",
     "send_per_user",
     "message_mib",
+    "message_mib_total",
     "exports",
     "groups_created",
     "members_added",
@@ -199,6 +215,7 @@ const SEND_OUTCOMES: &[&str] = &[
     "suspended",
     "key_reused",
     "counter_missing",
+    "storage_full",
     "unreadable",
     "above_head",
     "busy",

@@ -48,6 +48,8 @@ pub enum LimitKey {
     MembersAdded(UserId),
     /// Kibibytes of messages that a user sends.
     MessageKib(UserId),
+    /// Messages of all users. Processes take mebibytes of it, and spend them on single messages.
+    MessageTotal,
 }
 
 /// Rate limits that all processes share.

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 use domain::{
-    Body, ChatId, ChatRefusal, ClientMessageId, ConnectionId, Content, Message, MessageId, Sequence, Timestamp, Ttl,
-    UserId,
+    Body, ChatId, ChatRefusal, ClientMessageId, ConnectionId, Content, Message, MessageId, Sequence, StorageLimit,
+    Timestamp, Ttl, UserId,
 };
 
 use crate::{StoreError, UnreadCount, UnreadQuery};
@@ -115,6 +115,8 @@ pub enum SendRefusal {
     Suspended,
     /// The chat has no head row: a correctness incident that an operator has to repair.
     CounterMissing,
+    /// The store has no space for new messages. Retries of committed sends are still answered, and reads continue.
+    StorageFull(StorageLimit),
     /// A row of the chat does not decode; an operator has to inspect it. Other chats of the batch are not affected.
     Unreadable,
 }

@@ -208,7 +208,7 @@ impl From<&IngestError> for ErrorCode {
             IngestError::Unreadable => Self::InternalError,
             IngestError::AboveHead { .. } => Self::InvalidSequence,
             IngestError::Busy => Self::ServerBusy,
-            IngestError::Unavailable { .. } => Self::ServiceUnavailable,
+            IngestError::StorageFull(_) | IngestError::Unavailable { .. } => Self::ServiceUnavailable,
         }
     }
 }
@@ -261,6 +261,10 @@ impl From<IngestError> for ErrorBody {
             (IngestError::AboveHead { head }, _) => body.with_details(json!({ "head_sequence": head })),
             // Distinguishes it from a missing right, which has the same code.
             (IngestError::Suspended, _) => body.with_details(json!({ "reason": "account_suspended" })),
+            (IngestError::StorageFull(limit), Some(retry_after)) => {
+                let seconds = whole_seconds(retry_after);
+                body.with_details(json!({ "limit": limit.setting(), "retry_after_seconds": seconds }))
+            }
             (_, Some(retry_after)) => body.with_retry_after(retry_after),
             (_, None) => body,
         }
@@ -274,7 +278,7 @@ pub fn whole_seconds(delay: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use domain::Sequence;
+    use domain::{Sequence, StorageLimit};
     use expect_test::expect;
 
     use super::*;
@@ -291,6 +295,8 @@ mod tests {
             IngestError::CounterMissing,
             IngestError::Unreadable,
             IngestError::AboveHead { head: Sequence(4) },
+            IngestError::StorageFull(StorageLimit::MaxGib),
+            IngestError::StorageFull(StorageLimit::MinFreeMib),
             IngestError::Busy,
             IngestError::Unavailable { retry_after: Duration::from_millis(1001) },
         ];
@@ -312,6 +318,8 @@ mod tests {
             COUNTER_MISSING
             INTERNAL_ERROR
             INVALID_SEQUENCE {"head_sequence":4}
+            SERVICE_UNAVAILABLE {"limit":"store.max_gib","retry_after_seconds":30}
+            SERVICE_UNAVAILABLE {"limit":"store.min_free_mib","retry_after_seconds":30}
             SERVER_BUSY {"retry_after_seconds":1}
             SERVICE_UNAVAILABLE {"retry_after_seconds":2}
         "#]]

@@ -78,6 +78,8 @@ pub enum UserLimit {
     SendPerUser,
     SendPerChat,
     MessageMib,
+    /// Of all users together.
+    MessageMibTotal,
     Sync,
     TypingPerUser,
     Typing,
@@ -103,7 +105,12 @@ impl FrameKind {
         use Excess::{Drop, Refuse, Wait};
         use FrameLimit::{PerConnection, PerTypingStart, PerUser};
         match self {
-            Self::SendMessage => PerUser(&[UserLimit::SendPerUser, UserLimit::SendPerChat, UserLimit::MessageMib]),
+            Self::SendMessage => PerUser(&[
+                UserLimit::SendPerUser,
+                UserLimit::SendPerChat,
+                UserLimit::MessageMib,
+                UserLimit::MessageMibTotal,
+            ]),
             Self::SyncRequest => PerUser(&[UserLimit::Sync]),
             Self::TypingStart => PerUser(&[UserLimit::Typing, UserLimit::TypingPerUser]),
             Self::TypingStop => PerTypingStart,

@@ -209,6 +209,10 @@ pub struct StoreSettings {
     pub cache_mib: u64,
     /// Time within which the bytes of deleted rows leave the files of the store; 0 leaves them to the engine.
     pub erase_within_seconds: u64,
+    /// Bytes of the embedded store's tables from which on sends are refused, in GiB; 0 means unlimited.
+    pub max_gib: u64,
+    /// Free bytes of the disk below which sends are refused, in MiB; 0 means none.
+    pub min_free_mib: u64,
     /// Interval between scrubs, which verify the checksums of all files; 0 disables them.
     pub scrub_every_seconds: u64,
     /// Rate at which a scrub reads, in MiB per second.
@@ -365,6 +369,7 @@ pub struct LimitSettings {
     pub members_added: u32,
     pub chats_per_user: u32,
     pub message_mib: u32,
+    pub message_mib_total: u32,
     pub unauthenticated_per_ip: u32,
 }
 
@@ -437,6 +442,8 @@ impl Default for Config {
                 engine: StoreEngine::Embedded,
                 cache_mib: 64,
                 erase_within_seconds: 24 * 3600,
+                max_gib: 0,
+                min_free_mib: 256,
                 scrub_every_seconds: 0,
                 scrub_mib_per_second: 16,
                 key_file: String::new(),
@@ -509,6 +516,7 @@ impl Default for Config {
                 members_added: 2000,
                 chats_per_user: 5000,
                 message_mib: 256,
+                message_mib_total: 0,
                 unauthenticated_per_ip: 100,
             },
         }

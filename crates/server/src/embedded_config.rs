@@ -17,6 +17,8 @@ const SECRET_BYTES_MAX: u64 = 4096;
 pub(crate) fn embedded_config(config: &Config) -> anyhow::Result<embedded::Config> {
     Ok(embedded::Config {
         cache_bytes: config.store.cache_mib << 20,
+        used_bytes_max: (config.store.max_gib > 0).then_some(config.store.max_gib << 30),
+        free_bytes_min: config.store.min_free_mib << 20,
         erase_within: config.erase_within(),
         key: store_key(config)?,
         ..embedded::Config::default()

@@ -22,6 +22,7 @@ mod notify_socket;
 #[cfg(feature = "fleet")]
 mod outage_limits;
 mod outward;
+mod portioned_limits;
 mod reload;
 mod run;
 mod scrub;

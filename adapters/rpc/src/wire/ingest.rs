@@ -237,6 +237,8 @@ fn to_ingest_error(error: &IngestError) -> proto::IngestError {
         IngestError::Unreadable => Kind::Unreadable(Nothing {}),
         IngestError::AboveHead { head } => Kind::AboveHead(head.0),
         IngestError::Busy => Kind::Busy(Nothing {}),
+        // The store of a fleet has no bound on its space.
+        IngestError::StorageFull(_) => Kind::UnavailableMs(millis(error.retry_after().unwrap_or_default())),
         IngestError::Unavailable { retry_after } => Kind::UnavailableMs(millis(*retry_after)),
     };
     proto::IngestError { kind: Some(kind) }

@@ -210,6 +210,30 @@ async fn an_account_stores_so_many_bytes_of_messages_in_a_day() {
 }
 
 #[tokio::test]
+async fn all_accounts_together_store_so_many_bytes_of_messages_in_a_day() {
+    let server = TestServer::start_with(&[("TIDINGS_LIMITS__MESSAGE_MIB_TOTAL", "1")]).await;
+    let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;
+    let chat_id = ann.group("Notes", &[&bob]).await;
+    let content = "x".repeat(4096);
+    let send = |_| json!({ "client_message_id": Uuid::new_v4(), "chat_id": chat_id, "content": content });
+    let (mut anns, mut bobs) = (ann.connect().await, bob.connect().await);
+    let first = burst(&mut anns, "send_message", (0..100).map(send).collect()).await;
+    assert_eq!(refusals(&first, "message_mib_total").len(), 0);
+    let answers = burst(&mut bobs, "send_message", (0..120).map(send).collect()).await;
+    // A message of 4 KiB counts as 5 KiB.
+    let refused = refusals(&answers, "message_mib_total").len();
+    assert!((10..=16).contains(&refused), "{refused} of 220 were refused");
+    let over = ann.post(&format!("/chats/{chat_id}/messages"), send(0)).await.refused(429, "RATE_LIMITED");
+    assert_eq!(over["details"]["limit"], "message_mib_total");
+    assert_eq!(
+        ann.get(&format!("/chats/{chat_id}/messages")).await.data(200)["messages"].as_array().unwrap().len(),
+        20
+    );
+    let metrics = server.metrics().await;
+    assert!(metrics.contains("\ntidings_message_quota_mib 1\n"), "{metrics}");
+}
+
+#[tokio::test]
 async fn an_account_with_the_maximum_of_chats_opens_no_new_one() {
     let server = TestServer::start_with(&[("TIDINGS_LIMITS__CHATS_PER_USER", "2")]).await;
     let [ann, bob] = server.sign_up_all(["Ann", "Bob"]).await;

@@ -50,6 +50,7 @@ mod sdk;
 mod secrecy;
 mod sends;
 mod slow_consumer;
+mod space;
 mod suspension;
 mod syncs;
 mod tls;

@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::MessageId;
+use domain::{MessageId, Quota};
 use ports::{LimitKey, SendRequest};
 use protocol::frame::SendMessageAck;
 use protocol::rest::{self, Data};
@@ -41,11 +41,12 @@ pub(crate) async fn send_message(
 ) -> Result<Limited<(StatusCode, Json<Data<SendMessageAck>>)>, RestError> {
     let send = body.into_send(chat_id)?;
     let user_id = caller.user_id;
-    let kib = api.limits.message_kib.map(|quota| quota.weighing(send.body.stored_kib()));
+    let kib_of = |quota: Option<Quota>| quota.map(|quota| quota.weighing(send.body.stored_kib()));
     let limits = [
         ("send_per_chat", LimitKey::SendPerChat(user_id, chat_id), api.limits.send_per_chat),
         ("send_per_user", LimitKey::SendPerUser(user_id), api.limits.send_per_user),
-        ("message_mib", LimitKey::MessageKib(user_id), kib),
+        ("message_mib", LimitKey::MessageKib(user_id), kib_of(api.limits.message_kib)),
+        ("message_mib_total", LimitKey::MessageTotal, kib_of(api.limits.message_kib_total)),
     ];
     let [decision, ..] = take_all(&api, limits).await?;
 

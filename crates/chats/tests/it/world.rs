@@ -34,6 +34,7 @@ pub(crate) const NO_LIMITS: Limits = Limits {
     groups_created: None,
     members_added: None,
     message_kib: None,
+    message_kib_total: None,
     chats_per_user: None,
 };
 pub(crate) const NO_AUTH_LIMITS: auth::Limits = auth::Limits::OFF;

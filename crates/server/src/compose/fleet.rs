@@ -39,6 +39,7 @@ use crate::engines;
 use crate::health::{self, Drain, HealthState, Liveness, Probe, RemainingWork, Requests};
 use crate::later_receipts::LaterReceipts;
 use crate::outage_limits::OutageLimits;
+use crate::portioned_limits::PortionedLimits;
 use crate::run::bind;
 use crate::tools::transfer;
 
@@ -215,7 +216,8 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     background.spawn(async move { match measuring.run().await {} });
     let routes = Arc::new(RedisRoutes::new(redis.clone(), config.expiry()));
     let shared = Arc::new(RedisLimits::new(redis.clone()));
-    let limiter = Arc::new(OutageLimits::new(shared, Arc::new(MemoryLimits::new(clock.clone()))));
+    let limits = OutageLimits::new(shared, Arc::new(MemoryLimits::new(clock.clone())));
+    let limiter = Arc::new(PortionedLimits::new(Arc::new(limits)));
     let me = PeerProcess { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
     let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];

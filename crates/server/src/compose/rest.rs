@@ -208,6 +208,7 @@ pub(super) fn rest(
             groups_created: config.limits.groups_created(),
             members_added: config.limits.members_added(),
             message_kib: config.limits.message_kib(),
+            message_kib_total: config.limits.message_kib_total(),
             chats_per_user: (config.limits.chats_per_user > 0).then_some(config.limits.chats_per_user as usize),
         },
     };

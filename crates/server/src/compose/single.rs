@@ -19,6 +19,7 @@ use crate::admin::{AdminState, AdminToken, AuditTrail, Auditable, Backups, NodeI
 use crate::config::Config;
 use crate::embedded_config::embedded_config;
 use crate::health::{self, Drain, HealthState, Liveness, Requests};
+use crate::portioned_limits::PortionedLimits;
 use crate::scrub;
 use crate::tools::transfer;
 
@@ -42,7 +43,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> 
     let gateway_id = GatewayId("local".into());
     let hub = Arc::new(Hub::new(gateway_id.clone(), config.gateway.connections_max));
     let routes = Arc::new(MemoryRoutes::new(clock.clone(), config.expiry()));
-    let limiter = Arc::new(MemoryLimits::new(clock.clone()));
+    let limiter = Arc::new(PortionedLimits::new(Arc::new(MemoryLimits::new(clock.clone()))));
     let members = Arc::new(MemoryMemberCache::new(clock.clone()));
     let fanout = Arc::new(Fanout {
         chats: store_ports.clone(),

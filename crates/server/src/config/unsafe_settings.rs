@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use ports::ProcessRole;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, KafkaSecurity, OtpSenderKind, StoreEngine};
+use super::{Config, ConfigError, KafkaSecurity, LimitSettings, OtpSenderKind, StoreEngine};
 
 /// Shortest secret that signs calls. Shorter ones can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -194,10 +194,12 @@ impl Config {
         files.into_iter().filter(|(_, file)| !file.is_empty()).map(|(key, file)| (key, file.as_str()))
     }
 
-    /// The names of all limits that are off.
+    /// The names of all limits that are off, and on by default.
     fn limits_off(&self) -> Vec<String> {
-        let limits = Table::try_from(&self.limits).expect("limits are numbers");
-        limits.into_iter().filter(|(_, limit)| *limit == Value::Integer(0)).map(|(name, _)| name).collect()
+        let numbers = |limits: &LimitSettings| Table::try_from(limits).expect("limits are numbers");
+        let (limits, shipped) = (numbers(&self.limits), numbers(&Self::default().limits));
+        let is_off = |(name, limit): &(String, Value)| *limit == Value::Integer(0) && shipped.get(name) != Some(limit);
+        limits.into_iter().filter(is_off).map(|(name, _)| name).collect()
     }
 }
 

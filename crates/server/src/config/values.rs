@@ -119,6 +119,13 @@ impl Config {
             return invalid("gateway.expiry_ms", message);
         }
         event_kinds(&self.webhook.events)?;
+        for (key, value, most) in
+            [("store.max_gib", self.store.max_gib, 1 << 30), ("store.min_free_mib", self.store.min_free_mib, 1 << 40)]
+        {
+            if value > most {
+                return invalid(key, format!("{value} is more than any disk has"));
+            }
+        }
         let days = self.retention.message_days;
         if days > 0 && self.message_ttl_max().is_none() {
             return invalid("retention.message_days", format!("{days} is not a number of days from 1 to 365, or 0"));
@@ -279,6 +286,7 @@ impl Config {
                 send_per_chat: self.limits.send_per_chat(),
                 send_per_user: self.limits.send_per_user(),
                 message_kib: self.limits.message_kib(),
+                message_kib_total: self.limits.message_kib_total(),
                 sync: Quota::per(self.limits.sync, SECOND),
                 typing: Quota::per(self.limits.typing, SECOND),
                 typing_per_user: self.limits.typing_per_user(),
@@ -377,6 +385,10 @@ impl LimitSettings {
 
     pub(crate) fn message_kib(&self) -> Option<Quota> {
         Quota::per(self.message_mib.saturating_mul(1024), DAY)
+    }
+
+    pub(crate) fn message_kib_total(&self) -> Option<Quota> {
+        Quota::per(self.message_mib_total.saturating_mul(1024), DAY)
     }
 
     /// Allows bursts of five seconds: a network may have many users who load a page or sign in at once.

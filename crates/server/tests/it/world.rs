@@ -137,6 +137,7 @@ impl World {
                 groups_created: None,
                 members_added: None,
                 message_kib: None,
+                message_kib_total: None,
                 chats_per_user: None,
             },
         };

@@ -3,13 +3,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, ConnectionId, DeviceId, IngestError, PresenceView, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{ChatId, ConnectionId, DeviceId, IngestError, PresenceView, UserId, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    ConnectionDisplacer, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page,
-    PresenceNotifier, PresenceReader, PresenceUpdate, Principal, ProcessRole, Push, Revocation, SendRequest, Sent,
-    Signal, SignalSender, StoreError, SyncRequest, lock,
+    AdvanceRequest, ConnectionDisplacer, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look,
+    Page, PresenceNotifier, PresenceReader, PresenceUpdate, Principal, ProcessRole, Push, Revocation, SendRequest,
+    Sent, Signal, SignalSender, StoreError, SyncRequest, lock,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -168,16 +168,10 @@ impl Ingest for SimRemoteIngest {
         self.remote.call(&to, async move { ingest.sync(request).await }).await.unwrap_or(Err(UNAVAILABLE))
     }
 
-    async fn advance(
-        &self,
-        user_id: UserId,
-        chat_id: ChatId,
-        kind: WatermarkKind,
-        to: Sequence,
-    ) -> Result<Watermarks, IngestError> {
-        let running = self.remote.one(ProcessRole::Ingest, chat_id).map_err(|_| UNAVAILABLE)?;
+    async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
+        let running = self.remote.one(ProcessRole::Ingest, request.chat_id).map_err(|_| UNAVAILABLE)?;
         let Some(ingest) = running.services.ingest.clone() else { return Err(UNAVAILABLE) };
-        let advanced = self.remote.call(&running, async move { ingest.advance(user_id, chat_id, kind, to).await });
+        let advanced = self.remote.call(&running, async move { ingest.advance(request).await });
         advanced.await.unwrap_or(Err(UNAVAILABLE))
     }
 }

@@ -22,7 +22,8 @@ pub(crate) type Links = Arc<[Arc<PeerLink>]>;
 
 /// Tracks the live processes of a fleet and holds a connection to each.
 ///
-/// There is one connection per process, regardless of its roles. While the list of processes cannot be read, the last one
+/// There is one connection for each process and role, because the certificate of the process is checked for the role in
+/// which it is called. While the list of processes cannot be read, the last one
 /// stays in use, since its processes may still be callable.
 pub struct Directory {
     peers: Arc<dyn PeerRegistry>,
@@ -45,7 +46,7 @@ impl Directory {
     /// If the certificates cannot be used.
     pub fn new(peers: Arc<dyn PeerRegistry>, security: Security, config: Config) -> Result<Self, SecurityError> {
         // Reports unusable certificates here instead of in the first call.
-        endpoint("localhost:1", &security, &config)?;
+        endpoint(ProcessRole::Gateway, "localhost:1", &security, &config)?;
         let role = |role: &ProcessRole| {
             (*role, RoleLinks { links: watch::Sender::new(Links::default()), is_missed: AtomicBool::new(false) })
         };
@@ -57,7 +58,7 @@ impl Directory {
     pub async fn run(&self) -> Infallible {
         let mut known: BTreeMap<ProcessRole, KnownPeers> = BTreeMap::new();
         // Unusable addresses are kept too, so that each is logged once.
-        let mut links: HashMap<PeerProcess, Option<Arc<PeerLink>>> = HashMap::new();
+        let mut links: HashMap<(ProcessRole, PeerProcess), Option<Arc<PeerLink>>> = HashMap::new();
         let (mut serial, mut is_readable) = (0, true);
         let mut ticks = time::interval(self.config.refresh);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -81,13 +82,13 @@ impl Directory {
             }
             is_readable = failure.is_none();
 
-            links.retain(|peer, _| known.values().any(|known| known.peers().contains(peer)));
+            links.retain(|(role, peer), _| known.get(role).is_some_and(|known| known.peers().contains(peer)));
             for (role, known) in &known {
                 let mut of_role = Vec::with_capacity(known.peers().len());
                 for peer in known.peers() {
-                    let link = links.entry(peer.clone()).or_insert_with(|| {
+                    let link = links.entry((*role, peer.clone())).or_insert_with(|| {
                         serial += 1;
-                        self.link(serial, peer)
+                        self.link(serial, *role, peer)
                     });
                     of_role.extend(link.clone());
                 }
@@ -174,8 +175,8 @@ impl Directory {
         }
     }
 
-    fn link(&self, serial: u64, peer: &PeerProcess) -> Option<Arc<PeerLink>> {
-        match PeerLink::new(serial, peer.clone(), &self.security, &self.config) {
+    fn link(&self, serial: u64, role: ProcessRole, peer: &PeerProcess) -> Option<Arc<PeerLink>> {
+        match PeerLink::new(serial, role, peer.clone(), &self.security, &self.config) {
             Ok(link) => Some(Arc::new(link)),
             Err(error) => {
                 error!(

@@ -128,6 +128,10 @@ fn outgoing(
 
 fn settle(link: &PeerLink, sends: &SendRouter, outcome: proto::SendOutcome) {
     let number = outcome.number;
+    if let Some(proto::send_outcome::Kind::Unasserted(reason)) = outcome.kind {
+        error!(process = &*link.peer.id, reason, "a send was refused; reporting it as unavailable");
+        return give(sends.refuse(link.serial, number));
+    }
     let outcome = wire::read_outcome(outcome.kind).unwrap_or_else(|malformed| {
         let error = PeerCallError::from(malformed);
         let error = error_chain(&error);

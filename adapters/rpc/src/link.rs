@@ -37,7 +37,7 @@ macro_rules! bounded {
 
 type PeerChannel = InterceptedService<Channel, Badge>;
 
-/// The connection to one process, which all calls share, and the health of that process.
+/// The connection to one process in one role, which all calls share, and the health of that process.
 ///
 /// The first call opens the connection, pings keep it alive, and it reconnects when it is lost. Dropping the link
 /// closes it.
@@ -70,11 +70,19 @@ pub(crate) enum PeerCallError {
     TooMany { id: String, calls_max: usize },
     #[error("process `{id}` did not answer in time")]
     TooLate { id: String },
-    #[error("process `{id}` rejects our secret; give all processes of the fleet the same one")]
+    #[error(
+        "process `{id}` rejects our secret; give all processes the same one, or list it in `rpc.callers_file` there"
+    )]
     Secret { id: String },
+    #[error("process `{id}` refuses calls of our role")]
+    Role {
+        id: String,
+        #[source]
+        source: Status,
+    },
     #[error(
         "process `{id}` and this one reject each other's certificates; give all processes certificates of one \
-         authority, each valid for the host that its process registers"
+         authority, each with the names of its roles"
     )]
     Certificate {
         id: String,
@@ -101,7 +109,11 @@ impl PeerCallError {
     /// Whether a retry at another process may succeed.
     pub(crate) fn is_of_process(&self) -> bool {
         match self {
-            Self::TooLate { .. } | Self::Secret { .. } | Self::Certificate { .. } | Self::Failed { .. } => true,
+            Self::TooLate { .. }
+            | Self::Secret { .. }
+            | Self::Role { .. }
+            | Self::Certificate { .. }
+            | Self::Failed { .. } => true,
             Self::NoProcess { .. } | Self::TooMany { .. } | Self::Refused { .. } | Self::Answer(_) => false,
         }
     }
@@ -111,11 +123,12 @@ impl PeerLink {
     /// Creates the link without connecting. Must run within a Tokio runtime.
     pub(crate) fn new(
         serial: u64,
+        role: ProcessRole,
         peer: PeerProcess,
         security: &Security,
         config: &Config,
     ) -> Result<Self, tonic::transport::Error> {
-        let channel = endpoint(&peer.address, security, config)?.connect_lazy();
+        let channel = endpoint(role, &peer.address, security, config)?.connect_lazy();
         Ok(Self {
             serial,
             peer,
@@ -234,6 +247,7 @@ impl PeerLink {
         let id = self.peer.id.to_string();
         match status.code() {
             Code::Unauthenticated => PeerCallError::Secret { id },
+            Code::PermissionDenied => PeerCallError::Role { id, source: status },
             Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition => {
                 PeerCallError::Refused { id, source: status }
             }
@@ -327,13 +341,14 @@ pub(crate) fn record(method: &'static str, begun: Instant, is_answered: bool) {
     histogram!("tidings_rpc_call_seconds", "method" => method).record(begun.elapsed());
 }
 
-/// The endpoint of a process at `HOST:PORT`.
+/// The endpoint of a process in this role at `HOST:PORT`.
 pub(crate) fn endpoint(
+    role: ProcessRole,
     address: &str,
     security: &Security,
     config: &Config,
 ) -> Result<Endpoint, tonic::transport::Error> {
-    let tls = security.client_tls();
+    let tls = security.client_tls(role);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
         .connect_timeout(config.connect_timeout)

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::DeviceId;
-use ports::{ConnectionHolder, Identity, IdentityError, Principal, ProcessRole, StoreError};
+use ports::{Assertion, ConnectionHolder, Identity, IdentityError, Principal, ProcessRole, StoreError};
 
 use crate::directory::Directory;
 use crate::link::{PeerCallError, timed};
@@ -54,6 +54,16 @@ impl Identity for RemoteIdentity {
             live.extend(wire::read_live(chunk, reply.await.map_err(StoreError::unavailable)?).map_err(unusable)??);
         }
         Ok(live)
+    }
+
+    async fn renew(&self, assertion: &Assertion) -> Result<Assertion, IdentityError> {
+        let links = self.directory.shuffled(ProcessRole::Api);
+        let reply = self.directory.ask(ProcessRole::Api, "renew", links, 2, |link, timeout| {
+            let body = proto::RenewRequest { proof: assertion.proof.to_vec() };
+            let mut client = link.identity();
+            async move { client.renew(timed(timeout, body)).await }
+        });
+        wire::read_renew_reply(reply.await.map_err(StoreError::unavailable)?).map_err(unusable)?
     }
 }
 

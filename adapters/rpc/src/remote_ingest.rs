@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{ChatId, IngestError, Sequence, UserId, WatermarkKind, Watermarks};
+use domain::{ChatId, IngestError, Watermarks};
 use futures_util::future::BoxFuture;
-use ports::{Ingest, Page, PeerProcess, ProcessRole, SendRequest, Sent, SyncRequest, error_chain};
+use ports::{AdvanceRequest, Ingest, Page, PeerProcess, ProcessRole, SendRequest, Sent, SyncRequest, error_chain};
 use tokio::select;
 use tokio::task::JoinSet;
 use tonic::{Response, Status};
@@ -114,8 +114,8 @@ impl Ingest for RemoteIngest {
 
     async fn sync(&self, request: SyncRequest) -> Result<Page, IngestError> {
         let reply = self.ask(request.chat_id, "sync", |link, timeout| {
-            let mut client = link.ingest();
-            async move { client.sync(timed(timeout, wire::to_sync(&request))).await }
+            let (mut client, body) = (link.ingest(), wire::to_sync(&request));
+            async move { client.sync(timed(timeout, body)).await }
         });
         match reply.await? {
             Some(reply) => wire::read_sync_reply(request.chat_id, reply).map_err(|error| unusable(&error.into()))?,
@@ -123,20 +123,14 @@ impl Ingest for RemoteIngest {
         }
     }
 
-    async fn advance(
-        &self,
-        user_id: UserId,
-        chat_id: ChatId,
-        kind: WatermarkKind,
-        to: Sequence,
-    ) -> Result<Watermarks, IngestError> {
-        let reply = self.ask(chat_id, "advance", |link, timeout| {
-            let mut client = link.ingest();
-            async move { client.advance(timed(timeout, wire::to_advance(user_id, chat_id, kind, to))).await }
+    async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
+        let reply = self.ask(request.chat_id, "advance", |link, timeout| {
+            let (mut client, body) = (link.ingest(), wire::to_advance(&request));
+            async move { client.advance(timed(timeout, body)).await }
         });
         match reply.await? {
             Some(reply) => wire::read_advance_reply(reply).map_err(|error| unusable(&error.into()))?,
-            None => self.local()?.advance(user_id, chat_id, kind, to).await,
+            None => self.local()?.advance(request).await,
         }
     }
 }

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use domain::{ChatId, IngestError, TraceContext};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ports::{Ingest, PeerProcess, ProcessRole, SendRequest, Sent, lock, trace};
+use ports::{Clock, Ingest, PeerProcess, ProcessRole, SendRequest, Sent, SystemClock, lock, trace};
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{self, Instant};
 use tracing::Span;
 use tracing::field::display;
 
+use crate::asserted_users::AssertedUsers;
 use crate::config::RETRY_AFTER;
 use crate::directory::{Directory, Links};
 use crate::link::{PeerCallError, call_span, record};
@@ -50,6 +51,8 @@ struct SendLane {
     handed_over: BTreeMap<u64, UnansweredSend>,
     /// The number of the next send.
     number: u64,
+    /// The senders whose assertions the latest stream has presented.
+    asserted: AssertedUsers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +168,7 @@ impl SendRouter {
         let lane = state.lane(lane);
         lane.epoch += 1;
         lane.wake = Arc::default();
+        lane.asserted = AssertedUsers::default();
         (lane.epoch, lane.wake.clone())
     }
 
@@ -204,7 +208,8 @@ impl SendRouter {
                 let number = lane.number;
                 lane.number += 1;
                 let trace = trace::context(&waiting.span);
-                let send = wire::to_send(number, waiting.deadline - now, &waiting.request, trace);
+                let mut send = wire::to_send(number, waiting.deadline - now, &waiting.request, trace);
+                send.assertion = lane.present(&waiting.request);
                 lane.handed_over.insert(number, waiting);
                 StreamAction::Send(Box::new(send))
             }
@@ -216,6 +221,15 @@ impl SendRouter {
         let mut state = self.state();
         let waiting = state.lane(lane).handed_over.remove(&number)?;
         Some(state.settle(waiting, outcome))
+    }
+
+    /// Answers a transmitted send whose assertion was refused. The next send of its sender presents one again.
+    pub(crate) fn refuse(&self, lane: u64, number: u64) -> Option<PendingReply> {
+        let mut state = self.state();
+        let lane = state.lane(lane);
+        let waiting = lane.handed_over.remove(&number)?;
+        lane.asserted.forget(waiting.request.sender_id);
+        Some(state.settle(waiting, Err(unavailable())))
     }
 
     /// Answers expired sends. Also returns how many of them were transmitted, which indicates the health of the
@@ -370,7 +384,18 @@ impl SendLane {
             queue: VecDeque::new(),
             handed_over: BTreeMap::new(),
             number: 0,
+            asserted: AssertedUsers::default(),
         }
+    }
+
+    /// The proof that the send has to carry: none if the stream has presented one that expires no sooner.
+    fn present(&mut self, request: &SendRequest) -> Option<Vec<u8>> {
+        let assertion = request.assertion.as_ref()?;
+        if self.asserted.expiry(request.sender_id).is_some_and(|presented| presented >= assertion.expires_at) {
+            return None;
+        }
+        self.asserted.note(request.sender_id, assertion.expires_at, SystemClock.now());
+        Some(assertion.proof.to_vec())
     }
 }
 

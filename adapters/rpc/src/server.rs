@@ -5,23 +5,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::TraceContext;
-use ports::{Delivery, GatewayId, Identity, Ingest, PresenceReader, SignalSender, trace};
+use ports::{Delivery, GatewayId, Identity, Ingest, PresenceReader, SignalSender, SystemClock, trace};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::{select, time};
-use tonic::service::InterceptorLayer;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tracing::{Span, debug_span, warn};
 
 use self::ingest::IngestService;
 use self::services::{GatewayService, IdentityService, PresenceService, SignalsService};
+use crate::assertion::{AssertionCheck, AssertionPolicy};
 use crate::config::{DEADLINE, REPLY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::proto::gateway_server::GatewayServer;
 use crate::proto::identity_server::IdentityServer;
 use crate::proto::ingest_server::IngestServer;
 use crate::proto::presence_server::PresenceServer;
 use crate::proto::signals_server::SignalsServer;
+use crate::roles::FleetService;
 use crate::security::{Security, SecurityError};
 
 /// Limit of concurrent calls per connection; further calls wait at the caller.
@@ -36,8 +38,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(6);
 /// The services that a process offers. An absent service is unimplemented for callers.
 #[derive(Clone, Default)]
 pub struct RpcServices {
-    /// The durability plane.
-    pub ingest: Option<Arc<dyn Ingest>>,
+    /// The durability plane, and whether its callers need assertions.
+    pub ingest: Option<(Arc<dyn Ingest>, AssertionPolicy)>,
     /// Authentication of tokens.
     pub identity: Option<Arc<dyn Identity>>,
     /// Signals of chats.
@@ -81,23 +83,27 @@ pub async fn serve(
     if let Some(tls) = security.server_tls() {
         server = server.tls_config(tls).map_err(SecurityError::from)?;
     }
-    macro_rules! bounded {
-        ($server:expr) => {
-            $server.max_decoding_message_size(REQUEST_BYTES_MAX).max_encoding_message_size(REPLY_BYTES_MAX)
-        };
+    macro_rules! guarded {
+        ($service:ident, $server:expr) => {{
+            let server =
+                $server.max_decoding_message_size(REQUEST_BYTES_MAX).max_encoding_message_size(REPLY_BYTES_MAX);
+            InterceptedService::new(server, security.guard(FleetService::$service))
+        }};
     }
-    let ingest = services.ingest.map(|ingest| IngestService { ingest, leaving: leaving.clone() });
+    let ingest = services.ingest.map(|(ingest, policy)| {
+        let assertions = Arc::new(AssertionCheck::new(policy, Arc::new(SystemClock)));
+        IngestService { ingest, assertions, leaving: leaving.clone() }
+    });
     let identity = services.identity.map(|identity| IdentityService { identity });
     let signals = services.signals.map(|signals| SignalsService { signals });
     let presence = services.presences.map(|presences| PresenceService { presences });
     let gateway = services.delivery.map(|(id, delivery)| GatewayService { id, delivery });
     let served = server
-        .layer(InterceptorLayer::new(security.door()))
-        .add_optional_service(ingest.map(|service| bounded!(IngestServer::new(service))))
-        .add_optional_service(identity.map(|service| bounded!(IdentityServer::new(service))))
-        .add_optional_service(signals.map(|service| bounded!(SignalsServer::new(service))))
-        .add_optional_service(presence.map(|service| bounded!(PresenceServer::new(service))))
-        .add_optional_service(gateway.map(|service| bounded!(GatewayServer::new(service))))
+        .add_optional_service(ingest.map(|service| guarded!(Ingest, IngestServer::new(service))))
+        .add_optional_service(identity.map(|service| guarded!(Identity, IdentityServer::new(service))))
+        .add_optional_service(signals.map(|service| guarded!(Signals, SignalsServer::new(service))))
+        .add_optional_service(presence.map(|service| guarded!(Presence, PresenceServer::new(service))))
+        .add_optional_service(gateway.map(|service| guarded!(Gateway, GatewayServer::new(service))))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), async {
             shutdown.await;
             leave.send_replace(true);

@@ -2,6 +2,7 @@
 //!
 //! `to_*` writes domain values. `read_*` parses and validates a peer's input.
 
+mod assertion;
 #[cfg(test)]
 mod fuzz;
 mod identity;
@@ -14,6 +15,7 @@ use std::error::Error;
 use ports::{StoreError, error_chain};
 use tonic::Status;
 
+pub(crate) use self::assertion::{read_claims, read_renew_reply, read_renewal, to_claims, to_renew_reply};
 pub(crate) use self::identity::{
     live_chunks, read_device, read_holders, read_identity, read_live, to_identity_reply, to_live_reply,
 };

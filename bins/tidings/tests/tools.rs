@@ -82,7 +82,7 @@ impl World {
     async fn start() -> Self {
         let (dynamo, kafka, redis) = tokio::join!(Dynamo::start(), Kafka::start(), Redis::start());
         let directory = tempfile::tempdir().unwrap();
-        for name in ["rpc", "auth"] {
+        for name in ["rpc", "auth", "assertion"] {
             fs::write(directory.path().join(name), name.repeat(32)).unwrap();
         }
         Self { dynamo, kafka, redis, directory }
@@ -121,6 +121,7 @@ impl World {
             .env("TIDINGS_KAFKA__REPLICATION", SIZE.replication.to_string())
             .env("TIDINGS_REDIS__URL", self.redis.url())
             .env("TIDINGS_RPC__SECRET_FILE", secret("rpc"))
+            .env("TIDINGS_RPC__ASSERTION_SECRET_FILE", secret("assertion"))
             .env("TIDINGS_AUTH__SECRET_FILE", secret("auth"))
             .env("USER", "ada")
             .stdin(Stdio::null())
@@ -483,7 +484,7 @@ async fn the_doctor_reports_missing_dependencies_of_a_fleet() {
         let found = findings.as_array().unwrap().iter().find(|finding| finding["check"] == check);
         found.unwrap_or_else(|| panic!("no {check} in {findings}"))["verdict"].clone()
     };
-    for check in ["data_dir", "dynamodb", "kafka", "redis", "rpc", "auth.secret_file"] {
+    for check in ["data_dir", "dynamodb", "kafka", "redis", "rpc", "rpc.assertion_secret_file", "auth.secret_file"] {
         assert_eq!(verdict(&well, check), "good", "{check}: {well}");
     }
 

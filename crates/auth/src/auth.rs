@@ -84,6 +84,7 @@ impl Auth {
                 session_id: Some(session.session_id),
                 device_id: Some(session.device_id),
                 token_expires_at: claims.expires_at(),
+                assertion: None,
             });
         }
         let external = self.0.external.as_ref().ok_or(AuthError::InvalidToken("its key is unknown"))?;
@@ -96,7 +97,13 @@ impl Auth {
             external.forget(user_id);
         }
         checked?;
-        Ok(Principal { user_id, session_id: None, device_id: None, token_expires_at: identity.expires_at })
+        Ok(Principal {
+            user_id,
+            session_id: None,
+            device_id: None,
+            token_expires_at: identity.expires_at,
+            assertion: None,
+        })
     }
 
     /// Like [`authenticate`](Self::authenticate), for one device: the token of a session is valid on its own device

@@ -22,7 +22,13 @@ impl Auth {
                 RestrictionChange::Suspend { .. } => self.close(Revocation::User(user_id)).await,
                 RestrictionChange::SignOut => {
                     self.close(Revocation::User(user_id)).await;
-                    let as_user = Principal { user_id, session_id: None, device_id: None, token_expires_at: now };
+                    let as_user = Principal {
+                        user_id,
+                        session_id: None,
+                        device_id: None,
+                        token_expires_at: now,
+                        assertion: None,
+                    };
                     self.revoke(&as_user, Revoke::All).await?;
                 }
                 RestrictionChange::DenyToken { .. } => self.close(Revocation::Token(user_id)).await,

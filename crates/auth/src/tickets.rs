@@ -52,6 +52,7 @@ impl Auth {
             session_id: kept.session_id,
             device_id: kept.device_id,
             token_expires_at: kept.token_expires_at,
+            assertion: None,
         };
         on_device(principal, device)
     }

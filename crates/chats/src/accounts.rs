@@ -166,7 +166,13 @@ impl Accounts {
     /// Ends all sessions of a user, closes their sockets, and removes their devices.
     async fn sign_out(&self, user_id: UserId) -> Result<(), StoreError> {
         // This call has no session and no device of its own.
-        let as_user = Principal { user_id, session_id: None, device_id: None, token_expires_at: self.clock.now() };
+        let as_user = Principal {
+            user_id,
+            session_id: None,
+            device_id: None,
+            token_expires_at: self.clock.now(),
+            assertion: None,
+        };
         self.auth.forget(user_id);
         // Users with tokens of another system have no sessions. The suspension closes their sockets, and ingest refuses
         // their sends in direct chats, in which they stay a member.

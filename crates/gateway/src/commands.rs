@@ -7,7 +7,9 @@ use domain::{ChatId, IngestError, PresenceView, Quota, Timestamp, UserId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::counter;
-use ports::{LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest, error_chain};
+use ports::{
+    AdvanceRequest, Assertion, LimitKey, Look, Page, SendRequest, Sent, Signal, StoreError, SyncRequest, error_chain,
+};
 use protocol::frame::{
     MessageBody, PresenceSnapshot, RequestId, SendMessage, SendMessageAck, ServerFrame, Sync, SyncResponse,
 };
@@ -61,14 +63,19 @@ impl Gateway {
         if let Err(error) = self.charge(user_id, &command).await {
             return finished(kind, command.request_id().cloned(), Err(error));
         }
+        let assertion = match self.assertion(peer, &command).await {
+            Ok(assertion) => assertion,
+            Err(error) => return finished(kind, command.request_id().cloned(), Err(error)),
+        };
         match command {
-            Command::Send { request_id, message } => self.send(peer, request_id, message),
-            Command::Sync { request_id, sync } => self.sync(peer, request_id, sync),
+            Command::Send { request_id, message } => self.send(peer, assertion, request_id, message),
+            Command::Sync { request_id, sync } => self.sync(peer, assertion, request_id, sync),
             Command::Advance(moved) => {
                 let gateway = self.clone();
-                let Move { chat_id, kind: watermark, sequence } = moved;
+                let Move { chat_id, kind: watermark, sequence: to } = moved;
                 async move {
-                    let advanced = gateway.ingest.advance(user_id, chat_id, watermark, sequence).await;
+                    let request = AdvanceRequest { user_id, chat_id, kind: watermark, to, assertion };
+                    let advanced = gateway.ingest.advance(request).await;
                     Finished { kind, request_id: None, outcome: advanced.map(|_| None).map_err(ErrorBody::from) }
                 }
                 .boxed()
@@ -91,7 +98,13 @@ impl Gateway {
         }
     }
 
-    fn send(&self, peer: &ConnectionPeer, request_id: RequestId, message: SendMessage) -> PendingCommand {
+    fn send(
+        &self,
+        peer: &ConnectionPeer,
+        assertion: Option<Assertion>,
+        request_id: RequestId,
+        message: SendMessage,
+    ) -> PendingCommand {
         let SendMessage { client_message_id, chat_id, body, ttl } = message;
         let sent = self.ingest.send(SendRequest {
             chat_id,
@@ -100,6 +113,7 @@ impl Gateway {
             body,
             ttl,
             origin_connection_id: Some(peer.connection_id),
+            assertion,
         });
         sent.map(move |sent| {
             let outcome = sent.map_err(ErrorBody::from).map(|Sent { receipt, deduplicated }| {
@@ -118,12 +132,18 @@ impl Gateway {
         .boxed()
     }
 
-    fn sync(self: &Arc<Self>, peer: &ConnectionPeer, request_id: RequestId, sync: Sync) -> PendingCommand {
+    fn sync(
+        self: &Arc<Self>,
+        peer: &ConnectionPeer,
+        assertion: Option<Assertion>,
+        request_id: RequestId,
+        sync: Sync,
+    ) -> PendingCommand {
         let gateway = self.clone();
         let user_id = peer.user_id;
         async move {
             let Sync { chat_id, after, limit } = sync;
-            let page = gateway.ingest.sync(SyncRequest { user_id, chat_id, after, limit }).await;
+            let page = gateway.ingest.sync(SyncRequest { user_id, chat_id, after, limit, assertion }).await;
             let outcome = page.map_err(ErrorBody::from).map(|Page { messages, examined, head }| {
                 let has_more = examined < head;
                 let response = SyncResponse {
@@ -263,7 +283,7 @@ fn too_many(TooManySubscriptions { watched }: TooManySubscriptions) -> ErrorBody
     ErrorBody::new(ErrorCode::InvalidOperation, message)
 }
 
-fn unavailable(failure: StoreError) -> ErrorBody {
+pub(crate) fn unavailable(failure: StoreError) -> ErrorBody {
     error!(error = %error_chain(&failure), "command failed; the client is asked to retry");
     IngestError::Unavailable { retry_after: Duration::from_secs(1) }.into()
 }

@@ -139,7 +139,8 @@ impl Gateway {
         let (older, others): (Vec<_>, Vec<_>) =
             elsewhere(self, principal.user_id).await.into_iter().partition(|route| route.device_id == device_id);
         let connection_id = self.ids.ulid().into();
-        let peer = ConnectionPeer::new(connection_id, principal.user_id, device_id, principal.session_id, self.now());
+        let Principal { user_id, session_id, token_expires_at, assertion, .. } = principal;
+        let peer = ConnectionPeer::new(connection_id, user_id, device_id, session_id, self.now(), assertion);
         let admitted =
             self.hub.admit(peer, limits.connections_live, others.len()).map_err(|refused| match refused {
                 AdmissionError::TooManyOfUser => {
@@ -164,7 +165,7 @@ impl Gateway {
                 );
             }
         }
-        Ok(Entrant { gateway: self.clone(), admitted, token_expires_at: principal.token_expires_at, inbound: None })
+        Ok(Entrant { gateway: self.clone(), admitted, token_expires_at, inbound: None })
     }
 }
 

@@ -15,6 +15,7 @@
 //! - `recovery` makes clients resync after pushes may have been lost.
 //! - `drain` moves clients to other gateways, and `spans` defines the trace spans.
 
+mod assertions;
 mod commands;
 mod deregistrations;
 mod drain;

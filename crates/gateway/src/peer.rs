@@ -1,7 +1,8 @@
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use domain::{ConnectionId, DeviceId, SessionId, Timestamp, UserId};
-use ports::{ConnectionHolder, RefreshedRoute};
+use ports::{Assertion, ConnectionHolder, RefreshedRoute};
 
 use crate::mailbox::Mailbox;
 use crate::subscriptions::SubscribedUsers;
@@ -18,6 +19,8 @@ pub(crate) struct ConnectionPeer {
     pub(crate) device_id: DeviceId,
     pub(crate) session_id: Option<SessionId>,
     pub(crate) connected_at: Timestamp,
+    /// The latest proof of the user's authentication, for other processes; none on one machine.
+    pub(crate) assertion: Option<Mutex<Assertion>>,
     pub(crate) mailbox: Mailbox,
     pub(crate) subscribed_users: SubscribedUsers,
     /// Bytes written since the last `take_written`.
@@ -41,6 +44,7 @@ impl ConnectionPeer {
         device_id: DeviceId,
         session_id: Option<SessionId>,
         connected_at: Timestamp,
+        assertion: Option<Assertion>,
     ) -> Self {
         Self {
             connection_id,
@@ -48,6 +52,7 @@ impl ConnectionPeer {
             device_id,
             session_id,
             connected_at,
+            assertion: assertion.map(Mutex::new),
             mailbox: Mailbox::default(),
             subscribed_users: SubscribedUsers::default(),
             written: AtomicUsize::new(0),

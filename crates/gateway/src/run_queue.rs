@@ -169,6 +169,7 @@ mod tests {
             device_id,
             None,
             Timestamp::from_millis(0),
+            None,
         ))
     }
 

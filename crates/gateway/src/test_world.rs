@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    ChatId, ConnectionId, DeviceId, IngestError, PresenceView, Quota, RateDecision, Sequence, SessionId, Timestamp,
-    UserId, WatermarkKind, Watermarks,
+    ConnectionId, DeviceId, IngestError, PresenceView, Quota, RateDecision, SessionId, Timestamp, UserId, Watermarks,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use memory::{MemoryLimits, MemoryRoutes, SequentialIds};
 use ports::{
-    Clock, ConnectionHolder, GatewayId, Identity, IdentityError, Ids, Ingest, LimitKey, Look, Page, PresenceReader,
-    Principal, RateLimiter, RefreshedRoute, Route, RouteWriter, Routes, SendRequest, Sent, Signal, SignalSender,
-    StoreError, SyncRequest,
+    AdvanceRequest, Assertion, Clock, ConnectionHolder, GatewayId, Identity, IdentityError, Ids, Ingest, LimitKey,
+    Look, Page, PresenceReader, Principal, RateLimiter, RefreshedRoute, Route, RouteWriter, Routes, SendRequest, Sent,
+    Signal, SignalSender, StoreError, SyncRequest,
 };
 use protocol::Timing;
 use protocol::frame::{Outbound, ServerFrame};
@@ -31,6 +30,7 @@ use crate::{Config, Gateway, Limits, Origins};
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const UNHEALTHY_AFTER: Duration = Duration::from_secs(10);
 pub(crate) const EXPIRY: Duration = Duration::from_secs(15);
+pub(crate) const ASSERTION_LIFETIME: Duration = Duration::from_secs(600);
 
 /// A gateway with its background tasks for routes and presence.
 pub(crate) struct World {
@@ -103,7 +103,16 @@ impl World {
     /// A connection in the middle of its handshake.
     pub(crate) fn admit(&self, user_id: UserId, session_id: Option<SessionId>) -> Admitted {
         let (connection_id, device_id) = (self.ids.ulid().into(), DeviceId::from_bytes(self.ids.ulid().to_bytes()));
-        let peer = ConnectionPeer::new(connection_id, user_id, device_id, session_id, self.gateway.now());
+        let peer = ConnectionPeer::new(connection_id, user_id, device_id, session_id, self.gateway.now(), None);
+        self.gateway.hub.admit(peer, None, 0).expect("there is room")
+    }
+
+    /// A connection of a new user with an assertion, as in a fleet.
+    pub(crate) async fn connect_asserted(&self, session_id: Option<SessionId>) -> Admitted {
+        let (connection_id, device_id) = (self.ids.ulid().into(), DeviceId::from_bytes(self.ids.ulid().to_bytes()));
+        let now = self.gateway.now();
+        let assertion = fake_assertion(0, session_id, now);
+        let peer = ConnectionPeer::new(connection_id, self.user(), device_id, session_id, now, Some(assertion));
         self.gateway.hub.admit(peer, None, 0).expect("there is room")
     }
 
@@ -115,6 +124,7 @@ impl World {
             DeviceId::from_bytes([1; 16]),
             None,
             self.gateway.now(),
+            None,
         );
         self.gateway.hub.admit(peer, None, 0).map(drop)
     }
@@ -320,7 +330,7 @@ impl Identity for FakePlanes {
     async fn identify(&self, token: &str, device_id: DeviceId) -> Result<Principal, IdentityError> {
         let user_id = token.parse().map_err(|_| IdentityError::InvalidToken("no user".into()))?;
         let device_id = Some(device_id);
-        Ok(Principal { user_id, session_id: None, device_id, token_expires_at: Timestamp::MAX })
+        Ok(Principal { user_id, session_id: None, device_id, token_expires_at: Timestamp::MAX, assertion: None })
     }
 
     async fn redeem(&self, _: &str, _: DeviceId) -> Result<Principal, IdentityError> {
@@ -335,6 +345,22 @@ impl Identity for FakePlanes {
         };
         Ok(holders.iter().map(is_live).collect())
     }
+
+    async fn renew(&self, assertion: &Assertion) -> Result<Assertion, IdentityError> {
+        self.check()?;
+        let session_id = assertion.proof[1..].try_into().ok().map(SessionId::from_bytes);
+        if session_id.is_some_and(|session_id| self.ended_sessions.lock().unwrap().contains(&session_id)) {
+            return Err(IdentityError::TokenRevoked);
+        }
+        // As if it were renewed when it is due.
+        Ok(fake_assertion(assertion.proof[0] + 1, session_id, assertion.renew_at))
+    }
+}
+
+/// The n-th assertion of a connection.
+fn fake_assertion(n: u8, session_id: Option<SessionId>, now: Timestamp) -> Assertion {
+    let proof = [n].into_iter().chain(session_id.into_iter().flat_map(SessionId::to_bytes)).collect();
+    Assertion { proof, renew_at: now + ASSERTION_LIFETIME / 2, expires_at: now + ASSERTION_LIFETIME }
 }
 
 #[async_trait]
@@ -348,7 +374,7 @@ impl Ingest for FakePlanes {
         unreachable!("nobody syncs")
     }
 
-    async fn advance(&self, _: UserId, _: ChatId, _: WatermarkKind, _: Sequence) -> Result<Watermarks, IngestError> {
+    async fn advance(&self, _: AdvanceRequest) -> Result<Watermarks, IngestError> {
         unreachable!("nobody reads")
     }
 }

@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Advance, ChatId, IngestError, Sequence, Ttl, UserId, WatermarkKind, Watermarks};
+use domain::{Advance, IngestError, Ttl, Watermarks};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use metrics::{Histogram, counter, histogram};
 use ports::{
-    ChatReader, Clock, Ids, Ingest, MessageReader, MessageWriter, NewMessage, Page, PageBounds, SendRequest, Sent,
-    Signal, SignalSender, StoreError, SyncRequest, WatermarkStore, error_chain, trace,
+    AdvanceRequest, ChatReader, Clock, Ids, Ingest, MessageReader, MessageWriter, NewMessage, Page, PageBounds,
+    SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, WatermarkStore, error_chain, trace,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -89,7 +89,7 @@ impl Ingester {
     }
 
     async fn sync_now(&self, request: SyncRequest) -> Result<Page, IngestError> {
-        let SyncRequest { user_id, chat_id, after, limit } = request;
+        let SyncRequest { user_id, chat_id, after, limit, .. } = request;
         if self.ports.chats.member(chat_id, user_id).await.map_err(store_failed)?.is_none() {
             let chat = self.ports.chats.chat(chat_id).await.map_err(store_failed)?;
             return Err(if chat.is_some() { IngestError::NotAMember } else { IngestError::ChatNotFound });
@@ -159,13 +159,8 @@ impl Ingest for Ingester {
         page
     }
 
-    async fn advance(
-        &self,
-        user_id: UserId,
-        chat_id: ChatId,
-        kind: WatermarkKind,
-        to: Sequence,
-    ) -> Result<Watermarks, IngestError> {
+    async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
+        let AdvanceRequest { user_id, chat_id, kind, to, .. } = request;
         let advanced = async { self.ports.watermarks.advance(user_id, chat_id, kind, to).await.map_err(store_failed) };
         let advance = self.within_deadline(advanced).await?;
         if let Advance::Moved(watermarks) | Advance::Unchanged(watermarks) = advance

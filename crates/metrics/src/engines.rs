@@ -149,7 +149,15 @@ pub(crate) const METRICS: &[Metric] = &[
         .by(&[label("method", METHODS), label("outcome", &["answered", "failed"])]),
     histogram("tidings_rpc_call_seconds", Part::Rpc, LATENCY, "Duration of a call.").by(&[label("method", METHODS)]),
     gauge("tidings_rpc_breakers_open", Part::Rpc, "Processes with an open circuit breaker after failed calls."),
-    counter("tidings_rpc_strangers_total", Part::Rpc, "Calls refused because they lack the secret of the fleet."),
+    counter("tidings_rpc_strangers_total", Part::Rpc, "Calls refused because they lack a secret of the fleet."),
+    counter(
+        "tidings_rpc_forbidden_total",
+        Part::Rpc,
+        "Calls refused because the role of the caller may not make them.",
+    )
+    .by(&[label("service", SERVICES)]),
+    counter("tidings_rpc_unasserted_total", Part::Rpc, "Calls to ingest without a valid assertion of their user.")
+        .by(&[label("method", &["send", "sync", "advance"]), label("outcome", &["accepted", "refused"])]),
     counter(
         "tidings_receipts_dropped_total",
         Part::Rpc,
@@ -158,7 +166,10 @@ pub(crate) const METRICS: &[Metric] = &[
 ];
 
 const METHODS: &[&str] =
-    &["send", "sync", "advance", "deliver", "revoke", "identify", "redeem", "live", "look", "signal"];
+    &["send", "sync", "advance", "deliver", "revoke", "identify", "redeem", "renew", "live", "look", "signal"];
+
+/// The services between processes.
+const SERVICES: &[&str] = &["ingest", "identity", "presence", "signals", "gateway"];
 
 const OPERATIONS: &[&str] =
     &["GetItem", "BatchGetItem", "Query", "Scan", "UpdateItem", "BatchWriteItem", "TransactWriteItems"];

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use domain::{DeviceId, SessionId, Timestamp, UserId};
 
-use crate::StoreError;
+use crate::{Assertion, StoreError};
 
 /// The authenticated caller of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Principal {
     pub device_id: Option<DeviceId>,
     /// The expiry time of the token. A connection that was opened with it closes then.
     pub token_expires_at: Timestamp,
+    /// The proof of this authentication, for other processes of a fleet.
+    pub assertion: Option<Assertion>,
 }
 
 /// Why authentication failed.
@@ -61,4 +63,10 @@ pub trait Identity: Send + Sync {
     /// Whether each of these connections may stay open, in the order of the arguments: its session exists, its user is
     /// not suspended, and none of their tokens was invalidated since it was opened.
     async fn live(&self, holders: &[ConnectionHolder]) -> Result<Vec<bool>, StoreError>;
+
+    /// Renews an assertion, expired or not, while the token that it stands for is valid and the connection may stay
+    /// open. An implementation that issues no assertions refuses.
+    async fn renew(&self, _assertion: &Assertion) -> Result<Assertion, IdentityError> {
+        Err(IdentityError::InvalidToken("this process issues no assertions".into()))
+    }
 }

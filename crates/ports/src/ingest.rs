@@ -4,14 +4,14 @@ use domain::{
 };
 use futures_util::future::BoxFuture;
 
-use crate::{Page, Receipt};
+use crate::{Assertion, Page, Receipt};
 
 /// A request to send a message.
 #[derive(Clone, Debug)]
 pub struct SendRequest {
     /// The chat to send to.
     pub chat_id: ChatId,
-    /// The sender; the caller has authenticated them.
+    /// The sender; authenticated by the caller, or by the assertion if the call goes to another process.
     pub sender_id: UserId,
     /// The client's id of the send.
     pub client_message_id: ClientMessageId,
@@ -21,6 +21,8 @@ pub struct SendRequest {
     pub ttl: Option<Ttl>,
     /// The connection that the request came from, if any.
     pub origin_connection_id: Option<ConnectionId>,
+    /// The proof of the sender's authentication, for another process.
+    pub assertion: Option<Assertion>,
 }
 
 /// A send that is durable (G1).
@@ -33,9 +35,9 @@ pub struct Sent {
 }
 
 /// A client's request for the messages after a sequence.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SyncRequest {
-    /// The reader; the caller has authenticated them.
+    /// The reader; authenticated as the sender of a [`SendRequest`] is.
     pub user_id: UserId,
     /// The chat to read.
     pub chat_id: ChatId,
@@ -43,6 +45,23 @@ pub struct SyncRequest {
     pub after: Sequence,
     /// Maximum number of messages in the page.
     pub limit: usize,
+    /// The proof of the reader's authentication, for another process.
+    pub assertion: Option<Assertion>,
+}
+
+/// A request to advance one of a member's watermarks.
+#[derive(Clone, Debug)]
+pub struct AdvanceRequest {
+    /// The member; authenticated as the sender of a [`SendRequest`] is.
+    pub user_id: UserId,
+    /// The chat.
+    pub chat_id: ChatId,
+    /// The watermark to advance.
+    pub kind: WatermarkKind,
+    /// The sequence to advance it to.
+    pub to: Sequence,
+    /// The proof of the member's authentication, for another process.
+    pub assertion: Option<Assertion>,
 }
 
 /// The durability plane, as the gateway and the API use it.
@@ -59,11 +78,5 @@ pub trait Ingest: Send + Sync {
     async fn sync(&self, request: SyncRequest) -> Result<Page, IngestError>;
 
     /// Advances one of a member's watermarks. A value at or below the current one is accepted and changes nothing.
-    async fn advance(
-        &self,
-        user_id: UserId,
-        chat_id: ChatId,
-        kind: WatermarkKind,
-        to: Sequence,
-    ) -> Result<Watermarks, IngestError>;
+    async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError>;
 }

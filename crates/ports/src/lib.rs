@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 mod accounts;
+mod assertion;
 mod audit;
 mod blocks;
 mod chats;
@@ -51,6 +52,7 @@ mod users;
 mod watermarks;
 
 pub use accounts::{AccountStore, MessageDisposition, PendingDeletion};
+pub use assertion::Assertion;
 pub use audit::{
     AUDIT_MEMBERS_MAX, AuditLog, AuditPage, AuditRoutes, AuditSource, AuditedChatRows, AuditedChatState, AuditedRecord,
     AuditedRow, ConsumerOffset, End, IndexedLocation, ListingRows, ListingState, LoggedChange, MemberRows, MessageRows,
@@ -68,7 +70,7 @@ pub use expiry::{ChatIdPage, Expiry, ExpiryProgress, MessageExpirer};
 pub use health::{EngineHealth, HealthCell};
 pub use identity::{ConnectionHolder, Identity, IdentityError, Principal};
 pub use inbox::{InboxPosition, InboxSelection, InboxSelector, InboxStart};
-pub use ingest::{Ingest, SendRequest, Sent, SyncRequest};
+pub use ingest::{AdvanceRequest, Ingest, SendRequest, Sent, SyncRequest};
 pub use invariants::{holds, violated};
 pub use limits::{LimitKey, RateLimiter};
 pub use lock::lock;

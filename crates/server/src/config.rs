@@ -283,11 +283,20 @@ pub struct RpcSettings {
     pub listen: SocketAddr,
     /// The address where peers reach it, `HOST:PORT`; the listen address if not set.
     pub advertise: String,
-    /// A file with the secret that authenticates peers, unless they use certificates.
+    /// A file with the secret that this process presents, unless processes use certificates.
     pub secret_file: String,
+    /// A file with the digests of the secrets that this process accepts, and the roles of each. Without it, all processes
+    /// share one secret.
+    pub callers_file: String,
     pub ca_file: String,
     pub cert_file: String,
     pub key_file: String,
+    /// A file with the secret that authenticates assertions, for the roles `api` and `ingest` only.
+    pub assertion_secret_file: String,
+    /// The lifetime of an assertion.
+    pub assertion_seconds: u64,
+    /// Whether processes of a release without assertions and without roles in certificates may call this one.
+    pub upgrading: bool,
 }
 
 /// Notifications to users without a connection.
@@ -476,9 +485,13 @@ impl Default for Config {
                 listen: loopback(7400),
                 advertise: String::new(),
                 secret_file: String::new(),
+                callers_file: String::new(),
                 ca_file: String::new(),
                 cert_file: String::new(),
                 key_file: String::new(),
+                assertion_secret_file: String::new(),
+                assertion_seconds: 600,
+                upgrading: false,
             },
             notify: NotifySettings {
                 delay_ms: 1000,

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::IngestError;
+use domain::{IngestError, UserId};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FuturesUnordered};
 use futures_util::{FutureExt, StreamExt};
@@ -11,6 +11,8 @@ use tokio::{select, time};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, debug_span};
 
+use crate::asserted_users::AssertedUsers;
+use crate::assertion::{AssertionCheck, AssertionError};
 use crate::config::{DEADLINE, RETRY_AFTER};
 use crate::proto::send_reply::Kind;
 use crate::{proto, wire};
@@ -21,6 +23,7 @@ const SENDS_MAX: usize = 8192;
 /// Serves the durability plane of this process to other processes.
 pub(super) struct IngestService {
     pub(super) ingest: Arc<dyn Ingest>,
+    pub(super) assertions: Arc<AssertionCheck>,
     pub(super) leaving: watch::Receiver<bool>,
 }
 
@@ -34,6 +37,8 @@ impl proto::ingest_server::Ingest for IngestService {
     ) -> Result<Response<Self::SendStream>, Status> {
         let sends = SendStream {
             ingest: self.ingest.clone(),
+            assertions: self.assertions.clone(),
+            asserted: AssertedUsers::default(),
             requests: Some(request.into_inner()),
             under_way: FuturesUnordered::new(),
             leaving: self.leaving.clone(),
@@ -44,20 +49,32 @@ impl proto::ingest_server::Ingest for IngestService {
     }
 
     async fn sync(&self, request: Request<proto::SyncRequest>) -> Result<Response<proto::SyncReply>, Status> {
-        let request = wire::read_sync(request.get_ref())?;
+        let body = request.get_ref();
+        let request = wire::read_sync(body)?;
+        self.assertions.check("sync", request.user_id, body.assertion.as_deref()).map_err(unasserted)?;
         Ok(Response::new(wire::to_sync_reply(self.ingest.sync(request).await)))
     }
 
     async fn advance(&self, request: Request<proto::AdvanceRequest>) -> Result<Response<proto::AdvanceReply>, Status> {
-        let (user_id, chat_id, kind, to) = wire::read_advance(request.get_ref())?;
-        Ok(Response::new(wire::to_advance_reply(self.ingest.advance(user_id, chat_id, kind, to).await)))
+        let body = request.get_ref();
+        let request = wire::read_advance(body)?;
+        self.assertions.check("advance", request.user_id, body.assertion.as_deref()).map_err(unasserted)?;
+        Ok(Response::new(wire::to_advance_reply(self.ingest.advance(request).await)))
     }
+}
+
+/// The status of a call that is refused for its assertion. A retry at another process would not help.
+fn unasserted(error: AssertionError) -> Status {
+    Status::failed_precondition(error.to_string())
 }
 
 /// One stream of sends. It reads requests, and passes them to ingest in that order, only while the next reply is
 /// polled. So a caller that does not read replies is not read either.
 struct SendStream {
     ingest: Arc<dyn Ingest>,
+    assertions: Arc<AssertionCheck>,
+    /// The senders whose assertions this stream has presented.
+    asserted: AssertedUsers,
     /// Absent once the caller has closed its half.
     requests: Option<Streaming<proto::SendRequest>>,
     under_way: FuturesUnordered<BoxFuture<'static, proto::SendOutcome>>,
@@ -93,14 +110,15 @@ impl SendStream {
         }
     }
 
-    fn hand_over(&self, request: proto::SendRequest) {
-        let number = request.number;
+    fn hand_over(&mut self, mut request: proto::SendRequest) {
+        let (number, proof) = (request.number, request.assertion.take());
         let timeout = Duration::from_millis(request.timeout_ms).min(DEADLINE);
         let span = debug_span!(
             target: trace::TARGET, parent: None, "ingest", otel.kind = "server", traceparent = request.traceparent
         );
-        let outcome = match wire::read_send(request) {
-            Ok(request) => {
+        let refused = |kind| std::future::ready(kind).right_future();
+        let outcome = match wire::read_send(request).map(|request| (self.check(request.sender_id, proof), request)) {
+            Ok((Ok(()), request)) => {
                 let sent = time::timeout(timeout, span.in_scope(|| self.ingest.send(request)));
                 async move {
                     let unknown = Err(IngestError::Unavailable { retry_after: RETRY_AFTER });
@@ -109,12 +127,24 @@ impl SendStream {
                 .instrument(span)
                 .left_future()
             }
-            Err(malformed) => {
-                let kind = proto::send_outcome::Kind::Malformed(malformed.to_string());
-                std::future::ready(kind).right_future()
-            }
+            Ok((Err(error), _)) => refused(proto::send_outcome::Kind::Unasserted(error.to_string())),
+            Err(malformed) => refused(proto::send_outcome::Kind::Malformed(malformed.to_string())),
         };
         self.under_way.push(outcome.map(move |kind| proto::SendOutcome { number, kind: Some(kind) }).boxed());
+    }
+
+    /// Checks that the sender has a valid assertion: in this request, or in an earlier one of the stream.
+    fn check(&mut self, sender_id: UserId, proof: Option<Vec<u8>>) -> Result<(), AssertionError> {
+        let now = self.assertions.now();
+        let verified = match (proof, self.asserted.expiry(sender_id)) {
+            (Some(proof), _) => self.assertions.verify(sender_id, &proof).map(|expires_at| {
+                self.asserted.note(sender_id, expires_at, now);
+            }),
+            (None, Some(expires_at)) if now < expires_at => Ok(()),
+            (None, Some(_)) => Err(AssertionError::Expired),
+            (None, None) => Err(AssertionError::Missing),
+        };
+        self.assertions.decide("send", verified)
     }
 }
 

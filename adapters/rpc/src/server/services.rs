@@ -31,6 +31,11 @@ impl proto::identity_server::Identity for IdentityService {
         let holders = wire::read_holders(request.get_ref())?;
         Ok(Response::new(wire::to_live_reply(self.identity.live(&holders).await)))
     }
+
+    async fn renew(&self, request: Request<proto::RenewRequest>) -> Result<Response<proto::RenewReply>, Status> {
+        let renewed = self.identity.renew(&wire::read_renewal(request.into_inner())).await;
+        Ok(Response::new(wire::to_renew_reply(renewed)))
+    }
 }
 
 /// Serves signals.

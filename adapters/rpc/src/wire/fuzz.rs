@@ -7,8 +7,8 @@ use domain::{
     PresenceView, Sequence, SessionId, Timestamp, Ttl, UserId, WatermarkKind, Watermarks,
 };
 use ports::{
-    ConnectionHolder, GatewayId, IdentityError, Look, Page, Principal, Push, Receipt, Revocation, SendRequest, Sent,
-    Signal, StoreError, SyncRequest,
+    AdvanceRequest, Assertion, ConnectionHolder, GatewayId, IdentityError, Look, Page, Principal, Push, Receipt,
+    Revocation, SendRequest, Sent, Signal, StoreError, SyncRequest,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,6 +28,11 @@ fn session_id() -> SessionId {
     SessionId::from_bytes([3; 16])
 }
 
+fn assertion() -> Assertion {
+    let at = Timestamp::from_millis(1_769_783_400_007);
+    Assertion { proof: [8; 150].into(), renew_at: at, expires_at: at }
+}
+
 fn holder() -> ConnectionHolder {
     let connected_at = Timestamp::from_millis(1_769_783_400_007);
     ConnectionHolder { user_id: user_id(), session_id: Some(session_id()), connected_at }
@@ -42,8 +47,18 @@ fn requests() -> Vec<Vec<u8>> {
         body: Body::new("Grüße".to_owned().try_into().unwrap(), ContentType::Json),
         ttl: Ttl::from_secs(60),
         origin_connection_id: Some(ConnectionId::from_bytes([5; 16])),
+        assertion: None,
     };
-    let sync = SyncRequest { user_id: user_id(), chat_id: chat_id(), after: Sequence(7), limit: 100 };
+    let assertion = Some(assertion());
+    let sync = SyncRequest {
+        user_id: user_id(),
+        chat_id: chat_id(),
+        after: Sequence(7),
+        limit: 100,
+        assertion: assertion.clone(),
+    };
+    let (kind, to) = (WatermarkKind::Read, Sequence(9));
+    let advance = AdvanceRequest { user_id: user_id(), chat_id: chat_id(), kind, to, assertion };
     let push = Push { recipients: vec![user_id(); 3], except: None, frame: vec![b'x'; 30].into(), trace: None };
     let look = Look { viewer: user_id(), user_id: user_id() };
     let typing = Signal::Typing { chat_id: chat_id(), user_id: user_id(), is_typing: true };
@@ -51,7 +66,7 @@ fn requests() -> Vec<Vec<u8>> {
     vec![
         to_send(7, Duration::from_secs(5), &send, None).encode_to_vec(),
         to_sync(&sync).encode_to_vec(),
-        to_advance(user_id(), chat_id(), WatermarkKind::Read, Sequence(9)).encode_to_vec(),
+        to_advance(&advance).encode_to_vec(),
         to_deliveries(&GatewayId("a".into()), &[push]).unwrap().remove(0).encode_to_vec(),
         to_signal(&typing).encode_to_vec(),
         to_signal(&receipt).encode_to_vec(),
@@ -82,6 +97,7 @@ fn replies() -> Vec<Vec<u8>> {
         session_id: Some(session_id()),
         device_id: Some(DeviceId::from_bytes([7; 16])),
         token_expires_at: Timestamp::MAX,
+        assertion: Some(assertion()),
     };
     let away = || StoreError::unavailable("away");
     let outcome =
@@ -95,6 +111,8 @@ fn replies() -> Vec<Vec<u8>> {
         to_identity_reply(Ok(principal)).encode_to_vec(),
         to_identity_reply(Err(IdentityError::InvalidToken("it has expired".into()))).encode_to_vec(),
         to_live_reply(Ok(vec![true, false, true])).encode_to_vec(),
+        to_renew_reply(Ok(assertion())).encode_to_vec(),
+        to_renew_reply(Err(IdentityError::TokenRevoked)).encode_to_vec(),
         to_look_reply(Ok(vec![PresenceView::Offline { last_seen: Some(Timestamp::MAX) }; 3])).encode_to_vec(),
         to_look_reply(Err(away())).encode_to_vec(),
         to_signal_reply(Ok(true)).encode_to_vec(),
@@ -122,9 +140,8 @@ proptest! {
         if let Some(Ok(sync)) = as_one(&bytes).map(|request| read_sync(&request)) {
             prop_assert_eq!(format!("{:?}", read_sync(&to_sync(&sync)).unwrap()), format!("{sync:?}"));
         }
-        if let Some(Ok((user_id, chat_id, kind, to))) = as_one(&bytes).map(|request| read_advance(&request)) {
-            let again = read_advance(&to_advance(user_id, chat_id, kind, to)).unwrap();
-            prop_assert_eq!(again, (user_id, chat_id, kind, to));
+        if let Some(Ok(advance)) = as_one(&bytes).map(|request| read_advance(&request)) {
+            prop_assert_eq!(format!("{:?}", read_advance(&to_advance(&advance)).unwrap()), format!("{advance:?}"));
         }
         if let Some(Ok(pushes)) = as_one::<proto::DeliverRequest>(&bytes).map(|request| read_pushes(request.pushes)) {
             let held: usize = pushes.iter().map(|push| 16 * push.recipients.len() + push.frame.len()).sum();
@@ -161,6 +178,9 @@ proptest! {
         if let Some(Ok(Ok(views))) = as_one(&bytes).map(|reply| read_look_reply(3, reply)) {
             prop_assert_eq!(views.len(), 3);
             prop_assert!(can_be_shown(&views));
+        }
+        if let Some(Ok(Ok(renewed))) = as_one(&bytes).map(read_renew_reply) {
+            prop_assert!(can_be_shown(&renewed));
         }
         drop((as_one(&bytes).map(read_advance_reply), as_one(&bytes).map(read_signal_reply)));
     }

@@ -1,6 +1,7 @@
 use domain::{DeviceId, SessionId, Timestamp, UserId};
 use ports::{ConnectionHolder, IdentityError, Principal, StoreError};
 
+use super::assertion::{read_assertion, to_assertion};
 use super::{Malformed, read_id, read_ids, read_optional_id, read_store_error, to_store_error};
 use crate::proto;
 
@@ -8,7 +9,6 @@ use crate::proto;
 const HOLDERS_MAX: usize = 2048;
 
 pub(crate) fn to_identity_reply(outcome: Result<Principal, IdentityError>) -> proto::IdentityReply {
-    use proto::identity_error::Kind as ErrorKind;
     use proto::identity_reply::Kind;
     let kind = match outcome {
         Ok(principal) => Kind::Principal(proto::Principal {
@@ -16,22 +16,14 @@ pub(crate) fn to_identity_reply(outcome: Result<Principal, IdentityError>) -> pr
             session_id: principal.session_id.map(|id| id.to_bytes().into()),
             device_id: principal.device_id.map(|id| id.to_bytes().into()),
             token_expires_at_ms: principal.token_expires_at.as_millis(),
+            assertion: principal.assertion.as_ref().map(to_assertion),
         }),
-        Err(error) => {
-            let kind = match error {
-                IdentityError::InvalidToken(reason) => ErrorKind::InvalidToken(reason.into_owned()),
-                IdentityError::TokenRevoked => ErrorKind::TokenRevoked(proto::Nothing {}),
-                IdentityError::Suspended => ErrorKind::Suspended(proto::Nothing {}),
-                IdentityError::Unavailable(error) => ErrorKind::Unavailable(to_store_error(&error)),
-            };
-            Kind::Error(proto::IdentityError { kind: Some(kind) })
-        }
+        Err(error) => Kind::Error(to_identity_error(error)),
     };
     proto::IdentityReply { kind: Some(kind) }
 }
 
 pub(crate) fn read_identity(reply: proto::IdentityReply) -> Result<Result<Principal, IdentityError>, Malformed> {
-    use proto::identity_error::Kind as ErrorKind;
     use proto::identity_reply::Kind;
     match reply.kind {
         Some(Kind::Principal(principal)) => Ok(Ok(Principal {
@@ -39,16 +31,33 @@ pub(crate) fn read_identity(reply: proto::IdentityReply) -> Result<Result<Princi
             session_id: read_optional_id("session_id", principal.session_id, SessionId::from_bytes)?,
             device_id: read_optional_id("device_id", principal.device_id, DeviceId::from_bytes)?,
             token_expires_at: Timestamp::from_millis(principal.token_expires_at_ms),
+            assertion: principal.assertion.map(read_assertion),
         })),
-        Some(Kind::Error(error)) => Ok(Err(match error.kind {
-            Some(ErrorKind::InvalidToken(reason)) => IdentityError::InvalidToken(reason.into()),
-            Some(ErrorKind::TokenRevoked(_)) => IdentityError::TokenRevoked,
-            Some(ErrorKind::Suspended(_)) => IdentityError::Suspended,
-            Some(ErrorKind::Unavailable(error)) => IdentityError::Unavailable(read_store_error(error)),
-            None => return Err(Malformed::Missing { field: "error.kind" }),
-        })),
+        Some(Kind::Error(error)) => Ok(Err(read_identity_error(error)?)),
         None => Err(Malformed::Missing { field: "kind" }),
     }
+}
+
+pub(super) fn to_identity_error(error: IdentityError) -> proto::IdentityError {
+    use proto::identity_error::Kind;
+    let kind = match error {
+        IdentityError::InvalidToken(reason) => Kind::InvalidToken(reason.into_owned()),
+        IdentityError::TokenRevoked => Kind::TokenRevoked(proto::Nothing {}),
+        IdentityError::Suspended => Kind::Suspended(proto::Nothing {}),
+        IdentityError::Unavailable(error) => Kind::Unavailable(to_store_error(&error)),
+    };
+    proto::IdentityError { kind: Some(kind) }
+}
+
+pub(super) fn read_identity_error(error: proto::IdentityError) -> Result<IdentityError, Malformed> {
+    use proto::identity_error::Kind;
+    Ok(match error.kind {
+        Some(Kind::InvalidToken(reason)) => IdentityError::InvalidToken(reason.into()),
+        Some(Kind::TokenRevoked(_)) => IdentityError::TokenRevoked,
+        Some(Kind::Suspended(_)) => IdentityError::Suspended,
+        Some(Kind::Unavailable(error)) => IdentityError::Unavailable(read_store_error(error)),
+        None => return Err(Malformed::Missing { field: "error.kind" }),
+    })
 }
 
 pub(crate) fn read_device(bytes: &[u8]) -> Result<DeviceId, Malformed> {

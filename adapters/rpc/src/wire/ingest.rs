@@ -5,11 +5,12 @@ use domain::{
     Body, ChatId, ClientMessageId, ConnectionId, Content, IngestError, Message, MessageId, Metadata, Sequence,
     Timestamp, TraceContext, Ttl, UnknownContentType, UserId, WatermarkKind, Watermarks,
 };
-use ports::{Page, Receipt, SendRequest, Sent, SyncRequest};
+use ports::{AdvanceRequest, Page, Receipt, SendRequest, Sent, SyncRequest};
 
 use super::{Malformed, read_id, read_optional_id};
 use crate::proto;
 
+/// The request without its assertion, which only the first send of a sender carries.
 pub(crate) fn to_send(
     number: u64,
     timeout: Duration,
@@ -28,6 +29,7 @@ pub(crate) fn to_send(
         ttl_seconds: request.ttl.map(|ttl| ttl.as_duration().as_secs()),
         origin_connection_id: request.origin_connection_id.map(|id| id.to_bytes().into()),
         traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
+        assertion: None,
     }
 }
 
@@ -46,6 +48,7 @@ pub(crate) fn read_send(request: proto::SendRequest) -> Result<SendRequest, Malf
             request.origin_connection_id,
             ConnectionId::from_bytes,
         )?,
+        assertion: None,
     })
 }
 
@@ -75,6 +78,7 @@ pub(crate) fn read_outcome(kind: Option<proto::send_outcome::Kind>) -> Result<Re
         }),
         Some(Kind::Error(error)) => Err(read_ingest_error(error)?),
         Some(Kind::Malformed(reason)) => return Err(Malformed::value("request", reason)),
+        Some(Kind::Unasserted(reason)) => return Err(Malformed::value("assertion", reason)),
         None => return Err(Malformed::Missing { field: "outcome.kind" }),
     })
 }
@@ -85,6 +89,7 @@ pub(crate) fn to_sync(request: &SyncRequest) -> proto::SyncRequest {
         chat_id: request.chat_id.to_bytes().into(),
         after: request.after.0,
         limit: u32::try_from(request.limit).unwrap_or(u32::MAX),
+        assertion: request.assertion.as_ref().map(|assertion| assertion.proof.to_vec()),
     }
 }
 
@@ -98,6 +103,7 @@ pub(crate) fn read_sync(request: &proto::SyncRequest) -> Result<SyncRequest, Mal
         chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
         after: Sequence(request.after),
         limit,
+        assertion: None,
     })
 }
 
@@ -134,29 +140,33 @@ pub(crate) fn read_sync_reply(
     }
 }
 
-pub(crate) fn to_advance(user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: Sequence) -> proto::AdvanceRequest {
-    let kind = match kind {
+pub(crate) fn to_advance(request: &AdvanceRequest) -> proto::AdvanceRequest {
+    let kind = match request.kind {
         WatermarkKind::Delivered => proto::WatermarkKind::Delivered,
         WatermarkKind::Read => proto::WatermarkKind::Read,
     };
-    let (user_id, chat_id) = (user_id.to_bytes().into(), chat_id.to_bytes().into());
-    proto::AdvanceRequest { user_id, chat_id, kind: kind.into(), to: to.0 }
+    proto::AdvanceRequest {
+        user_id: request.user_id.to_bytes().into(),
+        chat_id: request.chat_id.to_bytes().into(),
+        kind: kind.into(),
+        to: request.to.0,
+        assertion: request.assertion.as_ref().map(|assertion| assertion.proof.to_vec()),
+    }
 }
 
-pub(crate) fn read_advance(
-    request: &proto::AdvanceRequest,
-) -> Result<(UserId, ChatId, WatermarkKind, Sequence), Malformed> {
+pub(crate) fn read_advance(request: &proto::AdvanceRequest) -> Result<AdvanceRequest, Malformed> {
     let kind = match request.kind() {
         proto::WatermarkKind::Delivered => WatermarkKind::Delivered,
         proto::WatermarkKind::Read => WatermarkKind::Read,
         proto::WatermarkKind::Unspecified => return Err(Malformed::Missing { field: "kind" }),
     };
-    Ok((
-        read_id("user_id", &request.user_id, UserId::from_bytes)?,
-        read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
+    Ok(AdvanceRequest {
+        user_id: read_id("user_id", &request.user_id, UserId::from_bytes)?,
+        chat_id: read_id("chat_id", &request.chat_id, ChatId::from_bytes)?,
         kind,
-        Sequence(request.to),
-    ))
+        to: Sequence(request.to),
+        assertion: None,
+    })
 }
 
 pub(crate) fn to_advance_reply(outcome: Result<Watermarks, IngestError>) -> proto::AdvanceReply {
@@ -293,6 +303,7 @@ mod tests {
                     .with_metadata(metadata.map(|text| text.try_into().unwrap())),
                 ttl: ttl.and_then(Ttl::from_secs),
                 origin_connection_id: origin.map(ConnectionId::from_bytes),
+                assertion: None,
             },
         )
     }

@@ -3,13 +3,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use domain::{DeviceId, IngestError, Sequence};
-use ports::{Identity, IdentityError, Ingest, PeerProcess, ProcessRole, SyncRequest};
+use ports::{Identity, IdentityError, Ingest, PeerProcess, ProcessRole};
 use tidings_rpc::{Config, RemoteIdentity};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::world::{CallingProcess, World, config, request, secret, soon};
+use crate::world::{CallingProcess, World, config, request, secret, soon, sync};
 
 #[tokio::test]
 async fn a_process_that_hangs_loses_its_chats_and_has_them_back_when_it_answers() {
@@ -67,7 +67,7 @@ async fn a_sync_is_asked_of_another_process_when_the_owner_is_gone() {
     };
     // It stays on the list.
     a.kill();
-    let sync = SyncRequest { user_id: user, chat_id, after: Sequence(0), limit: 10 };
+    let sync = sync(user, chat_id, 0, 10);
     assert_eq!(soon(caller.ingest.sync(sync)).await.unwrap().head, Sequence(1));
 }
 

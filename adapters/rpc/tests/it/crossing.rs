@@ -12,12 +12,13 @@ use domain::{
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ports::{
-    ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page, PresenceReader, Principal,
-    ProcessRole, Push, Revocation, SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest,
+    AdvanceRequest, Assertion, ConnectionHolder, Delivery, GatewayId, Identity, IdentityError, Ingest, Look, Page,
+    PresenceReader, Principal, ProcessRole, Push, Revocation, SendRequest, Sent, Signal, SignalSender, StoreError,
+    SyncRequest,
 };
 use tidings_rpc::{RemoteDelivery, RemoteIdentity, RemotePresences, RemoteSignals, RpcServices};
 
-use crate::world::{CallingProcess, FleetProcess, World, request, secret, soon};
+use crate::world::{CallingProcess, FleetProcess, World, advance, request, required, secret, soon, sync};
 
 /// A process that gives the same answer to every call, and records the calls.
 #[derive(Default)]
@@ -56,7 +57,7 @@ impl Ingest for Says {
         Err(self.ingest.unwrap()())
     }
 
-    async fn advance(&self, _: UserId, _: ChatId, _: WatermarkKind, _: Sequence) -> Result<Watermarks, IngestError> {
+    async fn advance(&self, _: AdvanceRequest) -> Result<Watermarks, IngestError> {
         Err(self.ingest.unwrap()())
     }
 }
@@ -79,6 +80,11 @@ impl Identity for Says {
             holder.user_id == user() && holder.session_id.is_none_or(|id| id.to_bytes()[15] % 3 == 0)
         };
         Ok(holders.iter().map(is_live).collect())
+    }
+
+    async fn renew(&self, presented: &Assertion) -> Result<Assertion, IdentityError> {
+        self.hear(format!("renew {:?}", presented.proof));
+        self.identity.as_ref().unwrap()().map(|_| assertion())
     }
 }
 
@@ -128,7 +134,7 @@ impl Delivery for Says {
 async fn meet(says: Says) -> (FleetProcess, Arc<Says>, CallingProcess) {
     let (world, says) = (World::new(), Arc::new(says));
     let services = RpcServices {
-        ingest: Some(says.clone()),
+        ingest: Some((says.clone(), required())),
         identity: Some(says.clone()),
         signals: Some(says.clone()),
         presences: Some(says.clone()),
@@ -152,6 +158,11 @@ fn chat() -> ChatId {
 
 fn holder(session_id: Option<SessionId>) -> ConnectionHolder {
     ConnectionHolder { user_id: user(), session_id, connected_at: Timestamp::from_millis(7) }
+}
+
+fn assertion() -> Assertion {
+    let [renew_at, expires_at] = [1_769_783_400_008, 1_769_783_400_009].map(Timestamp::from_millis);
+    Assertion { proof: [7, 8, 9].into(), renew_at, expires_at }
 }
 
 fn session(n: u8) -> SessionId {
@@ -182,9 +193,9 @@ async fn every_error_of_the_durability_plane_crosses_unchanged() {
         let expected = format!("{:?}", error());
         let sent = soon(caller.send(request(chat(), user(), "hi"))).await;
         assert_eq!(format!("{:?}", sent.unwrap_err()), expected);
-        let sync = SyncRequest { user_id: user(), chat_id: chat(), after: Sequence(0), limit: 1 };
+        let sync = sync(user(), chat(), 0, 1);
         assert_eq!(format!("{:?}", soon(caller.ingest.sync(sync)).await.unwrap_err()), expected);
-        let advanced = soon(caller.ingest.advance(user(), chat(), WatermarkKind::Delivered, Sequence(1))).await;
+        let advanced = soon(caller.ingest.advance(advance(user(), chat(), WatermarkKind::Delivered, 1))).await;
         assert_eq!(format!("{:?}", advanced.unwrap_err()), expected);
     }
 }
@@ -196,9 +207,11 @@ async fn every_answer_about_a_token_crosses_unchanged() {
         session_id: Some(session(4)),
         device_id: Some(device()),
         token_expires_at: Timestamp::from_millis(1_769_783_400_007),
+        assertion: None,
     };
-    let answers: [fn(Principal) -> Result<Principal, IdentityError>; 7] = [
+    let answers: [fn(Principal) -> Result<Principal, IdentityError>; 8] = [
         Ok,
+        |principal| Ok(Principal { assertion: Some(assertion()), ..principal }),
         |principal| Ok(Principal { session_id: None, device_id: None, ..principal }),
         |_| Err(IdentityError::InvalidToken("it has expired".into())),
         |_| Err(IdentityError::TokenRevoked),
@@ -219,6 +232,12 @@ async fn every_answer_about_a_token_crosses_unchanged() {
         assert_eq!(shown(&soon(identity.identify("token", device())).await), expected);
         assert_eq!(shown(&soon(identity.redeem("ticket", device())).await), expected);
         assert_eq!(says.take(), [format!("identify token {}", device()), format!("redeem ticket {}", device())]);
+        let renewed = soon(identity.renew(&assertion())).await.map(|assertion| {
+            assert_eq!(assertion, self::assertion());
+            answer(principal()).unwrap()
+        });
+        assert_eq!(shown(&renewed), expected);
+        assert_eq!(says.take(), ["renew [7, 8, 9]"]);
     }
 }
 

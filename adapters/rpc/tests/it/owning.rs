@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{ChatId, Sequence, UserId};
-use ports::{Ingest, PeerProcess, ProcessRole, SyncRequest};
+use ports::{Ingest, PeerProcess, ProcessRole};
 
-use crate::world::{CallingProcess, Tap, World, config, request, secret, soon};
+use crate::world::{CallingProcess, Tap, World, config, request, secret, soon, sync};
 
 /// Creates chats until the process of `tap` owns one.
 async fn owned(world: &World, caller: &CallingProcess, user: UserId, tap: &Tap) -> ChatId {
@@ -79,10 +79,10 @@ async fn a_process_that_ends_answers_what_it_has_and_the_rest_follows_elsewhere_
     a.begin_shutdown();
     // The list still contains it. A sync that reaches the other process shows that the caller has seen the shutdown
     // notice.
-    let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(0), limit: 1 };
+    let sync = sync(user, chat, 0, 1);
     soon(async {
         while tap_b.syncs.load(Ordering::SeqCst) == 0 {
-            caller.ingest.sync(sync).await.unwrap();
+            caller.ingest.sync(sync.clone()).await.unwrap();
         }
     })
     .await;
@@ -116,7 +116,7 @@ async fn a_process_that_commits_itself_calls_itself_directly() {
     let (here, there) = (local.taken.borrow().len(), tap_a.taken.borrow().len());
     assert!(here > 5 && there > 5 && here + there == 40, "{here} {there}");
     for chat_id in chats {
-        let sync = SyncRequest { user_id: user, chat_id, after: Sequence(0), limit: 1 };
+        let sync = sync(user, chat_id, 0, 1);
         assert_eq!(caller.ingest.sync(sync).await.unwrap().head, Sequence(1));
     }
     let nobody = listener.accept().unwrap_err();

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use domain::DeviceId;
 use ports::{Identity, IdentityError, ProcessRole, error_chain};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tidings_rpc::{Directory, FleetSecret, RemoteIdentity, RpcServices, Security};
+use tidings_rpc::{
+    CertificateNames, Directory, FleetSecret, RemoteIdentity, RoleError, RpcServices, Security, certificate_name,
+};
 
 use crate::crossing::Says;
 use crate::world::{CallingProcess, FleetProcess, World, config, secret, soon};
@@ -27,8 +29,8 @@ async fn the_same_secret_lets_in_and_another_is_refused_with_the_remedy() {
     let another = Security::Secret("the secret of another fleet".to_owned().try_into().unwrap());
     assert_eq!(
         heard(secret(), another).await,
-        "sign-in is unavailable: the store is unavailable: process `a` rejects our secret; give all processes of \
-         the fleet the same one"
+        "sign-in is unavailable: the store is unavailable: process `a` rejects our secret; give all processes \
+         the same one, or list it in `rpc.callers_file` there"
     );
 }
 
@@ -51,13 +53,23 @@ impl Authority {
 
     /// The security settings of a process with a certificate of this CA for `host`, and `trusted` as its trusted CA.
     fn security(&self, host: &str, trusted: &Self) -> Security {
+        self.issue(vec![host.to_owned()], trusted, CertificateNames::Hosts)
+    }
+
+    /// The security settings of a process with a certificate for these roles.
+    fn for_roles(&self, roles: &[ProcessRole]) -> Security {
+        self.issue(roles.iter().map(|role| certificate_name(*role)).collect(), self, CertificateNames::Roles)
+    }
+
+    fn issue(&self, dns_names: Vec<String>, trusted: &Self, names: CertificateNames) -> Security {
         let key = KeyPair::generate().unwrap();
         let issuer = Issuer::from_params(&self.params, &self.key);
-        let certificate = CertificateParams::new([host.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let certificate = CertificateParams::new(dns_names).unwrap().signed_by(&key, &issuer).unwrap();
         Security::MutualTls {
             ca_pem: trusted.ca_pem(),
             cert_pem: certificate.pem().into_bytes(),
             key_pem: key.serialize_pem().into_bytes(),
+            names,
         }
     }
 }
@@ -87,9 +99,35 @@ async fn what_is_no_certificate_is_found_at_once_and_a_key_never_shown() {
         ca_pem: b"none".to_vec(),
         cert_pem: b"none".to_vec(),
         key_pem: b"hunter2 hunter2 hunter2".to_vec(),
+        names: CertificateNames::Roles,
     };
     assert!(!format!("{security:?}").contains("hunter2"));
     let Err(error) = Directory::new(World::new().list, security, config()) else { panic!("there is no key") };
     assert_eq!(error.to_string(), "the certificates or the key of the fleet cannot be used");
     assert!(FleetSecret::try_from("hunter2".to_owned()).is_err());
+}
+
+#[tokio::test]
+async fn a_certificate_is_good_for_the_roles_that_it_names_on_both_sides() {
+    use ProcessRole::{Api, Fanout, Gateway, Ingest};
+    let fleet = Authority::new();
+    let [api, gateway] = [Api, Gateway].map(|role| fleet.for_roles(&[role]));
+    assert_eq!(heard(api.clone(), gateway.clone()).await, "the session of this token has ended");
+    let both = fleet.for_roles(&[Gateway, Api]);
+    assert_eq!(heard(both.clone(), both.clone()).await, "the session of this token has ended");
+    for caller in [Fanout, Ingest, Api] {
+        let text = heard(api.clone(), fleet.for_roles(&[caller])).await;
+        assert!(text.contains("process `a` refuses calls of our role"), "{caller}: {text}");
+    }
+    // A gateway that registers itself as an api process gets no tokens, and neither does a process without a role.
+    let unnamed = fleet.issue(vec!["localhost".to_owned()], &fleet, CertificateNames::Roles);
+    for process in [gateway.clone(), unnamed.clone()] {
+        let text = heard(process, gateway.clone()).await;
+        assert!(text.contains("reject each other's certificates; give all"), "{text}");
+    }
+    let text = heard(api.clone(), fleet.issue(vec![], &fleet, CertificateNames::Roles)).await;
+    assert!(text.contains("process `a` refuses calls of our role"), "{text}");
+    assert_eq!(both.check_roles(&[Gateway, Api]), Ok(()));
+    assert_eq!(gateway.check_roles(&[Gateway, Api]), Err(RoleError::Certificate { role: Api }));
+    assert_eq!(unnamed.check_roles(&[Gateway]), Err(RoleError::Certificate { role: Gateway }));
 }

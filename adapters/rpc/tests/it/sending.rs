@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use domain::{IngestError, Sequence, WatermarkKind};
-use ports::{Ingest, PeerProcess, ProcessRole, SyncRequest};
+use ports::{Ingest, PeerProcess, ProcessRole};
 use tidings_rpc::Config;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::world::{CallingProcess, World, config, request, secret, soon};
+use crate::world::{CallingProcess, World, advance, config, request, secret, soon, sync};
 
 /// Allowance for a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
@@ -24,11 +24,11 @@ async fn g3_a_thousand_pipelined_sends_keep_their_order() {
         assert_eq!((sent.receipt.sequence, sent.deduplicated), (Sequence(n as u64 + 1), false));
     }
     assert_eq!(tap.count(chat), 1000);
-    let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(500), limit: 500 };
+    let sync = sync(user, chat, 500, 500);
     let page = caller.ingest.sync(sync).await.unwrap();
     assert_eq!((page.messages.len(), page.examined, page.head), (500, Sequence(1000), Sequence(1000)));
     assert!(page.messages.iter().zip(500..).all(|(message, n)| message.body.content.as_str() == n.to_string()));
-    let watermarks = caller.ingest.advance(user, chat, WatermarkKind::Read, Sequence(7)).await.unwrap();
+    let watermarks = caller.ingest.advance(advance(user, chat, WatermarkKind::Read, 7)).await.unwrap();
     assert_eq!((watermarks.delivered, watermarks.read), (Sequence(7), Sequence(7)));
 }
 
@@ -46,8 +46,8 @@ async fn g2_what_was_under_way_when_a_process_died_is_unknown_and_its_retry_is_t
     let sends: Vec<_> = requests.iter().map(|request| caller.send(request.clone())).collect();
     tap.until(10).await;
     // All ten are committed when the last one is; only their answers are missing.
-    let sync = SyncRequest { user_id: user, chat_id: chat, after: Sequence(0), limit: 100 };
-    soon(async { while tap.sync(sync).await.unwrap().head < Sequence(10) {} }).await;
+    let sync = sync(user, chat, 0, 100);
+    soon(async { while tap.sync(sync.clone()).await.unwrap().head < Sequence(10) {} }).await;
     world.list.remove(ProcessRole::Ingest, &process.peer);
     process.kill();
     for send in sends {
@@ -103,7 +103,7 @@ async fn without_a_process_a_send_is_answered_at_once() {
     let chat_id = world.group(user).await;
     let refused = caller.send(request(chat_id, user, "hi")).await;
     assert!(matches!(refused, Err(IngestError::Unavailable { retry_after }) if retry_after == Duration::from_secs(1)));
-    let sync = SyncRequest { user_id: user, chat_id, after: Sequence(0), limit: 1 };
+    let sync = sync(user, chat_id, 0, 1);
     assert!(matches!(caller.ingest.sync(sync).await, Err(IngestError::Unavailable { .. })));
     assert!(begin.elapsed() < config().deadline, "{:?}", begin.elapsed());
 }

@@ -11,10 +11,12 @@ use futures_util::future::BoxFuture;
 use ingest::{Ingester, Ports};
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    ChatWriter, Clock, Ids, Ingest, NewGroup, Page, PeerProcess, PeerRegistry, ProcessRole, SendRequest, Sent, Signal,
-    SignalSender, StoreError, SyncRequest, SystemClock,
+    AdvanceRequest, ChatWriter, Clock, Ids, Ingest, NewGroup, Page, PeerProcess, PeerRegistry, ProcessRole,
+    SendRequest, Sent, Signal, SignalSender, StoreError, SyncRequest, SystemClock,
 };
-use tidings_rpc::{Config, Directory, RemoteIngest, RpcServices, Security, serve};
+use tidings_rpc::{
+    Asserter, AssertionKey, AssertionPolicy, Config, Directory, RemoteIngest, RpcServices, Security, serve,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -39,7 +41,7 @@ impl World {
         let process = FleetProcess::start(id, secret(), || {
             let made = self.tap();
             tap = Some(made.clone());
-            RpcServices { ingest: Some(made), ..RpcServices::default() }
+            RpcServices { ingest: Some((made, required())), ..RpcServices::default() }
         });
         self.list.add(ProcessRole::Ingest, &process.peer);
         (process, tap.unwrap())
@@ -249,14 +251,8 @@ impl Ingest for Tap {
         self.ingester.sync(request).await
     }
 
-    async fn advance(
-        &self,
-        user_id: UserId,
-        chat_id: ChatId,
-        kind: WatermarkKind,
-        to: Sequence,
-    ) -> Result<Watermarks, IngestError> {
-        self.ingester.advance(user_id, chat_id, kind, to).await
+    async fn advance(&self, request: AdvanceRequest) -> Result<Watermarks, IngestError> {
+        self.ingester.advance(request).await
     }
 }
 
@@ -331,7 +327,32 @@ pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendReq
         body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         origin_connection_id: None,
+        assertion: Some(asserter().assert_user(sender_id)),
     }
+}
+
+/// A sync of the messages after a sequence.
+pub(crate) fn sync(user_id: UserId, chat_id: ChatId, after: u64, limit: usize) -> SyncRequest {
+    let assertion = Some(asserter().assert_user(user_id));
+    SyncRequest { user_id, chat_id, after: Sequence(after), limit, assertion }
+}
+
+pub(crate) fn advance(user_id: UserId, chat_id: ChatId, kind: WatermarkKind, to: u64) -> AdvanceRequest {
+    let assertion = Some(asserter().assert_user(user_id));
+    AdvanceRequest { user_id, chat_id, kind, to: Sequence(to), assertion }
+}
+
+fn assertion_key() -> AssertionKey {
+    AssertionKey::new(&[7; 32])
+}
+
+/// Issues the assertions that ingest processes of the tests accept.
+pub(crate) fn asserter() -> Asserter {
+    Asserter::new(assertion_key(), Duration::from_secs(600), Arc::new(SystemClock))
+}
+
+pub(crate) fn required() -> AssertionPolicy {
+    AssertionPolicy::Required(assertion_key())
 }
 
 /// Fails the test if the event does not happen in time.

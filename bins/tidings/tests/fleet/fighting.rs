@@ -1,34 +1,14 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::{Body, ChatId, ContentType, IngestError, UserId};
 use futures_util::future::join_all;
-use memory::MemoryPeers;
-use ports::{Ingest, PeerProcess, PeerRegistry, ProcessRole, SendRequest, Sent, SystemClock};
-use rpc::{Directory, FleetSecret, RemoteIngest, Security};
-use tokio::task::JoinSet;
+use ports::{Identity, Ingest, ProcessRole, SendRequest, Sent};
+use rpc::RemoteIngest;
 use uuid::Uuid;
 
-use crate::fleet::TestFleet;
 use crate::server::{PATIENCE, TestServer};
-
-/// A caller that knows only one ingest process of the fleet, and so treats it as the owner of every chat.
-async fn caller(fleet: &TestFleet, number: usize, tasks: &mut JoinSet<()>) -> Arc<RemoteIngest> {
-    let log = fleet.process(ProcessRole::Ingest, number).log();
-    let (_, rest) = log.split_once(" address=\"").expect("it logs where others find it");
-    let address = rest.split_once('"').unwrap().0.into();
-    let peers = Arc::new(MemoryPeers::new(Arc::new(SystemClock)));
-    peers.announce(&PeerProcess { id: "ingest".into(), address }, &[ProcessRole::Ingest]).await.unwrap();
-    let security = Security::Secret(FleetSecret::try_from(fleet.base.secret("rpc")).unwrap());
-    let directory = Directory::new(peers, security, rpc::Config::new(vec![ProcessRole::Ingest])).unwrap();
-    let directory = Arc::new(directory);
-    let ingest = Arc::new(RemoteIngest::new(directory.clone(), None));
-    tasks.spawn(async move { match directory.run().await {} });
-    let carrying = ingest.clone();
-    tasks.spawn(async move { match carrying.run().await {} });
-    ingest
-}
+use crate::thief::Thief;
 
 /// Sends until the process is known and accepts it.
 async fn greet(ingest: &RemoteIngest, request: &SendRequest) -> u64 {
@@ -68,6 +48,11 @@ async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_sha
     let ann = server.sign_up("Ann").await;
     let chat_id = ann.group("Notes", &[]).await;
     let (chat, sender_id): (ChatId, UserId) = (chat_id.parse().unwrap(), ann.user_id.parse().unwrap());
+    // Each caller knows only one ingest process, and so treats it as the owner of every chat.
+    let knowing = async |ingest| Thief::knowing(&server.fleet, ProcessRole::Gateway, ingest).await;
+    let device_id = ann.device_id.to_string().parse().unwrap();
+    let identity = knowing(0).await.identity;
+    let assertion = identity.identify(&ann.access_token, device_id).await.unwrap().assertion;
     let requests = || -> Vec<SendRequest> {
         let request = |n: usize| SendRequest {
             chat_id: chat,
@@ -76,11 +61,12 @@ async fn two_ingest_processes_that_commit_for_one_chat_make_one_sequence_and_sha
             body: Body::new(n.to_string().try_into().unwrap(), ContentType::Text),
             ttl: None,
             origin_connection_id: None,
+            assertion: assertion.clone(),
         };
         (0..SENDS).map(request).collect()
     };
-    let mut tasks = JoinSet::new();
-    let callers = [caller(&server.fleet, 0, &mut tasks).await, caller(&server.fleet, 1, &mut tasks).await];
+    let thieves = [knowing(0).await, knowing(1).await];
+    let callers = thieves.each_ref().map(|thief| thief.ingest.clone());
     let greetings = requests();
     for (caller, sequence) in callers.iter().zip(1..) {
         assert_eq!(greet(caller, &greetings[sequence as usize]).await, sequence);

@@ -1,13 +1,12 @@
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use ports::ProcessRole;
-use tempfile::TempDir;
 
 use crate::balancer::Balancer;
+use crate::credentials::Credentials;
 use crate::engine::FleetEngines;
 use crate::process::{PATIENCE, TestServer as Process, this_release};
 
@@ -26,20 +25,23 @@ pub(crate) struct TestFleet {
 /// State shared by the processes of a fleet.
 pub(crate) struct Base {
     pub(crate) engines: FleetEngines,
-    /// Files with secrets.
-    secrets: TempDir,
+    pub(crate) credentials: Credentials,
     environment: Vec<(String, String)>,
 }
 
 impl TestFleet {
-    /// Starts a fleet, and waits until its processes know each other.
+    /// Starts a fleet with a secret for each role, and waits until its processes know each other.
     pub(crate) async fn start(environment: Vec<(String, String)>) -> Self {
-        Self::start_program(this_release(), environment).await
+        Self::start_program(this_release(), Credentials::role_secrets(), environment).await
     }
 
-    /// A fleet of another release.
-    pub(crate) async fn start_program(program: PathBuf, environment: Vec<(String, String)>) -> Self {
-        let base = Base { engines: FleetEngines::start().await, secrets: secrets(), environment };
+    /// A fleet of a release, with these credentials.
+    pub(crate) async fn start_program(
+        program: PathBuf,
+        credentials: Credentials,
+        environment: Vec<(String, String)>,
+    ) -> Self {
+        let base = Base { engines: FleetEngines::start().await, credentials, environment };
         let all = SIZES.into_iter().flat_map(|(role, count)| (0..count).map(move |n| (role, n)));
         let start = async |(role, n)| (role, n, Process::start_program(program.clone(), base.environment(role)).await);
         let processes = join_all(all.map(start)).await;
@@ -60,6 +62,13 @@ impl TestFleet {
     pub(crate) fn process(&self, of: ProcessRole, number: usize) -> &Process {
         let found = self.processes.iter().find(|(role, n, _)| (*role, *n) == (of, number));
         found.map(|(.., process)| process).expect("there is such a process")
+    }
+
+    /// Where other processes call a process.
+    pub(crate) fn rpc_address(&self, of: ProcessRole, number: usize) -> String {
+        let log = self.process(of, number).last_log();
+        let (_, rest) = log.split_once(" address=\"").expect("it logs where others find it");
+        rest.split_once('"').unwrap().0.to_owned()
     }
 
     pub(crate) fn process_mut(&mut self, of: ProcessRole, number: usize) -> &mut Process {
@@ -90,21 +99,11 @@ impl Base {
     /// The environment of a role, which limits its access: a gateway has no table and no topic.
     pub(crate) fn environment(&self, role: ProcessRole) -> Vec<(String, String)> {
         let mut environment = self.engines.environment(role);
+        environment.push(("TIDINGS_ROLES".to_owned(), role.name().to_owned()));
+        environment.push(("TIDINGS_RPC__LISTEN".to_owned(), "127.0.0.1:0".to_owned()));
+        environment.extend(self.credentials.environment(role));
         environment.extend(self.environment.iter().cloned());
-        let secret = |name: &str| self.secrets.path().join(name).to_str().unwrap().to_owned();
-        let mut set = |name: &str, value: String| environment.push((name.to_owned(), value));
-        set("TIDINGS_ROLES", role.name().to_owned());
-        set("TIDINGS_RPC__LISTEN", "127.0.0.1:0".to_owned());
-        set("TIDINGS_RPC__SECRET_FILE", secret("rpc"));
-        if role == ProcessRole::Api {
-            set("TIDINGS_AUTH__SECRET_FILE", secret("auth"));
-        }
         environment
-    }
-
-    /// A secret of the fleet, by its name.
-    pub(crate) fn secret(&self, name: &str) -> String {
-        fs::read_to_string(self.secrets.path().join(name)).unwrap()
     }
 }
 
@@ -120,12 +119,4 @@ fn lack(role: ProcessRole, n: usize, log: &str) -> Option<String> {
     let assigned = ["event log partitions assigned", "partitions of the log are assigned"];
     let has_part = assigned.iter().any(|line| log.contains(&format!("{line} group=\"fanout\"")));
     (role == ProcessRole::Fanout && !has_part).then(|| format!("{role} {n} has no part of the log"))
-}
-
-fn secrets() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for name in ["rpc", "auth"] {
-        fs::write(directory.path().join(name), name.repeat(32)).unwrap();
-    }
-    directory
 }

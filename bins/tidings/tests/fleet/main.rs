@@ -7,18 +7,21 @@
 #![expect(clippy::unwrap_used, reason = "test helpers may panic like the tests themselves")]
 
 mod balancer;
+mod credentials;
 mod engine;
 mod fleet;
 #[path = "../it/server.rs"]
 mod process;
 mod rules;
 mod server;
+mod thief;
 
 mod crossing;
 mod drills;
 mod fighting;
 mod gateways;
 mod histories;
+mod impersonation;
 mod published;
 mod roles;
 mod traces;

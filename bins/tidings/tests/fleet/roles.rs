@@ -30,7 +30,8 @@ async fn each_role_answers_its_own_routes_alone() {
 async fn stranger(server: &TestServer, role: ProcessRole, secret: &NamedTempFile) -> Process {
     fs::write(secret.path(), "not the secret of the others").unwrap();
     let mut environment = server.fleet.base.environment(role);
-    environment.retain(|(name, _)| name != "TIDINGS_RPC__SECRET_FILE");
+    // Without the list of secrets it accepts its own alone.
+    environment.retain(|(name, _)| name != "TIDINGS_RPC__SECRET_FILE" && name != "TIDINGS_RPC__CALLERS_FILE");
     environment.push(("TIDINGS_RPC__SECRET_FILE".to_owned(), secret.path().to_str().unwrap().to_owned()));
     Process::start_in(environment).await
 }

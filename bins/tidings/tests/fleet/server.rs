@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use ports::ProcessRole;
 
+use crate::credentials::Credentials;
 use crate::fleet::TestFleet;
-use crate::process::unlimited;
 pub(crate) use crate::process::{BUSY, PATIENCE, RestResponse, SocketClose, TestDevice, TestSocket, sequences};
+use crate::process::{this_release, unlimited};
 
 /// A fleet with its own engines. It ends with the test, and the logs of its processes are printed if the test fails.
 pub(crate) struct TestServer {
@@ -66,11 +67,17 @@ impl TestServer {
         Self::of(TestFleet::start(environment).await)
     }
 
-    /// A fleet of another release, without limits.
+    /// A fleet with these credentials, without limits. Its environment is applied last.
+    pub(crate) async fn start_with_credentials(credentials: Credentials, environment: &[(&str, &str)]) -> Self {
+        let environment = unlimited(environment);
+        Self::of(TestFleet::start_program(this_release(), credentials, environment).await)
+    }
+
+    /// A fleet of the previous release, without limits. Its settings let it be upgraded to this release.
     pub(crate) async fn start_program(program: PathBuf) -> Self {
         let mut environment = unlimited(&[]);
         environment.retain(|(name, _)| !NEW_LIMITS.contains(&&**name));
-        Self::of(TestFleet::start_program(program, environment).await)
+        Self::of(TestFleet::start_program(program, Credentials::one_secret(), environment).await)
     }
 
     fn of(fleet: TestFleet) -> Self {

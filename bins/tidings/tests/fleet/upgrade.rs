@@ -40,6 +40,14 @@ async fn a_fleet_is_brought_to_this_release_and_back_under_load() {
         }
     }
     drill.server.fleet.settled().await;
+    // The second step of the upgrade: assertions are required. A rollback takes it back first.
+    for upgrading in ["false", "true"] {
+        for number in 0..2 {
+            drill.server.fleet.process_mut(ProcessRole::Ingest, number).set_env("TIDINGS_RPC__UPGRADING", upgrading);
+            roll(&mut drill, ProcessRole::Ingest, number, &this).await;
+        }
+        drill.server.fleet.settled().await;
+    }
     for (role, _) in SIZES {
         roll(&mut drill, role, 0, &previous).await;
     }

@@ -57,8 +57,10 @@ const LIMITS: [&str; 23] = [
     "UNAUTHENTICATED_PER_IP",
 ];
 
-/// The limits that the previous release does not have. It refuses settings that it does not know.
-const NEW_LIMITS: [&str; 8] = [
+/// The settings that the previous release does not have. It refuses settings that it does not know.
+const NEW_SETTINGS: [&str; 10] = [
+    "RPC__ASSERTION_SECRET_FILE",
+    "RPC__UPGRADING",
     "OTP_REQUEST_PER_COUNTRY",
     "OTP_REQUEST_TOTAL",
     "FRAMES_PER_CONNECTION",
@@ -308,7 +310,8 @@ fn spawn(program: &Path, directory: &TempDir, environment: &[(String, String)], 
             command.env_remove(name);
         }
     }
-    let is_known = |name: &str| program == this_release() || !NEW_LIMITS.iter().any(|limit| name.ends_with(limit));
+    let is_known =
+        |name: &str| program == this_release() || !NEW_SETTINGS.iter().any(|setting| name.ends_with(setting));
     command
         .args(["serve", "--dev", "--admin-listen", "127.0.0.1:0", "--listen", &address.to_string()])
         .arg("--data-dir")

@@ -36,6 +36,7 @@ async fn an_access_token_speaks_for_its_session() {
         session_id: Some(signed_in.session.session_id),
         device_id: Some(device(1)),
         token_expires_at: start() + HOUR,
+        assertion: None,
     };
     let token = signed_in.tokens.access_token.expose();
     assert_eq!(world.auth.authenticate(token).await.unwrap(), principal);

@@ -66,8 +66,13 @@ impl AccountExport {
 
     async fn profile(&self, user: &User) -> Result<String, StoreError> {
         let now = self.accounts.clock.now();
-        let as_user =
-            ports::Principal { user_id: self.user_id, session_id: None, device_id: None, token_expires_at: now };
+        let as_user = ports::Principal {
+            user_id: self.user_id,
+            session_id: None,
+            device_id: None,
+            token_expires_at: now,
+            assertion: None,
+        };
         let sessions = self.accounts.auth.sessions(&as_user).await.map_err(StoreError::unavailable)?;
         let sessions: Vec<_> = sessions.iter().map(|session| rest::Session::new(session, None)).collect();
         let devices = self.accounts.push_devices.devices(&[self.user_id]).await?;

@@ -57,6 +57,7 @@ pub(crate) async fn send_message(
         body: send.body,
         ttl: send.ttl,
         origin_connection_id: None,
+        assertion: None,
     };
     let sent = api.ingest.send(request).await?;
     let status = if sent.deduplicated { StatusCode::OK } else { StatusCode::CREATED };

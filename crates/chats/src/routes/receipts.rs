@@ -1,6 +1,6 @@
 use axum::extract::State;
 use domain::{Sequence, WatermarkKind};
-use ports::PageBounds;
+use ports::{AdvanceRequest, PageBounds};
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
 use serde::Deserialize;
@@ -31,7 +31,14 @@ pub(crate) async fn mark_read(
     Path(ChatPath { chat_id }): Path<ChatPath>,
     Json(body): Json<rest::MarkRead>,
 ) -> Result<Json<Data<rest::MarkedRead>>, RestError> {
-    let now = api.ingest.advance(caller.user_id, chat_id, WatermarkKind::Read, body.last_read_sequence).await?;
+    let advance = AdvanceRequest {
+        user_id: caller.user_id,
+        chat_id,
+        kind: WatermarkKind::Read,
+        to: body.last_read_sequence,
+        assertion: None,
+    };
+    let now = api.ingest.advance(advance).await?;
     let data = rest::MarkedRead { chat_id, delivered_sequence: now.delivered, read_sequence: now.read };
     Ok(Json(Data { data }))
 }

@@ -9,8 +9,9 @@ use domain::{
 };
 use memory::{MemoryStore, SequentialIds};
 use ports::{
-    AppendOutcome, ChatWriter, Clock, Head, Ids, Ingest, MessageReader, MessageWriter, NewGroup, NewMessage, Page,
-    PageBounds, SendRefusal, StoreError, SyncRequest, SystemClock, UnreadCount, UnreadQuery, WatermarkStore,
+    AdvanceRequest, AppendOutcome, ChatWriter, Clock, Head, Ids, Ingest, MessageReader, MessageWriter, NewGroup,
+    NewMessage, Page, PageBounds, SendRefusal, StoreError, SyncRequest, SystemClock, UnreadCount, UnreadQuery,
+    WatermarkStore,
 };
 use tidings_ingest::{Config, Ingester, Ports};
 use tokio::task::JoinSet;
@@ -248,7 +249,7 @@ async fn implausible_pages_are_not_returned() {
         let violations = Violations::default();
         let _watched = violations.watch();
         let FaultyIngest { ingest, chat_id, user_id, _commits } = faulty_ingest(Faults { page: fault, ..NONE }).await;
-        let page = ingest.sync(SyncRequest { user_id, chat_id, after: Sequence(1), limit: 10 }).await;
+        let page = ingest.sync(SyncRequest { user_id, chat_id, after: Sequence(1), limit: 10, assertion: None }).await;
         assert!(matches!(page, Err(IngestError::Unavailable { .. })), "{page:?}");
         assert_seen(&violations, expected);
     }
@@ -270,7 +271,9 @@ async fn implausible_watermarks_are_not_returned() {
         let _watched = violations.watch();
         let FaultyIngest { ingest, chat_id, user_id, _commits } =
             faulty_ingest(Faults { advance: fault, ..NONE }).await;
-        let advanced = ingest.advance(user_id, chat_id, WatermarkKind::Read, Sequence(2)).await;
+        let kind = WatermarkKind::Read;
+        let advanced = AdvanceRequest { user_id, chat_id, kind, to: Sequence(2), assertion: None };
+        let advanced = ingest.advance(advanced).await;
         assert!(matches!(advanced, Err(IngestError::Unavailable { .. })), "{advanced:?}");
         assert_seen(&violations, expected);
     }

@@ -115,5 +115,6 @@ pub(crate) fn request(chat_id: ChatId, sender_id: UserId, text: &str) -> SendReq
         body: Body::new(text.to_owned().try_into().unwrap(), ContentType::Text),
         ttl: None,
         origin_connection_id: None,
+        assertion: None,
     }
 }

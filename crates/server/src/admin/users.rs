@@ -80,7 +80,8 @@ async fn revoke(admin: &AdminState, user_id: UserId, which: Revoke) -> Result<Js
     let records = admin.records()?;
     known(records, user_id).await?;
     // The operator acts on behalf of the user, without a session or device.
-    let as_user = Principal { user_id, session_id: None, device_id: None, token_expires_at: records.now() };
+    let as_user =
+        Principal { user_id, session_id: None, device_id: None, token_expires_at: records.now(), assertion: None };
     let revoked = records.auth.revoke(&as_user, which).await.map_err(AdminError::failed)?;
     Ok(Json(json!({ "revoked_count": revoked })))
 }

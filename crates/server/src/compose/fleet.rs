@@ -21,7 +21,10 @@ use ports::{
     ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess, PeerRegistry,
     PresenceReader, ProcessRole, RandomIds, RateLimiter, SignalSender, Stores, SystemClock,
 };
-use rpc::{Directory, RemoteDelivery, RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, RpcServices};
+use rpc::{
+    Asserter, AssertingIdentity, AssertingIngest, AssertionKey, AssertionPolicy, Directory, RemoteDelivery,
+    RemoteIdentity, RemoteIngest, RemotePresences, RemoteSignals, RpcServices,
+};
 use tidings_kafka::{KafkaLog, KafkaProducer};
 use tidings_redis::{
     Inbox, InboxState, Redis, RedisDelivery, RedisLimits, RedisMemberCache, RedisMetrics, RedisPeers, RedisRecipients,
@@ -81,6 +84,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         advertised => advertised.to_owned(),
     };
     let security = engines::security(config)?;
+    let assertion_key = engines::assertion_key(config)?;
     let mut commons = commons(config, address, security.clone())?;
     let mut commits = JoinSet::new();
 
@@ -108,13 +112,14 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     let (mut hub, mut announced, mut outward, mut records, mut ring) = (None, None, None, None, None);
 
     if let Some(store) = store.as_ref().filter(|_| has(ProcessRole::Ingest)) {
-        services.ingest = Some(ingest(config, store, signals.clone(), &mut commons, &mut commits));
+        let ingest = ingest(config, store, signals.clone(), &mut commons, &mut commits);
+        services.ingest = Some((ingest, assertion_policy(config, assertion_key.clone())?));
     }
     let fallback = (has(ProcessRole::Fanout) || has(ProcessRole::Api)).then(|| fallback(&mut commons));
     if let Some((store, fallback)) = store.clone().zip(fallback.clone()).filter(|_| has(ProcessRole::Fanout)) {
         services.signals = Some(fanout(config, store, fallback, &mut commons)?);
     }
-    let local = services.ingest.clone().map(|ingest| (commons.me.clone(), ingest));
+    let local = services.ingest.clone().map(|(ingest, _)| (commons.me.clone(), ingest));
     let ingest = Arc::new(RemoteIngest::new(commons.directory.clone(), local));
     let carrying = ingest.clone();
     commons.background.spawn(async move { match carrying.run().await {} });
@@ -122,8 +127,17 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     if let Some((store, fallback)) = store.as_ref().zip(fallback).filter(|_| has(ProcessRole::Api)) {
         let keys = keys(config, &*commons.clock)?;
         ring = Some(keys.ring.clone());
-        let rest = self::api(config, store, keys, ingest.clone(), fallback, &mut commons)?;
-        services.identity = Some(Arc::new(rest.auth));
+        let asserter = assertion_key.map(|key| asserter(config, key, &commons));
+        let asserted: Arc<dyn Ingest> = match asserter.clone() {
+            Some(asserter) => Arc::new(AssertingIngest::new(ingest.clone(), asserter)),
+            None => ingest.clone(),
+        };
+        let rest = self::api(config, store, keys, asserted, fallback, &mut commons)?;
+        let auth: Arc<dyn Identity> = Arc::new(rest.auth);
+        services.identity = Some(match asserter {
+            Some(asserter) => Arc::new(AssertingIdentity::new(auth, asserter)),
+            None => auth,
+        });
         services.presences = Some(rest.presence);
         outward = Some(rest.outward);
         records = Some(rest.records);
@@ -200,6 +214,19 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         background,
         engine: Box::new(membership),
     })
+}
+
+/// Whether ingest refuses calls without an assertion. It counts them during an upgrade.
+fn assertion_policy(config: &Config, key: Option<AssertionKey>) -> anyhow::Result<AssertionPolicy> {
+    if config.rpc.upgrading {
+        return Ok(AssertionPolicy::Counted(key));
+    }
+    Ok(AssertionPolicy::Required(key.context("`rpc.assertion_secret_file` is missing")?))
+}
+
+/// Issues assertions for the users that this process authenticates.
+fn asserter(config: &Config, key: AssertionKey, commons: &SharedAdapters) -> Asserter {
+    Asserter::new(key, Duration::from_secs(config.rpc.assertion_seconds), commons.clock.clone())
 }
 
 fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow::Result<SharedAdapters> {

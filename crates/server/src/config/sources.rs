@@ -412,6 +412,22 @@ mod tests {
         lacks("TIDINGS_KAFKA__BROKERS=127.0.0.1:9092", expect!["`kafka.brokers` is not usable: a fleet needs it"]);
         lacks("TIDINGS_AUTH__SECRET_FILE=secret", expect!["`auth.secret_file` is not usable: a fleet needs it"]);
         lacks(
+            "TIDINGS_RPC__ASSERTION_SECRET_FILE=secret",
+            expect![
+                "`rpc.assertion_secret_file` is not usable: the roles `api` and `ingest` need it; `docs/fleet.md` has the steps of an upgrade"
+            ],
+        );
+        lacks(
+            "TIDINGS_RPC__CALLERS_FILE=callers",
+            expect![
+                "`rpc` is not usable: the processes of a fleet authenticate each other: set secret_file, or ca_file, cert_file and key_file"
+            ],
+        );
+        lacks(
+            "TIDINGS_RPC__CALLERS_FILE=",
+            expect!["`rpc.callers_file` is not usable: it lists secrets, so `rpc.secret_file` has to be set too"],
+        );
+        lacks(
             "TIDINGS_RPC__CERT_FILE=cert.pem",
             expect![
                 "`rpc` is not usable: the processes of a fleet authenticate each other: set secret_file, or ca_file, cert_file and key_file"

@@ -150,6 +150,16 @@ impl Config {
                     clear(&self.rpc.listen.to_string(), "use certificates, or a private network"),
                 );
             }
+            if !self.rpc.secret_file.is_empty() && self.rpc.callers_file.is_empty() {
+                let message = "all processes have the same secret, so each of them can call every service of the fleet; \
+                               give each role its own and list them in `rpc.callers_file`, or use certificates";
+                note("rpc.secret_file", Warned, message.to_owned());
+            }
+            if self.rpc.upgrading {
+                let message = "a process of the fleet can send and read as any user; leave it false when all processes run \
+                               this release";
+                note("rpc.upgrading", Warned, message.to_owned());
+            }
         }
         found
     }
@@ -185,6 +195,7 @@ impl Config {
             ("webhook.secret_file", &self.webhook.secret_file),
             ("rpc.secret_file", &self.rpc.secret_file),
             ("rpc.key_file", &self.rpc.key_file),
+            ("rpc.assertion_secret_file", &self.rpc.assertion_secret_file),
             ("redis.password_file", &self.redis.password_file),
             ("kafka.password_file", &self.kafka.password_file),
             ("tls.key_file", &self.tls.key_file),
@@ -286,6 +297,22 @@ mod tests {
         ] {
             assert_eq!(is_clear(url), clear, "{url}");
         }
+    }
+
+    #[test]
+    fn a_fleet_without_roles_or_assertions_is_warned_of() {
+        let of_fleet = |change: fn(&mut Config)| {
+            unsafe_keys(|config| {
+                config.store.engine = StoreEngine::Dynamodb;
+                config.rpc.secret_file = "/missing/secret".into();
+                change(config);
+            })
+        };
+        let [secret, upgrading] = ["rpc.secret_file", "rpc.upgrading"].map(|key| (key, UnsafeSeverity::Warned));
+        assert_eq!(of_fleet(|_| ()), [secret]);
+        assert_eq!(of_fleet(|config| config.rpc.callers_file = "/missing/callers".into()), []);
+        assert_eq!(of_fleet(|config| config.rpc.upgrading = true), [secret, upgrading]);
+        assert_eq!(unsafe_keys(|config| config.rpc.upgrading = true), [], "one machine makes no calls");
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Config {
             ("gateway.connections_max", self.gateway.connections_max as u64),
             ("ingest.queue_len_max", self.ingest.queue_len_max as u64),
             ("ingest.batch_len_max", self.ingest.batch_len_max as u64),
+            ("rpc.assertion_seconds", self.rpc.assertion_seconds),
             ("store.scrub_mib_per_second", self.store.scrub_mib_per_second.into()),
         ];
         match zero.into_iter().find(|(_, value)| *value == 0) {
@@ -190,6 +191,16 @@ impl Config {
             return invalid(key, "a fleet needs it");
         }
         let rpc = &self.rpc;
+        let checks_assertions = roles.iter().any(|role| matches!(role, ProcessRole::Api | ProcessRole::Ingest));
+        if checks_assertions && rpc.assertion_secret_file.is_empty() && !rpc.upgrading {
+            return invalid(
+                "rpc.assertion_secret_file",
+                "the roles `api` and `ingest` need it; `docs/fleet.md` has the steps of an upgrade",
+            );
+        }
+        if !rpc.callers_file.is_empty() && rpc.secret_file.is_empty() {
+            return invalid("rpc.callers_file", "it lists secrets, so `rpc.secret_file` has to be set too");
+        }
         let certificates = [&rpc.ca_file, &rpc.cert_file, &rpc.key_file].map(|file| !file.is_empty());
         match (!rpc.secret_file.is_empty(), certificates) {
             (true, [false, false, false]) | (false, [true, true, true]) => Ok(()),

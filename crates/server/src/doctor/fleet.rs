@@ -25,6 +25,9 @@ pub(super) async fn examine(config: &Config) -> Vec<(&'static str, (CheckResult,
     findings.push(("redis", redis(config).await));
     findings
         .push(("rpc", or_bad(engines::security(config), "the credentials for calls between processes can be read")));
+    if let Some(read) = engines::assertion_key(config).transpose() {
+        findings.push(("rpc.assertion_secret_file", or_bad(read, "the key of assertions is derived from it")));
+    }
     if roles.contains(&ProcessRole::Api) {
         let path = Path::new(&config.auth.secret_file);
         let secret = MasterSecret::read(path).map_err(anyhow::Error::from);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::{IngestError, Sequence, Timestamp, WatermarkKind};
 use embedded::EmbeddedStore;
 use memory::{ManualClock, MemoryStore};
-use ports::{Clock, RandomIds};
+use ports::{AdvanceRequest, Clock, RandomIds};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
@@ -166,7 +166,8 @@ impl ModelledService {
                 let to = to.index(chat.messages.len() + 2);
                 let user_id = self.people[by].user_id.parse().unwrap();
                 let chat_id = chat.chat_id.parse().unwrap();
-                let moved = self.world.ingest.advance(user_id, chat_id, kind, Sequence(to as u64)).await;
+                let advance = AdvanceRequest { user_id, chat_id, kind, to: Sequence(to as u64), assertion: None };
+                let moved = self.world.ingest.advance(advance).await;
                 let head = chat.messages.len();
                 match chat.members.get_mut(&by) {
                     None => assert!(matches!(moved, Err(IngestError::NotAMember))),

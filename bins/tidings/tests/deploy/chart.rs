@@ -133,6 +133,25 @@ fn pods_are_restricted_probed_and_drained_before_they_end() {
 }
 
 #[test]
+fn pods_of_a_role_get_the_secrets_of_that_role_alone() {
+    let objects = rendered("fleet");
+    for (role, expected) in [
+        ("gateway", "rpc.gateway.secret rpc.callers redis.password"),
+        ("ingest", "assertion.secret rpc.ingest.secret rpc.callers kafka.password redis.password"),
+        ("fanout", "rpc.fanout.secret rpc.callers kafka.password redis.password"),
+        ("api", "auth.secret assertion.secret rpc.api.secret rpc.callers kafka.password redis.password"),
+    ] {
+        let is_of_role = |object: &&Value| object["metadata"]["labels"]["app.kubernetes.io/component"] == role;
+        let deployment = objects.iter().filter(is_of_role).find(|object| object["kind"] == "Deployment").unwrap();
+        let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        let secrets = volumes.iter().find(|volume| volume["name"] == "secrets").unwrap();
+        let items = secrets["secret"]["items"].as_array().unwrap();
+        let entries: Vec<&str> = items.iter().map(|item| item["key"].as_str().unwrap()).collect();
+        assert_eq!(entries.join(" "), expected, "{role}");
+    }
+}
+
+#[test]
 fn values_satisfy_their_schema_and_mistakes_do_not() {
     let schema: Value = serde_json::from_str(&fs::read_to_string(chart().join("values.schema.json")).unwrap()).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();

@@ -66,12 +66,19 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
+{{/* Takes the root and the entries of the secret that the pod gets; all of them if the list is empty. */}}
 {{- define "tidings.volumes" -}}
 - name: config
-  configMap: { name: {{ include "tidings.name" . }} }
-{{- if .Values.secretName }}
+  configMap: { name: {{ include "tidings.name" .root }} }
+{{- if .root.Values.secretName }}
 - name: secrets
-  secret: { secretName: {{ .Values.secretName }}, defaultMode: 0440 }
+  secret:
+    secretName: {{ .root.Values.secretName }}
+    defaultMode: 0440
+    {{- with .files }}
+    items:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
 {{- end }}
 {{- end -}}
 

@@ -177,7 +177,8 @@ impl Rounds {
         let started = Instant::now();
         let tables = self.write(pending::begin)?;
         info!(tables = tables.len(), "erasing deleted rows from the disk");
-        self.leave_journal()?;
+        let left = self.leave_journal()?;
+        self.remove_journals(left)?;
         journal::remove_torn(self.tables()?.path()).map_err(RoundError::failed)?;
         self.outlast_readers()?;
         let mut by_size = vec![];
@@ -189,7 +190,7 @@ impl Rounds {
         for (bytes, table) in &by_size {
             self.rewrite(*table, *bytes)?;
         }
-        gauge!("tidings_store_erasure_lag_seconds").set(lag(&*self.tables()?, self.clock.now())?);
+        gauge!("tidings_store_erasure_lag_seconds").set(lag(&self.tables()?, self.clock.now())?);
         counter!("tidings_store_erasures_total", "outcome" => "done").increment(1);
         histogram!("tidings_store_erasure_seconds").record(started.elapsed());
         let bytes: u64 = by_size.iter().map(|(bytes, _)| bytes).sum();
@@ -198,8 +199,8 @@ impl Rounds {
         Ok(())
     }
 
-    /// Makes the engine start a new journal, and waits until the older ones are removed.
-    fn leave_journal(&self) -> Result<(), RoundError> {
+    /// Makes the engine start a new journal. Returns the number of the last one before it.
+    fn leave_journal(&self) -> Result<u64, RoundError> {
         let left = self.tables()?.active_journal().map_err(RoundError::failed)?;
         // The engine compresses large values; random bytes stay as long as they are.
         let mut padding = vec![0; PAD_BYTES];
@@ -225,6 +226,11 @@ impl Rounds {
             deadline = Instant::now() + PATIENCE;
             self.pause(PAD_PAUSE)?;
         }
+        Ok(left)
+    }
+
+    /// Writes all tables to files, and waits until the engine has removed the journals up to `left`.
+    fn remove_journals(&self, left: u64) -> Result<(), RoundError> {
         for _ in 0..FLUSHES_MAX {
             self.upkeep(Upkeep::Touch)?;
             self.tables()?.flush_all().map_err(RoundError::failed)?;

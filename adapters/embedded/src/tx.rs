@@ -568,4 +568,26 @@ mod tests {
             assert!(looked > 0);
         });
     }
+
+    #[test]
+    fn a_deletion_is_scheduled_for_erasure_with_its_job_or_not_at_all() {
+        on_tables(|tables, heads| {
+            let mut tx = tx(tables, heads);
+            let due = |tx: &Tx<'_>| tx.get::<u64>(Table::Meta, b"erase_due:messages").unwrap();
+            tx.delete(Table::Messages, &[0; 24]);
+            tx.discard();
+            tx.delete(Table::Consumers, b"group");
+            tx.schedule_erasure().unwrap();
+            tx.keep();
+            assert_eq!((due(&tx), tx.keys(Table::Meta, b"erase_").unwrap().len()), (None, 0));
+            tx.delete(Table::Messages, &[0; 24]);
+            tx.schedule_erasure().unwrap();
+            tx.discard();
+            assert_eq!(due(&tx), None);
+            tx.erase(Table::Messages);
+            tx.schedule_erasure().unwrap();
+            tx.keep();
+            assert_eq!(due(&tx), Some(1));
+        });
+    }
 }

@@ -17,7 +17,7 @@ const BEGUN: &str = "erase_begun:";
 /// Exists once deletions are recorded.
 const RECORDED: &[u8] = b"erase_recorded";
 
-/// What there is to erase.
+/// The erasures that are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
     /// Time of the oldest deletion.
@@ -62,7 +62,7 @@ pub(super) fn are_recorded(tables: &Tables) -> Result<bool, StoreError> {
     Ok(tables.get_bytes(Table::Meta, RECORDED)?.is_some())
 }
 
-/// What there is to erase; `None` if nothing was deleted.
+/// The erasures that are left; `None` if nothing was deleted.
 pub(crate) fn pending(tables: &Tables) -> Result<Option<Pending>, StoreError> {
     let mut pending: Option<Pending> = None;
     for (prefix, begun) in [(DUE, false), (BEGUN, true)] {

@@ -113,11 +113,11 @@ impl Deleted {
 async fn deleted_data_leaves_every_file_within_the_configured_time() {
     let mut deleted = deleted().await;
     deleted.assert_on_disk();
-    let server = &mut deleted.server;
+    let server = &deleted.server;
     server.until(async || metric(server, "tidings_store_erasure_lag_seconds").await > 0.0).await;
     assert_eq!(metric(server, "tidings_store_erase_within_seconds").await, 86_400.0);
     assert!(!server.log().contains(BEGUN), "it is due in half a day");
-    assert!(server.stop().await.0.success());
+    assert!(deleted.server.stop().await.0.success());
     deleted.assert_on_disk();
     deleted.server.set_env(ERASE_WITHIN, "2");
     deleted.server.restart().await;
@@ -137,10 +137,10 @@ async fn an_erasure_that_a_kill_interrupts_is_completed_after_the_restart() {
     deleted.server.kill().await;
     deleted.server.set_env(ERASE_WITHIN, "2");
     deleted.server.restart().await;
-    let server = &mut deleted.server;
+    let server = &deleted.server;
     server.until(async || server.last_log().contains(BEGUN)).await;
-    server.kill().await;
-    assert!(!server.last_log().contains(DONE), "it was killed in the middle of a round");
+    deleted.server.kill().await;
+    assert!(!deleted.server.last_log().contains(DONE), "it was killed in the middle of a round");
     deleted.assert_on_disk();
     // A round that has begun is not put off by a longer time.
     deleted.server.set_env(ERASE_WITHIN, "86400");

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -12,10 +11,10 @@ use tokio::sync::OnceCell;
 use crate::cuts::CutScenario;
 use crate::format_1;
 use crate::judge::{CutFinding, Judge};
-use crate::ledger::{Micros, ResponseLedger, key, now};
+use crate::ledger::{Micros, ResponseLedger, now};
 use crate::load::{RecordedLoad, Sizes};
 use crate::model::state;
-use crate::process::{PATIENCE, TracedProcess, run};
+use crate::process::{TracedProcess, run};
 use crate::recorded::{Recorded, Workspace};
 use crate::{aim, cuts};
 
@@ -39,14 +38,8 @@ async fn start(workspace: &Workspace) -> TracedProcess {
 
 /// Treats the current contents as durable, and starts a recorded server.
 async fn start_recorded(workspace: &mut Workspace) -> TracedProcess {
-    start_recorded_with(workspace, &[]).await
-}
-
-/// The same, with these settings.
-async fn start_recorded_with(workspace: &mut Workspace, environment: &[(&str, &str)]) -> TracedProcess {
     let (trace, log) = (workspace.begin(), workspace.beside("log"));
-    let started = TracedProcess::start_with(&workspace.data_dir(), &log, Some(&trace), environment).await;
-    started.unwrap_or_else(|said| panic!("{said}"))
+    TracedProcess::start(&workspace.data_dir(), &log, Some(&trace)).await.unwrap_or_else(|said| panic!("{said}"))
 }
 
 async fn stop(server: TracedProcess) {
@@ -180,66 +173,6 @@ async fn purge() {
         workspace.finish(load.ledger)
     };
     CutScenario { name: "purge", cuts: 36 }.check(record, served).await;
-}
-
-/// Expired messages leave the disk: the engine gets a new journal, and all tables are flushed and rewritten. Once the
-/// server has reported that, no power cut brings the messages back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn erasure() {
-    let record = async || {
-        let mut workspace = Workspace::new();
-        let server = start(&workspace).await;
-        let mut load = RecordedLoad::new(rand::random());
-        load.meet(&server.base_url).await;
-        // The journal is almost full, so that little padding is recorded.
-        let large = load.make_chat(&[0, 2], "").await;
-        while journal_bytes(&workspace) < JOURNAL_BYTES - 3_000_000 {
-            load.fill(large, FILL).await;
-        }
-        load.go_on(4, Sizes::Mixed, Some(1)).await;
-        load.until_expired().await;
-        stop(server).await;
-        let server = start_recorded_with(&mut workspace, &[("TIDINGS_STORE__ERASE_WITHIN_SECONDS", "2")]).await;
-        load.reconnect(&server.base_url).await;
-        load.go_on(2, Sizes::Mixed, None).await;
-        let log = workspace.beside("log");
-        let deadline = Instant::now() + PATIENCE;
-        while !fs::read_to_string(&log).unwrap().contains("erased deleted rows from the disk") {
-            assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        load.ledger.command_answered = Some(now());
-        load.go_on(2, Sizes::Mixed, None).await;
-        stop(server).await;
-        workspace.finish(load.ledger)
-    };
-    let judge = async |recorded: &Recorded, directory: &Path, cut: Micros| {
-        if recorded.ledger.command_answered < Some(cut) {
-            let expired = recorded.ledger.sends.iter().filter(|send| send.ttl_seconds.is_some());
-            let expired: Vec<_> = expired.map(|send| key(send.id)).collect();
-            for (path, bytes) in contents(&directory.join("data")) {
-                if let Some(expired) = expired.iter().find(|expired| memmem(&bytes, expired.as_bytes())) {
-                    return Err(format!("BACK: {} has the expired message `{expired}`", path.display()));
-                }
-            }
-        }
-        served(recorded, directory, cut).await
-    };
-    CutScenario { name: "erasure", cuts: 12 }.check(record, judge).await;
-}
-
-/// All files below a directory.
-fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let below = |path: PathBuf| match path.is_dir() {
-        true => contents(&path),
-        false => vec![(path.clone(), fs::read(&path).unwrap())],
-    };
-    entries.flat_map(below).collect()
-}
-
-fn memmem(bytes: &[u8], text: &[u8]) -> bool {
-    bytes.windows(text.len()).any(|window| window == text)
 }
 
 /// `tidings store backup` of a stopped store. Its file gets its final name when it is complete, and is durable once the

@@ -44,11 +44,11 @@ async function read(page: Page): Promise<string> {
   return (await page.locator("main").innerText()).replaceAll(/\s+/g, " ");
 }
 
-test("only the admin token opens the console, and the tab alone keeps it", async () => {
+test("only the token of an operator opens the console, and the tab alone keeps it", async () => {
   const page = await opened();
   assert.deepEqual(await barriers(page), []);
   await signIn(page, "not the token");
-  await page.getByText("This is not the admin token of this process.").waitFor();
+  await page.getByText("This is no token of an operator here.").waitFor();
   await signIn(page);
   await page.getByRole("heading", { name: "Overview" }).waitFor();
   assert.equal(await page.evaluate("localStorage.getItem('tidings.admin-token')"), null);

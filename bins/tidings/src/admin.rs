@@ -1,5 +1,6 @@
 //! Commands that call the admin listener of a running service.
 
+pub(crate) mod audit;
 mod backup;
 pub(crate) mod chat;
 pub(crate) mod dead_letters;
@@ -7,6 +8,7 @@ pub(crate) mod drain;
 pub(crate) mod log_level;
 pub(crate) mod message;
 pub(crate) mod notifications;
+pub(crate) mod operator;
 pub(crate) mod reports;
 pub(crate) mod routes;
 pub(crate) mod session;
@@ -16,14 +18,16 @@ mod verify;
 pub(crate) mod webhook;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use domain::Secret;
 use reqwest::{Method, Response, StatusCode};
 use serde_json::Value;
 use server::AdminToken;
+use server::config::ADMIN_TOKEN_FILE;
 
 use crate::serve::ConfigArgs;
 use crate::tools::ToolArgs;
@@ -40,6 +44,10 @@ pub(crate) struct AdminArgs {
     /// The admin listener of the service [default: 127.0.0.1:9464]
     #[arg(long, value_name = "ADDR")]
     admin_listen: Option<SocketAddr>,
+    /// A file with the token of a named operator, instead of that of `root` in the data directory
+    /// [env: TIDINGS_ADMIN_TOKEN_FILE]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Prints the response as JSON.
     #[arg(long)]
     json: bool,
@@ -48,7 +56,7 @@ pub(crate) struct AdminArgs {
 /// A client of the admin listener.
 pub(crate) struct AdminConnection {
     base_url: String,
-    token: AdminToken,
+    token: Secret,
     http: reqwest::Client,
     json: bool,
 }
@@ -57,7 +65,7 @@ impl AdminArgs {
     /// The service that a tool command refers to, at another admin listener if one is given.
     pub(crate) fn of(tool: ToolArgs, admin_listen: Option<SocketAddr>) -> Self {
         let ToolArgs { config, data_dir, json } = tool;
-        Self { config, data_dir, admin_listen, json }
+        Self { config, data_dir, admin_listen, token_file: None, json }
     }
 
     pub(crate) fn connect(self) -> anyhow::Result<AdminConnection> {
@@ -66,12 +74,31 @@ impl AdminArgs {
             config.admin.listen.port() != 0,
             "port 0 of `admin.listen` can be any port; name the one that the service logs with --admin-listen"
         );
-        let directory = config.data_dir.display();
-        let token = AdminToken::read(&config.data_dir)?
-            .with_context(|| format!("no service has been started in `{directory}`; name its --data-dir"))?;
+        let token = match self.token_file.or_else(|| std::env::var_os(ADMIN_TOKEN_FILE).map(PathBuf::from)) {
+            Some(file) => token_in(&file)?,
+            None => token_of_root(&config.data_dir)?,
+        };
         let (base_url, http) = client(config.admin.listen, &config.admin.cert_file)?;
         Ok(AdminConnection { base_url: format!("{base_url}/admin/v1"), token, http, json: self.json })
     }
+}
+
+/// The token in a file of an operator.
+fn token_in(file: &Path) -> anyhow::Result<Secret> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read the token in `{}`", file.display()))?;
+    let token = text.trim();
+    ensure!(!token.is_empty() && !token.contains(char::is_whitespace), "`{}` has no token", file.display());
+    Ok(Secret::from(token.to_owned()))
+}
+
+fn token_of_root(data_dir: &Path) -> anyhow::Result<Secret> {
+    let missing = || {
+        let directory = data_dir.display();
+        format!("no service has been started in `{directory}`; name its --data-dir, or your --token-file")
+    };
+    let token = AdminToken::read(data_dir)?.with_context(missing)?;
+    Ok(Secret::from(token.expose().to_owned()))
 }
 
 /// The URL of an admin listener, and a client for it.

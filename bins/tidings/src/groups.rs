@@ -122,6 +122,12 @@ pub(crate) enum AdminCommand {
     Drain(admin::drain::DrainArgs),
     /// Resumes a drained process.
     Resume(admin::AdminArgs),
+    /// Adds, lists, rotates and removes operators.
+    #[command(subcommand)]
+    Operator(admin::operator::OperatorCommand),
+    /// Verifies the audit log.
+    #[command(subcommand)]
+    Audit(admin::audit::AuditCommand),
     /// Shows or changes the log level of a running process, without a restart.
     ///
     /// The change applies to one process; repeat the command for each process of a fleet. On SIGHUP a process re-reads
@@ -172,6 +178,8 @@ impl AdminCommand {
             Self::Routes(command) => admin::routes::run(command).await,
             Self::Drain(arguments) => admin::drain::drain(arguments).await,
             Self::Resume(arguments) => admin::drain::resume(arguments).await,
+            Self::Operator(command) => admin::operator::run(command).await,
+            Self::Audit(command) => admin::audit::run(command),
             Self::LogLevel(arguments) => admin::log_level::run(arguments).await,
         }
     }

@@ -75,7 +75,7 @@ enum CliCommand {
     /// Administers a running service: user, session, chat, report, routes, drain, …
     ///
     /// The commands call the admin listener of the service. They find its address and token with --config or
-    /// --data-dir.
+    /// --data-dir, or take the token of a named operator from --token-file.
     #[command(subcommand)]
     Admin(groups::AdminCommand),
     /// Runs a load test against a server and reports throughput, latency and lost messages.

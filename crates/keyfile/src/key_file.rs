@@ -77,7 +77,12 @@ struct Versioned<'a, K> {
 
 impl<K: Keys> KeyFile<K> {
     pub fn new(directory: &Path) -> Self {
-        Self { path: directory.join(K::FILE), keys: PhantomData }
+        Self::at(directory.join(K::FILE))
+    }
+
+    /// The same keys in a file with another name.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, keys: PhantomData }
     }
 
     /// Reads the keys; `None` if there is no file. Blocks on the disk.
@@ -98,7 +103,8 @@ impl<K: Keys> KeyFile<K> {
         self.decode(&bytes).map(Some)
     }
 
-    fn decode(&self, bytes: &[u8]) -> Result<K, KeyFileError> {
+    /// The keys in the contents of a file.
+    pub fn decode(&self, bytes: &[u8]) -> Result<K, KeyFileError> {
         #[derive(Deserialize)]
         struct VersionField {
             version: u32,

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use sources::{ConfigError, Sources, load};
+pub use sources::{ADMIN_TOKEN_FILE, ConfigError, Sources, load};
 pub(crate) use unsafe_settings::UnsafeSeverity;
 #[cfg(not(feature = "fleet"))]
 pub use values::without_fleet;
@@ -82,6 +82,8 @@ pub struct AdminSettings {
     /// Its certificate and key, as in [`TlsSettings`].
     pub cert_file: String,
     pub key_file: String,
+    /// The file with the named operators; `operators.json` in the data directory if not set.
+    pub operators_file: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -402,6 +404,7 @@ impl Default for Config {
                 allowed_hosts: String::new(),
                 cert_file: String::new(),
                 key_file: String::new(),
+                operators_file: String::new(),
             },
             health: HealthSettings { stuck_after_ms: 30_000 },
             log: LogSettings { level: "info".into(), format: LogFormat::Text },

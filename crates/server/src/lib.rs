@@ -30,7 +30,10 @@ mod telemetry;
 mod tls;
 pub mod tools;
 
-pub use admin::AdminToken;
+pub use admin::{
+    AUDIT_FILE, AdminToken, AuditLineNumber, AuditVerification, BrokenAuditLine, OperatorRole, OperatorsError,
+    OperatorsFile, verify_audit_files,
+};
 pub use reload::ConfigLoader;
 pub use run::run;
 pub use telemetry::Telemetry;

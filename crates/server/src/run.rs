@@ -75,6 +75,7 @@ pub async fn run(
         admission: public_admission,
     };
     listeners.spawn(public.serve(headers::harden(app, public_tls), stopped.clone()));
+    background.spawn(admin.operators.clone().keep());
     let (pulse, measured) = (admin.pulse.clone(), metrics.clone());
     background.spawn(async move { pulse.run(measured).await });
     background.spawn(admin::measure_process());

@@ -190,7 +190,8 @@ export interface MessageAnswer {
 export interface AuditedAction {
   id: string;
   at: string;
-  by: { token: string; address: string | null };
+  /** The operator has a name since they can have several. */
+  by: { operator?: string; token: string; address: string | null };
   action: string;
   target: string;
   request?: unknown;

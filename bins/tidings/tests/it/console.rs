@@ -368,8 +368,9 @@ async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_ca
     assert_eq!(RestResponse::of(replay.json(&body)).await.status, 200);
 
     let path = server.data_dir().join("admin-audit.jsonl");
-    let lines: Vec<Value> =
+    let mut lines: Vec<Value> =
         fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.remove(0)["segment"].is_string(), "the beginning of the chain");
     assert_eq!(lines.len(), 6, "one before and one after each");
     for pair in lines.chunks(2) {
         assert_eq!(pair[0]["id"], pair[1]["id"]);
@@ -378,6 +379,7 @@ async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_ca
         let (token, address) = (pair[0]["by"]["token"].as_str().unwrap(), pair[0]["by"]["address"].as_str().unwrap());
         assert!(token.starts_with("sha256:") && token.len() == 15, "{token}");
         assert!(address.starts_with("127.0.0.1:"), "{address}");
+        assert_eq!(pair[0]["by"]["operator"], "root");
     }
     assert_eq!(
         (&lines[0]["action"], &lines[0]["target"]),
@@ -392,6 +394,7 @@ async fn every_action_is_written_down_before_it_is_done_and_none_is_done_that_ca
     let refused = operator.call(Method::POST, "/gateways/local/drain").await.refused(503, "SERVICE_UNAVAILABLE");
     assert!(refused["message"].as_str().unwrap().contains("admin-audit.jsonl"), "{refused}");
     assert_eq!(operator.get("/nodes").await["nodes"][0]["draining"], false, "it was not done");
+    operator.call(Method::GET, "/reports").await.refused(503, "SERVICE_UNAVAILABLE");
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ mod metrics;
 mod names;
 mod openapi;
 mod operating;
+mod operators;
 mod presence;
 mod reports;
 mod rest;

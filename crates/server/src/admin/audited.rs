@@ -1,9 +1,9 @@
+use std::io;
 use std::net::SocketAddr;
 
-use aws_lc_rs::digest;
 use axum::Json;
 use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, MatchedPath, Query, Request, State};
+use axum::extract::{ConnectInfo, Extension, MatchedPath, Query, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::StatusCode;
@@ -13,9 +13,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::{error, info};
 
-use super::audit_trail::{ActionOutcome, AdminAction, AdminActor, OutcomeKind};
+use super::AdminState;
+use super::access::{self, Recording};
+use super::audit_trail::{ActionOutcome, AdminAction, AdminActor, AuditEntry, Listed, OutcomeKind};
 use super::error::AdminError;
-use super::{AdminState, reports};
+use super::operators::Operator;
 
 /// Most bytes in the body of an action, which is recorded whole. Our own requests are far shorter.
 const REQUEST_BYTES_MAX: usize = 4096;
@@ -23,51 +25,95 @@ const REQUEST_BYTES_MAX: usize = 4096;
 const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 1000;
 
-/// Records every action before and after it runs. An action that cannot be recorded is not run. Reading the contents of
-/// a reported message counts as an action too.
+/// Added to a response by a handler: the request as the audit trail records it.
+#[derive(Clone)]
+pub(super) struct AuditedRequest(pub(super) Value);
+
+/// Checks the role of the operator, and records the request as the table of [`access`] says.
+///
+/// An action is recorded before and after it runs, and is not run if it cannot be recorded. A read is recorded before
+/// its answer is sent, and is not answered if it cannot be recorded. A refusal for a missing role is recorded like a
+/// read.
 pub(super) async fn audit(
     State(admin): State<AdminState>,
+    Extension(operator): Extension<Operator>,
     request: Request,
     next: Next,
 ) -> Result<Response, AdminError> {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    if request.method().is_safe() && within_admin(route) != reports::SHOWN {
-        return Ok(next.run(request).await);
+    let route = within_admin(route).to_owned();
+    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.to_string());
+    let by = AdminActor { operator: Some(operator.name.to_string()), token: operator.fingerprint.to_string(), address };
+    let action = AdminAction {
+        id: RandomIds.ulid().to_string(),
+        at: SystemClock.now(),
+        by,
+        action: format!("{} {route}", request.method()),
+        target: within_admin(request.uri().path()).to_owned(),
+        request: Value::Null,
+    };
+    match access::rule(request.method(), &route) {
+        Some(rule) if operator.role >= rule.role => match rule.recording {
+            Recording::Unrecorded => Ok(next.run(request).await),
+            Recording::Read => read(&admin, action, request, next).await,
+            Recording::Action => act(&admin, action, request, next).await,
+        },
+        rule => {
+            let refusal = match rule {
+                Some(rule) => AdminError::needs_role(rule.role, &operator),
+                None => AdminError::new(ErrorCode::Forbidden, "no operator may do this: the route has no rule"),
+            };
+            note(&admin, action, StatusCode::FORBIDDEN).await?;
+            Err(refusal)
+        }
     }
+}
+
+async fn read(
+    admin: &AdminState,
+    mut action: AdminAction,
+    request: Request,
+    next: Next,
+) -> Result<Response, AdminError> {
+    let mut response = next.run(request).await;
+    if let Some(AuditedRequest(request)) = response.extensions_mut().remove() {
+        action.request = request;
+    }
+    note(admin, action, response.status()).await?;
+    Ok(response)
+}
+
+/// Records a request that changes nothing.
+async fn note(admin: &AdminState, action: AdminAction, status: StatusCode) -> Result<(), AdminError> {
+    let entry = AuditEntry { action, outcome: Some(outcome(status)), read: true };
+    admin.trail.note(&entry).await.map_err(unrecorded)
+}
+
+async fn act(
+    admin: &AdminState,
+    mut action: AdminAction,
+    request: Request,
+    next: Next,
+) -> Result<Response, AdminError> {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, REQUEST_BYTES_MAX).await.map_err(|_| {
         let message = format!("the body of an action has at most {REQUEST_BYTES_MAX} bytes");
         AdminError::new(ErrorCode::MessageTooLarge, message)
     })?;
-    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.to_string());
-    let action = AdminAction {
-        id: RandomIds.ulid().to_string(),
-        at: SystemClock.now(),
-        by: AdminActor { token: fingerprint(admin.token.expose()), address },
-        action: format!("{} {}", parts.method, within_admin(route)),
-        target: within_admin(parts.uri.path()).to_owned(),
-        // The handler rejects a body that is not JSON; the trail records `null` for it.
-        request: without_phone_number(serde_json::from_slice(&body).unwrap_or(Value::Null)),
-    };
-    admin.trail.begin(action.clone()).await.map_err(|failure| {
-        error!(
-            error = %error_chain(&failure),
-            "could not record an operator action; the action was refused"
-        );
-        let message = "the action was not done, because `admin-audit.jsonl` in the data directory cannot be written";
-        AdminError::new(ErrorCode::ServiceUnavailable, message)
-    })?;
+    // The handler rejects a body that is not JSON; the trail records `null` for it.
+    action.request = without_phone_number(serde_json::from_slice(&body).unwrap_or(Value::Null));
+    let begun = admin.trail.begin(action.clone()).await.map_err(unrecorded)?;
 
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
-    let status = response.status();
-    let outcome = ActionOutcome { ended_at: SystemClock.now(), outcome: outcome_of(status), status: status.as_u16() };
+    let outcome = outcome(response.status());
     info!(
         action = action.action,
         target = action.target,
+        operator = action.by.operator,
         token = action.by.token,
         address = action.by.address,
         status = outcome.status,
+        audit_hash = begun.to_hex(),
         "operator action"
     );
     if let Err(failure) = admin.trail.end(action.id, outcome).await {
@@ -75,6 +121,16 @@ pub(super) async fn audit(
         error!(error = %error_chain(&failure), "could not record the outcome of an operator action");
     }
     Ok(response)
+}
+
+fn unrecorded(failure: io::Error) -> AdminError {
+    error!(error = %error_chain(&failure), "could not record a request of an operator; it was refused");
+    let message = "the request was refused, because `admin-audit.jsonl` in the data directory cannot be written";
+    AdminError::new(ErrorCode::ServiceUnavailable, message)
+}
+
+fn outcome(status: StatusCode) -> ActionOutcome {
+    ActionOutcome { ended_at: SystemClock.now(), outcome: outcome_of(status), status: status.as_u16() }
 }
 
 /// Redacts a request for the audit trail, which is kept permanently: it contains no phone numbers.
@@ -100,25 +156,22 @@ fn within_admin(path: &str) -> &str {
     path.strip_prefix("/admin/v1").unwrap_or(path)
 }
 
-/// Identifies a token without revealing it.
-fn fingerprint(token: &str) -> String {
-    let digest = digest::digest(&digest::SHA256, token.as_bytes());
-    let beginning: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{beginning}")
-}
-
 #[derive(Deserialize)]
 pub(super) struct AuditQuery {
     limit: Option<usize>,
+    /// Whether to list reads too.
+    #[serde(default)]
+    reads: bool,
 }
 
 /// Lists the actions of operators in this process, newest first.
 pub(super) async fn list(
     State(admin): State<AdminState>,
-    Query(AuditQuery { limit }): Query<AuditQuery>,
+    Query(AuditQuery { limit, reads }): Query<AuditQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let limit = super::limit(limit, LIMIT, LIMIT_MAX)?;
-    let entries = admin.trail.newest(limit).await.map_err(|failure| {
+    let listed = if reads { Listed::ActionsAndReads } else { Listed::Actions };
+    let entries = admin.trail.newest(listed, limit).await.map_err(|failure| {
         error!(error = %error_chain(&failure), "could not read the audit trail");
         AdminError::new(ErrorCode::ServiceUnavailable, "`admin-audit.jsonl` cannot be read; the log says why")
     })?;
@@ -128,11 +181,6 @@ pub(super) async fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fingerprint_is_the_beginning_of_a_digest() {
-        assert_eq!(fingerprint("abc"), "sha256:ba7816bf");
-    }
 
     #[test]
     fn a_phone_number_is_not_written_down() {

@@ -9,12 +9,22 @@ use protocol::{ErrorBody, ErrorCode};
 use serde_json::json;
 use tracing::error;
 
+use super::access::OperatorRole;
+use super::operators::Operator;
+
 /// The error response of the admin API.
 pub(super) struct AdminError(ErrorBody);
 
 impl AdminError {
     pub(super) fn new(code: ErrorCode, message: impl Display) -> Self {
         Self(ErrorBody::new(code, message))
+    }
+
+    /// The error for an operator without the needed role.
+    pub(super) fn needs_role(needed: OperatorRole, operator: &Operator) -> Self {
+        let Operator { name, role, .. } = operator;
+        let message = format!("it needs the role `{needed}`, and `{name}` has the role `{role}`");
+        Self(ErrorBody::new(ErrorCode::Forbidden, message).with_details(json!({ "needed_role": needed })))
     }
 
     /// The error for a failed dependency. Logs the failure.

@@ -1,5 +1,5 @@
 //! The admin listener: `/metrics`, `/healthz`, `/readyz` and the page `/console` for every client that reaches it, and
-//! under `/admin/v1` the endpoints that need the admin token. The console uses them, and so do `tidings admin`,
+//! under `/admin/v1` the endpoints that need the token of an operator. The console uses them, and so do `tidings admin`,
 //! `tidings log webhook`, `notifications` and `dead-letters`, and `tidings store verify` and `backup` with `--admin`.
 //!
 //! | route | reads or does | where |
@@ -17,7 +17,9 @@
 //! | `GET /verify?rate=&deep=&rate_mib=` | an audit of all rows; if deep, of the checksums of all files first | one machine |
 //! | `GET /reports?state=&after=` | reports of users, `open` or `resolved`, without contents | role `api` |
 //! | `GET /reports/{id}` | one report with the reported message; audited as an action, though a read | role `api` |
-//! | `GET /audit?limit=` | actions of operators, newest first | this process |
+//! | `GET /audit?limit=&reads=` | actions of operators, newest first; with `reads=true` reads too | this process |
+//! | `GET /operators`, `POST /operators` | operators and their roles; adds one and shows the token once | this process |
+//! | `DELETE /operators/{name}`, `POST /operators/{name}/rotate` | removes an operator; replaces the token | this process |
 //! | `POST /users`, `PATCH /users/{id}` | creates a user before their first sign-in; renames one | role `api` |
 //! | `POST /users/{id}/export` | all data of a user, message contents included | role `api` |
 //! | `DELETE /users/{id}` | starts the deletion of an account in the background; `GET` shows its progress | role `api` |
@@ -36,11 +38,14 @@
 //! | `POST /backup` | streams a backup of the store, keys included | one machine |
 //! | `POST /dead-letters/{id}/redeliver`, `DELETE /dead-letters/{id}` | delivers a dead letter again; deletes it | role `api` |
 //!
-//! Every request other than a GET is an action, and so is reading the contents of a report. It is recorded in
-//! `admin-audit.jsonl` of the data directory before it runs, and its outcome afterwards. If it cannot be recorded, it
-//! is refused. A process that cannot serve a request responds with an error that names the right process or role.
+//! `access` has the table of the needed role and of the audit record of each route. An action is recorded in
+//! `admin-audit.jsonl` of the data directory before it runs, and its outcome afterwards; a read before its answer. A
+//! request that cannot be recorded is refused. A process that cannot serve a request responds with an error that names
+//! the right process or role.
 
+mod access;
 mod accounts;
+mod audit_chain;
 mod audit_trail;
 mod audited;
 mod backup;
@@ -55,6 +60,9 @@ mod log_level;
 mod messages;
 mod metrics;
 mod node;
+mod operator_routes;
+mod operators;
+mod operators_file;
 mod pulse;
 mod records;
 mod replay;
@@ -82,13 +90,18 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use ports::Routes;
 use protocol::ErrorCode;
 
+pub use access::OperatorRole;
+pub use audit_chain::{AuditLineNumber, AuditVerification, BrokenAuditLine, verify_audit_files};
 pub(crate) use audit_trail::AuditTrail;
+pub use audit_trail::FILE as AUDIT_FILE;
 pub(crate) use backup::Backups;
 pub(crate) use host::check as check_host;
 pub(crate) use metrics::{install_metrics, measure_process};
 #[cfg(feature = "fleet")]
 pub(crate) use node::FleetInfo;
 pub(crate) use node::NodeInfo;
+pub(crate) use operators::Operators;
+pub use operators_file::{OperatorsError, OperatorsFile};
 pub(crate) use pulse::Pulse;
 pub(crate) use records::Records;
 pub use token::AdminToken;
@@ -102,7 +115,7 @@ use crate::telemetry::LogLevel;
 /// State of the admin API.
 #[derive(Clone)]
 pub(crate) struct AdminState {
-    pub(crate) token: Arc<AdminToken>,
+    pub(crate) operators: Arc<Operators>,
     pub(crate) trail: AuditTrail,
     pub(crate) node: Arc<NodeInfo>,
     pub(crate) pulse: Arc<Pulse>,
@@ -186,15 +199,18 @@ pub(crate) fn router(admin: AdminState, metrics: PrometheusHandle, level: LogLev
         .route("/dead-letters/{id}/redeliver", post(dead_letters::redeliver))
         .route("/dead-letters/{id}", delete(dead_letters::forget))
         .route("/reports", get(reports::list))
-        .route(reports::SHOWN, get(reports::show))
+        .route("/reports/{id}", get(reports::show))
         .route("/reports/{id}/resolve", post(reports::resolve))
         .route("/verify", get(verify::verify))
         .route("/backup", post(backup::backup))
         .route("/audit", get(audited::list))
+        .route("/operators", get(operator_routes::list).post(operator_routes::add))
+        .route("/operators/{name}", delete(operator_routes::remove))
+        .route("/operators/{name}/rotate", post(operator_routes::rotate))
         .route("/log-level", get(log_level::show).put(log_level::change).layer(Extension(level)))
         // The token is checked before anything is recorded.
         .route_layer(from_fn_with_state(admin.clone(), audited::audit))
-        .route_layer(from_fn_with_state(admin.clone(), token::require))
+        .route_layer(from_fn_with_state(admin.clone(), operators::require))
         .with_state(admin);
     Router::new()
         .route("/metrics", get(move || metrics::page(metrics.clone())))

@@ -11,8 +11,6 @@ use super::{AdminState, parse};
 
 /// Reports in a page.
 const PAGE_LEN: usize = 100;
-/// The route that shows message contents.
-pub(super) const SHOWN: &str = "/reports/{id}";
 
 #[derive(Deserialize)]
 pub(super) struct ReportsQuery {

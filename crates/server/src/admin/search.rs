@@ -1,10 +1,11 @@
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use domain::{ChatId, ConnectionId, MessageId, PhoneNumber, SessionId, User, UserId};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audited::AuditedRequest;
 use super::error::AdminError;
 use super::records::Records;
 use super::{AdminState, routes};
@@ -45,13 +46,16 @@ impl Wanted {
 pub(super) async fn search(
     State(admin): State<AdminState>,
     Query(SearchQuery { q }): Query<SearchQuery>,
-) -> Result<Json<Value>, AdminError> {
+) -> Result<(Extension<AuditedRequest>, Json<Value>), AdminError> {
     let records = admin.records()?;
     let wanted = Wanted::parse(q.trim()).ok_or_else(|| {
         let message = "`q` is none of: the id of a user, chat, message, session or connection; a phone number like \
                        +14155550101";
         AdminError::new(ErrorCode::ValidationError, message)
     })?;
+    // The trail has no phone numbers: it names the user that was found.
+    let asked = if matches!(wanted, Wanted::Phone(_)) { "a phone number" } else { q.trim() };
+    let mut audited = json!({ "q": asked });
     let found = match wanted {
         Wanted::User(user_id) => records.users.users(&[user_id]).await?.pop().flatten().map(|user| user_found(&user)),
         Wanted::Phone(phone) => {
@@ -102,7 +106,11 @@ pub(super) async fn search(
             None => None,
         },
     };
-    Ok(Json(json!({ "results": found.into_iter().collect::<Vec<_>>() })))
+    if let Some(user_id) = found.as_ref().and_then(|found| found.get("user_id")) {
+        audited["user_id"] = user_id.clone();
+    }
+    let results = json!({ "results": found.into_iter().collect::<Vec<_>>() });
+    Ok((Extension(AuditedRequest(audited)), Json(results)))
 }
 
 fn user_found(user: &User) -> Value {

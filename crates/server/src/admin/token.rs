@@ -1,22 +1,26 @@
 use std::path::Path;
+use std::time::Duration;
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
-use http::header::AUTHORIZATION;
+use domain::Timestamp;
 use keyfile::{KeyFile, KeyFileError, Keys};
-use protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use super::AdminState;
-use super::error::AdminError;
+use super::operators::{TokenDigest, random_token};
 
-/// The bearer token of operators, in the file `admin.json` of a data directory. Read access to the file grants operator
-/// access.
-#[derive(Serialize, Deserialize)]
+/// The token of the operator `root`, in the file `admin.json` of a data directory. Read access to the file grants all
+/// rights of an operator.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct AdminToken {
     token: String,
+    /// The token before the last rotation, while it is still valid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<PreviousToken>,
+}
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct PreviousToken {
+    sha256: TokenDigest,
+    expires_at: Timestamp,
 }
 
 impl Keys for AdminToken {
@@ -32,8 +36,7 @@ impl AdminToken {
         match file.read()? {
             Some(token) => Ok(token),
             None => {
-                let random: [u8; 32] = rand::random();
-                let token = Self { token: random.iter().map(|byte| format!("{byte:02x}")).collect() };
+                let token = Self { token: random_token(), previous: None };
                 file.write(&token)?;
                 Ok(token)
             }
@@ -45,24 +48,27 @@ impl AdminToken {
         KeyFile::new(directory).read()
     }
 
+    /// Replaces the token of a data directory; the old one stays valid for `overlap`. Blocks on the disk.
+    pub(super) fn rotate(directory: &Path, overlap: Duration, now: Timestamp) -> Result<Self, KeyFileError> {
+        let file = KeyFile::<Self>::new(directory);
+        let old = file.read()?.filter(|_| !overlap.is_zero());
+        let previous = old.map(|old| PreviousToken { sha256: old.digest(), expires_at: now + overlap });
+        let token = Self { token: random_token(), previous };
+        file.write(&token)?;
+        Ok(token)
+    }
+
     pub fn expose(&self) -> &str {
         &self.token
     }
-}
 
-/// Requires the token in each request.
-pub(super) async fn require(
-    State(admin): State<AdminState>,
-    request: Request,
-    next: Next,
-) -> Result<Response, AdminError> {
-    let presented = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    let expected = admin.token.expose().as_bytes();
-    match presented.map(|presented| verify_slices_are_equal(presented.as_bytes(), expected)) {
-        Some(Ok(())) => Ok(next.run(request).await),
-        _ => Err(AdminError::new(
-            ErrorCode::Unauthorized,
-            "the request has no `Authorization: Bearer` with the token of `admin.json` in the data directory",
-        )),
+    /// The digests of all tokens of `root`, and when they expire.
+    pub(super) fn digests(&self) -> impl Iterator<Item = (TokenDigest, Option<Timestamp>)> {
+        let previous = self.previous.as_ref().map(|previous| (previous.sha256, Some(previous.expires_at)));
+        std::iter::once((self.digest(), None)).chain(previous)
+    }
+
+    fn digest(&self) -> TokenDigest {
+        TokenDigest::of(&self.token)
     }
 }

@@ -13,12 +13,12 @@ use tower::ServiceExt;
 
 use crate::health::Drain;
 
-use super::{AdminState, AdminToken, AuditTrail, NodeInfo, Pulse, router};
+use super::{AdminState, AdminToken, AuditTrail, NodeInfo, Operators, Pulse, router};
 use crate::telemetry::LogLevel;
 
 /// A client of the admin API.
 pub(super) struct World {
-    token: Arc<AdminToken>,
+    token: AdminToken,
     app: Router,
     _directory: TempDir,
 }
@@ -27,7 +27,7 @@ impl World {
     /// A process with these routes; `more` adjusts its state.
     pub(super) fn with(routes: Arc<dyn Routes>, more: impl FnOnce(&mut AdminState)) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let token = Arc::new(AdminToken::open(directory.path()).unwrap());
+        let token = AdminToken::open(directory.path()).unwrap();
         let node = NodeInfo {
             id: "local".into(),
             roles: ProcessRole::ALL.to_vec(),
@@ -35,7 +35,7 @@ impl World {
             fleet: None,
         };
         let mut admin = AdminState {
-            token: token.clone(),
+            operators: Arc::new(Operators::open(directory.path(), "").unwrap()),
             trail: AuditTrail::new(directory.path()),
             node: Arc::new(node),
             pulse: Arc::new(Pulse::new(vec![])),

@@ -36,7 +36,7 @@ use tracing::{info, warn};
 
 use super::rest::{InstallationKeys, RestApi, RestPorts, rest};
 use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{self, AdminState, AdminToken, AuditTrail, NodeInfo, Pulse};
+use crate::admin::{self, AdminState, AuditTrail, NodeInfo, Operators, Pulse};
 use crate::config::Config;
 use crate::engines;
 use crate::health::{self, Drain, HealthState, Liveness, Probe, RemainingWork, Requests};
@@ -185,7 +185,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
         fleet: Some(admin::FleetInfo { address: me.address.clone(), peers: peers.clone() }),
     };
     let admin = AdminState {
-        token: Arc::new(open_admin_token(&config.data_dir).await?),
+        operators: Arc::new(open_operators(config).await?),
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
         // Kafka's consumers report their lag as a metric.
@@ -447,11 +447,11 @@ fn keys(config: &Config, clock: &dyn Clock) -> anyhow::Result<InstallationKeys> 
     Ok(InstallationKeys { config: auth_config, ring, vapid })
 }
 
-async fn open_admin_token(directory: &Path) -> anyhow::Result<AdminToken> {
-    let directory = directory.to_owned();
+async fn open_operators(config: &Config) -> anyhow::Result<Operators> {
+    let (directory, file) = (config.data_dir.clone(), config.admin.operators_file.clone());
     let opening = move || {
         embedded::private_directory(&directory).context("`data_dir` is not usable")?;
-        anyhow::Ok(AdminToken::open(&directory)?)
+        Operators::open(&directory, &file)
     };
     tokio::task::spawn_blocking(opening).await?
 }

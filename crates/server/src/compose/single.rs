@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::rest::{InstallationKeys, RestApi, RestPorts, rest};
 use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gateway};
-use crate::admin::{AdminState, AdminToken, AuditTrail, Auditable, Backups, NodeInfo, Pulse};
+use crate::admin::{AdminState, AuditTrail, Auditable, Backups, NodeInfo, Operators, Pulse};
 use crate::config::Config;
 use crate::embedded_config::embedded_config;
 use crate::health::{self, Drain, HealthState, Liveness, Requests};
@@ -27,7 +27,7 @@ use crate::tools::transfer;
 pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
-    let DataDirectory { store, keys, admin_token } = open(config, clock.clone(), ids.clone()).await?;
+    let DataDirectory { store, keys, operators } = open(config, clock.clone(), ids.clone()).await?;
     transfer::ensure_finished(store.is_unfinished().await?)?;
     let ring = keys.ring.clone();
     let store_ports = Arc::new(store.clone());
@@ -132,7 +132,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> 
         fleet: None,
     };
     let admin = AdminState {
-        token: Arc::new(admin_token),
+        operators: Arc::new(operators),
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
         pulse: Arc::new(Pulse::new(consumers)),
@@ -194,7 +194,7 @@ impl RunningEngine for Alone {
 struct DataDirectory {
     store: EmbeddedStore,
     keys: InstallationKeys,
-    admin_token: AdminToken,
+    operators: Operators,
 }
 
 /// Opens the data directory, on a blocking thread because it waits for the disk.
@@ -203,13 +203,14 @@ async fn open(config: &Config, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> anyh
     let config = config.clone();
     let auth_config = auth_config(&config)?;
     let web_push = config.notify.webpush.enabled;
+    let operators_file = config.admin.operators_file.clone();
     let opening = move || {
         let now = clock.now();
         let store = EmbeddedStore::open(&directory, embedded_config(&config)?, clock, ids)?;
         let ring = Arc::new(KeyRing::open(&directory, &auth_config, now)?);
         let vapid = web_push.then(|| VapidKeys::open(&directory).map(Arc::new)).transpose()?;
         let keys = InstallationKeys { config: auth_config, ring, vapid };
-        anyhow::Ok(DataDirectory { store, keys, admin_token: AdminToken::open(&directory)? })
+        anyhow::Ok(DataDirectory { store, keys, operators: Operators::open(&directory, &operators_file)? })
     };
     tokio::task::spawn_blocking(opening).await?
 }

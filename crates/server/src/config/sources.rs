@@ -40,6 +40,8 @@ pub enum ConfigError {
 
 /// The prefix of all our environment variables.
 const PREFIX: &str = "TIDINGS_";
+/// The variable of commands that names the file with an operator's token. It is not a setting of the service.
+pub const ADMIN_TOKEN_FILE: &str = "TIDINGS_ADMIN_TOKEN_FILE";
 
 impl Sources {
     /// Logs which environment variables [`load`] ignores, if any.
@@ -91,6 +93,7 @@ fn defaults() -> Table {
 
 /// The key that an environment variable sets, if it has our prefix.
 fn key(name: &str) -> Option<String> {
+    let name = Some(name).filter(|name| *name != ADMIN_TOKEN_FILE)?;
     Some(name.strip_prefix(PREFIX)?.to_lowercase().replace("__", "."))
 }
 

@@ -23,7 +23,10 @@ export function Audit() {
               {actions.map((action) => (
                 <tr key={action.id}>
                   <td><Moment at={action.at} /></td>
-                  <td><code>{action.by.token}</code> <span class="quiet">{action.by.address ?? ""}</span></td>
+                  <td>
+                    {action.by.operator ?? <code>{action.by.token}</code>}{" "}
+                    <span class="quiet">{action.by.address ?? ""}</span>
+                  </td>
                   <td><b>{deedName(action.action)}</b></td>
                   <td>
                     <code class="wrap">{action.target}</code>
@@ -52,6 +55,9 @@ const DEEDS: Record<string, string> = {
   "POST /notifications/replay": "Replay notifications",
   "POST /dead-letters/{id}/redeliver": "Redeliver dead letter",
   "DELETE /dead-letters/{id}": "Forget dead letter",
+  "POST /operators": "Add operator",
+  "DELETE /operators/{name}": "Remove operator",
+  "POST /operators/{name}/rotate": "Rotate token",
 };
 
 /** The name of an action; its route if it has none here. */

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { AdminError, signIn } from "../api";
 import { sentence } from "../parts/shown";
 
-/** The sign-in of an operator with the admin token. */
+/** The sign-in of an operator with their token. */
 export function SignIn() {
   const [failure, setFailure] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
@@ -15,7 +15,7 @@ export function SignIn() {
       await signIn(field.value.trim());
     } catch (error) {
       const isWrong = error instanceof AdminError && error.status === 401;
-      setFailure(isWrong ? "This is not the admin token of this process." : sentence(String((error as Error).message)));
+      setFailure(isWrong ? "This is no token of an operator here." : sentence(String((error as Error).message)));
       field.select();
     } finally {
       setBusy(false);
@@ -41,8 +41,8 @@ export function SignIn() {
         <p id="token-failure" class="field-failure" role="alert">{failure}</p>
         <button class="button button-strong" type="submit" disabled={busy}>Sign in</button>
         <p id="token-help" class="quiet">
-          It is in <code>admin.json</code> in the data directory of this process; whoever can read that file is an
-          operator. This tab forgets it when it is closed.
+          An admin gives it to you with <code>tidings admin operator add</code>. That of <code>root</code> is in{" "}
+          <code>admin.json</code> in the data directory of this process. This tab forgets it when it is closed.
         </p>
       </form>
     </main>

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::server::TestServer;
+use crate::webhook::{said, tidings};
 
 /// Every route of the admin API, parsed from its router.
 fn routes() -> Vec<(Method, String)> {
@@ -58,6 +59,106 @@ async fn no_route_of_operators_answers_without_their_token() {
     assert_eq!(fs::read_to_string(trail).unwrap_or_default(), "", "what was not let in is no action");
     let answer = http.get(format!("{base_url}/nodes")).bearer_auth(token).send().await.unwrap();
     assert_eq!(answer.status(), 200);
+}
+
+/// The lowest role that may call each route. Routes that are missing here are closed, and the test says so.
+const LOWEST: &[(&str, &[&str])] = &[
+    (
+        "viewer",
+        &[
+            "GET /pulse",
+            "GET /nodes",
+            "GET /gateways",
+            "GET /webhook",
+            "GET /drain",
+            "GET /log-level",
+            "GET /search",
+            "GET /users/x",
+            "GET /users/x/connections",
+            "GET /chats/x",
+            "GET /chats/x/timeline",
+            "GET /messages/x",
+            "GET /gateways/x/connections",
+            "GET /dead-letters",
+            "GET /reports",
+            "GET /audit",
+        ],
+    ),
+    (
+        "support",
+        &[
+            "POST /users",
+            "PATCH /users/x",
+            "DELETE /users/x",
+            "POST /users/x/export",
+            "DELETE /users/x/sessions",
+            "DELETE /users/x/sessions/x",
+            "POST /users/x/suspend",
+            "POST /users/x/resume",
+            "POST /users/x/sign-out",
+            "POST /users/x/revoke-token",
+            "DELETE /chats/x/members/x",
+            "PUT /chats/x/owner",
+            "DELETE /connections/x",
+            "GET /reports/x",
+            "POST /reports/x/resolve",
+        ],
+    ),
+    (
+        "admin",
+        &[
+            "PUT /chats/x/retention",
+            "POST /gateways/x/drain",
+            "POST /gateways/x/resume",
+            "POST /drain",
+            "POST /resume",
+            "POST /webhook/replay",
+            "POST /notifications/replay",
+            "POST /dead-letters/x/redeliver",
+            "DELETE /dead-letters/x",
+            "GET /verify",
+            "POST /backup",
+            "PUT /log-level",
+            "GET /operators",
+            "POST /operators",
+            "DELETE /operators/x",
+            "POST /operators/x/rotate",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn every_route_of_operators_needs_the_role_of_the_table() {
+    let server = TestServer::start().await;
+    let mut tokens = Vec::new();
+    for (role, _) in LOWEST {
+        let added = tidings(&server, &["admin", "operator", "add", &format!("a-{role}"), "--role", role]).await;
+        tokens.push((*role, said(&added).trim().to_owned()));
+    }
+    let (http, base_url) = (reqwest::Client::new(), format!("{}/admin/v1", server.admin_url()));
+    let rank = |role: &str| LOWEST.iter().position(|(name, _)| *name == role).unwrap();
+    for (method, path) in routes() {
+        let route = format!("{method} {path}");
+        let lowest = LOWEST.iter().find(|(_, routes)| routes.contains(&&*route)).map(|(role, _)| *role);
+        let lowest = lowest.unwrap_or_else(|| panic!("{route} is not in the table"));
+        for (role, token) in &tokens {
+            let request = http.request(method.clone(), format!("{base_url}{path}")).bearer_auth(token);
+            let answer = request.send().await.unwrap();
+            let status = answer.status().as_u16();
+            if rank(role) >= rank(lowest) {
+                assert!(status != 401 && status != 403, "{route} as {role}: {status}");
+                continue;
+            }
+            assert_eq!(status, 403, "{route} as {role}");
+            let body: Value = answer.json().await.unwrap();
+            assert_eq!(body["error"]["code"], "FORBIDDEN", "{route} as {role}");
+            assert_eq!(body["error"]["details"]["needed_role"], lowest, "{route} as {role}");
+        }
+    }
+    // A method that no route has, as the operator with all rights.
+    let token = &tokens.last().unwrap().1;
+    let closed = http.patch(format!("{base_url}/pulse")).bearer_auth(token).send().await.unwrap();
+    assert_eq!(closed.status(), 403);
 }
 
 #[tokio::test]

@@ -189,6 +189,7 @@ impl ProcessPorts {
                 limits: self.shared.clone(),
                 otp: Arc::new(FixedSender),
                 delivery,
+                security: Arc::new(ports::NoSecurityEvents),
                 clock: self.clock.clone(),
                 ids: self.ids.clone(),
             },
@@ -226,6 +227,7 @@ impl ProcessPorts {
             blocks: self.store.clone(),
             reports: plain.clone(),
             push_devices: plain.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: self.clock.clone(),
             begun: tokio::sync::Notify::new(),
         };
@@ -249,6 +251,7 @@ impl ProcessPorts {
             web_push_public_key: None,
             requests: plain,
             limiter: self.shared.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             limits: chats::Limits {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use domain::{AccessRefusal, DeviceId, Quota, RateDecision, Restrictions, Session, SessionId, Timestamp, UserId};
 use jsonwebtoken::decode_header;
 use ports::{
-    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, RestrictionStore, SessionStore,
-    TicketStore, UserReader, UserWriter,
+    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, RestrictionStore, SecurityEvent,
+    SecurityEvents, SessionStore, TicketStore, UserReader, UserWriter,
 };
 
 use crate::external::ExternalProvider;
@@ -36,6 +36,8 @@ pub struct Ports {
     pub otp: Arc<dyn OtpSender>,
     /// Closes the sockets of ended sessions.
     pub delivery: Arc<dyn Delivery>,
+    /// Records sign-ins and the ends of sessions.
+    pub security: Arc<dyn SecurityEvents>,
     /// Reads the time.
     pub clock: Arc<dyn Clock>,
     /// Generates ids.
@@ -162,6 +164,10 @@ impl Auth {
 
     pub(crate) fn ports(&self) -> &Ports {
         &self.0.ports
+    }
+
+    pub(crate) fn record(&self, event: SecurityEvent) {
+        self.0.ports.security.record(event);
     }
 
     pub(crate) fn keys(&self) -> &KeyRing {

@@ -49,6 +49,25 @@ pub enum AuthError {
     Unavailable(#[from] StoreError),
 }
 
+impl AuthError {
+    /// The word for it in security events.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::InvalidToken(_) => "invalid_token",
+            Self::TokenRevoked => "token_revoked",
+            Self::Suspended => "suspended",
+            Self::WrongCode => "wrong_code",
+            Self::Locked { .. } => "locked",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::PhoneSignInOff => "phone_sign_in_off",
+            Self::InvalidPhoneNumber => "invalid_phone_number",
+            Self::PhoneNumberRefused => "phone_number_refused",
+            Self::NotDelivered => "not_delivered",
+            Self::Unavailable(_) => "unavailable",
+        }
+    }
+}
+
 impl From<PhoneNumberError> for AuthError {
     fn from(_: PhoneNumberError) -> Self {
         Self::InvalidPhoneNumber

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use domain::{DeviceId, RateDecision, RefreshAttempt, RefreshOutcome, Secret, Session, SessionId, Timestamp};
-use ports::{LimitKey, Revocation, error_chain};
+use domain::{DeviceId, RateDecision, RefreshAttempt, RefreshOutcome, Secret, Session, SessionId, Timestamp, UserId};
+use ports::{LimitKey, Revocation, SecurityEvent, SecurityEventKind, error_chain};
 
 use crate::refresh_token::RefreshToken;
 use crate::restrictions::RestrictionAge;
@@ -68,7 +68,10 @@ impl Auth {
             )),
             RefreshOutcome::Reused => {
                 tracing::warn!(user_id = %session.user_id, %session_id, "spent refresh token reused; session revoked");
+                let event = SecurityEvent::of(SecurityEventKind::RefreshReuseDetected).failed("spent_token");
+                self.record(event.user(session.user_id).session(session_id).device(device));
                 self.close_sockets(&[session_id]).await;
+                self.record_ends(session.user_id, &[session_id], "refresh_reuse");
                 Err(AuthError::TokenRevoked)
             }
         }
@@ -98,7 +101,15 @@ impl Auth {
         };
         let ended = self.ports().sessions.revoke(principal.user_id, &doomed).await?;
         self.close_sockets(&ended).await;
+        self.record_ends(principal.user_id, &ended, "revoked");
         Ok(ended.len())
+    }
+
+    pub(crate) fn record_ends(&self, user_id: UserId, ended: &[SessionId], reason: &'static str) {
+        for session_id in ended {
+            let event = SecurityEvent::of(SecurityEventKind::SessionRevoked).user(user_id).session(*session_id);
+            self.record(event.because(reason));
+        }
     }
 
     pub(crate) fn tokens(&self, session: &Session, refresh_token: RefreshToken, now: Timestamp) -> Tokens {

@@ -5,7 +5,7 @@ use domain::{
     CodeAttempt, CodeDevice, DeviceId, DisplayName, PendingCode, PhoneNumber, RateDecision, Secret, Session, SessionId,
     Timestamp, User, UserId, network,
 };
-use ports::{LimitKey, NewUser, UserKey, error_chain};
+use ports::{LimitKey, NewUser, SecurityEvent, SecurityEventKind, UserKey, error_chain};
 
 use crate::codes::random_code;
 use crate::phone::calling_code;
@@ -63,6 +63,16 @@ impl Auth {
     /// Sends a one-time code to a phone, unless sign-in with a phone is off. The answer is the same for known and unknown
     /// numbers.
     pub async fn request_otp(&self, phone: &str, ip: IpAddr) -> Result<OtpRequested, AuthError> {
+        let requested = self.send_code(phone, ip).await;
+        let event = SecurityEvent::of(SecurityEventKind::CodeRequested);
+        self.record(match &requested {
+            Ok(_) => event,
+            Err(refusal) => event.failed(refusal.reason()),
+        });
+        requested
+    }
+
+    async fn send_code(&self, phone: &str, ip: IpAddr) -> Result<OtpRequested, AuthError> {
         self.require_phone_sign_in()?;
         let phone_number = parse_phone(phone)?;
         if !self.config().prefixes.admit(&phone_number) {
@@ -101,6 +111,20 @@ impl Auth {
     /// Wrong codes lock the phone, also against its owner. So that others cannot keep the owner out, a lock does not
     /// apply to a device with a session of the owner: its tries are bounded by those of each code.
     pub async fn verify_otp(&self, verify: VerifyOtp<'_>) -> Result<SignedIn, AuthError> {
+        let device_id = verify.device_id;
+        let signed_in = self.sign_in(verify).await;
+        let event = match &signed_in {
+            Ok(SignedIn { session, is_new_user, .. }) => {
+                let event = SecurityEvent::of(SecurityEventKind::SignIn).session(session.session_id);
+                event.user(session.user_id).because(if *is_new_user { "new_user" } else { "known_user" })
+            }
+            Err(refusal) => SecurityEvent::of(SecurityEventKind::SignInFailed).failed(refusal.reason()),
+        };
+        self.record(event.device(device_id));
+        signed_in
+    }
+
+    async fn sign_in(&self, verify: VerifyOtp<'_>) -> Result<SignedIn, AuthError> {
         self.require_phone_sign_in()?;
         let phone_number = parse_phone(verify.phone)?;
         let code_key = self.keys().code_key();
@@ -183,6 +207,7 @@ impl Auth {
         };
         let replaced = self.ports().sessions.create(session.clone()).await?;
         self.close_sockets(&replaced).await;
+        self.record_ends(user_id, &replaced, "replaced");
         let tokens = self.tokens(&session, refresh_token, now);
         Ok((session, tokens))
     }

@@ -13,8 +13,8 @@ use auth::{Auth, AuthError, Revoke};
 use domain::{ChatCommand, ChatId, ChatRefusal, Member, RestrictionChange, Role, Sequence, Timestamp, UserId};
 use ports::{
     AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Expiry, MemberCache, MessageDisposition,
-    MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore, StoreError, UserReader,
-    WatermarkStore, error_chain,
+    MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore, SecurityEvent,
+    SecurityEventKind, SecurityEvents, StoreError, UserReader, WatermarkStore, error_chain,
 };
 use tokio::sync::Notify;
 use tracing::{info, warn};
@@ -54,6 +54,8 @@ pub struct Accounts {
     pub reports: Arc<dyn ReportStore>,
     /// Stores the devices that receive notifications.
     pub push_devices: Arc<dyn PushDeviceStore>,
+    /// Records deletions.
+    pub security: Arc<dyn SecurityEvents>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Wakes [`run`](Self::run) in this process.
@@ -72,6 +74,7 @@ impl Accounts {
         if !self.store.begin_deletion(deletion).await? {
             return Ok(None);
         }
+        self.security.record(SecurityEvent::of(SecurityEventKind::AccountDeleted).user(user_id));
         // If this fails, `run` repeats it when it finishes the deletion.
         if let Err(failure) = self.sign_out(user_id).await {
             warn!(

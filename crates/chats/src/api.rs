@@ -5,7 +5,7 @@ use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
     BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MemberCache, MessageReader, Notifier,
-    PushDeviceStore, RateLimiter, ReportStore, RequestStore, UserReader, UserWriter, WatermarkStore,
+    PushDeviceStore, RateLimiter, ReportStore, RequestStore, SecurityEvents, UserReader, UserWriter, WatermarkStore,
 };
 use presence::Presence;
 use protocol::ErrorCode;
@@ -53,6 +53,8 @@ pub struct Api {
     pub requests: Arc<dyn RequestStore>,
     /// Counts requests against their limits.
     pub limiter: Arc<dyn RateLimiter>,
+    /// Records changes of roles.
+    pub security: Arc<dyn SecurityEvents>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Generates ids.

@@ -53,6 +53,17 @@ pub enum Role {
     Owner,
 }
 
+impl Role {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Member => "member",
+            Self::Admin => "admin",
+            Self::Owner => "owner",
+        }
+    }
+}
+
 /// The two users of a direct chat. The value is the same in whichever order they are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DirectPair(UserId, UserId);

@@ -55,6 +55,14 @@ pub(crate) const METRICS: &[Metric] = &[
         Part::Process,
         "Log lines suppressed because their callsite repeated them too often.",
     ),
+    counter("tidings_security_events_total", Part::Process, "Security events, recorded or only counted.")
+        .by(&[label("kind", SECURITY_EVENTS)]),
+    counter(
+        "tidings_security_events_dropped_total",
+        Part::Process,
+        "Security events lost because their queue was full or their file could not be written.",
+    )
+    .by(&[label("reason", &["queue_full", "write_failed"])]),
     gauge("tidings_runtime_workers", Part::Process, "Worker threads of the runtime."),
     gauge("tidings_runtime_tasks", Part::Process, "Live tasks: connections, requests and background work."),
     gauge(
@@ -82,6 +90,24 @@ const LISTENERS: &[&str] = &["public", "admin"];
 
 /// The bounds of a listener that can be reached.
 const REFUSALS: &[&str] = &["connections", "idle", "request_bytes", "request_rate", "unread_answer"];
+
+/// The kinds of security events.
+const SECURITY_EVENTS: &[&str] = &[
+    "code_requested",
+    "sign_in",
+    "sign_in_failed",
+    "refresh_reuse_detected",
+    "session_revoked",
+    "user_suspended",
+    "user_resumed",
+    "user_signed_out",
+    "token_revoked",
+    "role_changed",
+    "account_deleted",
+    "operator_sign_in",
+    "operator_refused",
+    "operator_action",
+];
 
 /// The dependencies that `/readyz` lists.
 const DEPENDENCIES: &[&str] = &["store", "dynamodb", "kafka", "kafka consumer", "redis"];

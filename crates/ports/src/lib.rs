@@ -43,6 +43,7 @@ mod reports;
 mod requests;
 mod restrictions;
 mod routing;
+mod security;
 mod sessions;
 mod stores;
 pub mod trace;
@@ -94,6 +95,9 @@ pub use restrictions::RestrictionStore;
 pub use routing::{
     ConnectionDisplacer, Delivery, GatewayId, MemberCache, Push, RecipientConnection, RecipientLookup, Recipients,
     RefreshedRoute, Revocation, Route, RouteWriter, Routes, Signal, SignalSender,
+};
+pub use security::{
+    NoSecurityEvents, SecurityContext, SecurityEvent, SecurityEventKind, SecurityEvents, SecurityOutcome,
 };
 pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
 pub use stores::{DurableStore, Stores};

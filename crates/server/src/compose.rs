@@ -15,7 +15,7 @@ use axum::Router;
 use domain::Secret;
 use fanout::Fanout;
 use gateway::{Gateway, Hub};
-use ports::{Clock, EventLog, OtpSender};
+use ports::{Clock, EventLog, OtpSender, SecurityEvents};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -62,11 +62,15 @@ pub(crate) trait RunningEngine: Send + Sync {
 }
 
 /// Wires this process. Its listeners for other processes end when `stopped` becomes true.
-pub(crate) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<ComposedService> {
+pub(crate) async fn compose(
+    config: &Config,
+    security: Arc<dyn SecurityEvents>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<ComposedService> {
     match config.store.engine {
-        StoreEngine::Embedded => single::compose(config).await,
+        StoreEngine::Embedded => single::compose(config, security).await,
         #[cfg(feature = "fleet")]
-        StoreEngine::Dynamodb => fleet::compose(config, stopped).await,
+        StoreEngine::Dynamodb => fleet::compose(config, security, stopped).await,
         #[cfg(not(feature = "fleet"))]
         StoreEngine::Dynamodb => {
             drop(stopped);

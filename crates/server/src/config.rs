@@ -48,6 +48,7 @@ pub struct Config {
     pub health: HealthSettings,
     pub log: LogSettings,
     pub telemetry: TelemetrySettings,
+    pub security_events: SecurityEventSettings,
     pub auth: AuthSettings,
     pub gateway: GatewaySettings,
     pub ingest: IngestSettings,
@@ -121,6 +122,20 @@ pub struct TelemetrySettings {
     pub headers_file: String,
     /// Whether to export metrics too.
     pub metrics: bool,
+}
+
+/// The stream of security events; off while it has no output.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecurityEventSettings {
+    /// The file that gets a line for each event.
+    pub file: String,
+    /// Size at which the file is replaced, in MiB.
+    pub file_mib_max: u64,
+    /// Most files, the current one included; the oldest is deleted.
+    pub files_max: u32,
+    /// Whether the log of the process gets the events too.
+    pub log: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -415,6 +430,7 @@ impl Default for Config {
                 headers_file: String::new(),
                 metrics: true,
             },
+            security_events: SecurityEventSettings { file: String::new(), file_mib_max: 64, files_max: 5, log: false },
             auth: AuthSettings {
                 secret_file: String::new(),
                 access_token_ttl_seconds: 3600,

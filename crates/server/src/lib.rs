@@ -26,6 +26,7 @@ mod portioned_limits;
 mod reload;
 mod run;
 mod scrub;
+mod security_events;
 mod telemetry;
 mod tls;
 pub mod tools;

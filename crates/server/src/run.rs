@@ -19,6 +19,7 @@ use crate::health::{self, HealthState};
 use crate::listener::{self, Admission, HttpListener, ListenerBounds};
 use crate::notify_socket::NotifySocket;
 use crate::reload::{self, ConfigLoader};
+use crate::security_events;
 use crate::telemetry::Telemetry;
 use crate::tls::{self, ListenerCertificate};
 use crate::{cors, headers};
@@ -54,9 +55,11 @@ pub async fn run(
     let private = bind("admin.listen", config.admin.listen)?;
     let [public_certificate, admin_certificate] = tls::open(&config)?;
     let [public_tls, admin_tls] = [&public_certificate, &admin_certificate].map(Option::is_some);
+    let security = security_events::open(&config.security_events)
+        .with_context(|| format!("cannot write `security_events.file`, `{}`", config.security_events.file))?;
     let (stop, stopped) = watch::channel(false);
     let ComposedService { app, admin, hub, keys, standing, mut listeners, mut commits, mut background, mut engine } =
-        compose(&config, stopped.clone()).await?;
+        compose(&config, security.stream(), stopped.clone()).await?;
     if let Some(keys) = keys {
         background.spawn(rotate_keys(keys));
     }
@@ -68,6 +71,7 @@ pub async fn run(
     for admission in [&public_admission, &admin_admission] {
         background.spawn(admission.clone().report());
     }
+    let app = security_events::attribute(app);
     let app = cors::allow(listener::bounded(app, public_admission.clone()), &config);
     let public = HttpListener {
         socket: public,
@@ -85,7 +89,7 @@ pub async fn run(
         admission: admin_admission,
     };
     let admin = admin::router(admin, metrics, telemetry.level.clone()).merge(health::router(standing.clone()));
-    let admin = admin::check_host(admin, config.admin_hosts());
+    let admin = admin::check_host(security_events::attribute(admin), config.admin_hosts());
     listeners.spawn(private.serve(headers::harden(admin, admin_tls), stopped));
     let certificates: Vec<_> = [public_certificate, admin_certificate].into_iter().flatten().collect();
     if !certificates.is_empty() {
@@ -142,6 +146,7 @@ pub async fn run(
     background.shutdown().await;
     commits.shutdown().await;
     engine.close().await;
+    security.finish().await;
     info!("stopped");
     telemetry.finish().await;
     Ok(())

@@ -49,6 +49,7 @@ mod revocation;
 mod routes;
 mod sdk;
 mod secrecy;
+mod security_events;
 mod sends;
 mod slow_consumer;
 mod space;

@@ -63,6 +63,7 @@ impl World {
             limits: Arc::new(MemoryLimits::new(clock.clone())),
             otp: phones.clone(),
             delivery: sockets.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             ids,
         };

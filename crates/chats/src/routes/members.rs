@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
-use ports::error_chain;
+use ports::{SecurityEvent, SecurityEventKind, error_chain};
 use protocol::rest::{self, Data};
 use tracing::warn;
 
@@ -87,6 +87,8 @@ pub(crate) async fn change_role(
     Json(rest::ChangeRole { role }): Json<rest::ChangeRole>,
 ) -> Result<Json<Data<rest::Member>>, RestError> {
     change(&api, chat_id, caller.user_id, ChatCommand::ChangeRole { user_id, role }).await?;
+    let event = SecurityEvent::of(SecurityEventKind::RoleChanged).user(user_id).with("chat_id", chat_id);
+    api.security.record(event.with("role", role.as_str()).with("by_user_id", caller.user_id));
     Ok(Json(Data { data: member_body(&api, chat_id, user_id).await? }))
 }
 

@@ -102,6 +102,7 @@ impl World {
             limits: limiter.clone(),
             otp: Arc::new(FixedSender),
             delivery: sockets.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             ids: ids.clone(),
         };
@@ -143,6 +144,7 @@ impl World {
             blocks: store.clone(),
             reports: store.clone(),
             push_devices: store.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             begun: Notify::new(),
         });
@@ -168,6 +170,7 @@ impl World {
             web_push_public_key: Some("the public key".to_owned()),
             requests: store.clone(),
             limiter,
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             ids: ids.clone(),
             limits,

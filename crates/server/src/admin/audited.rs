@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, Extension, MatchedPath, Query, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::StatusCode;
-use ports::{Clock, Ids, RandomIds, SystemClock, error_chain};
+use ports::{Clock, Ids, RandomIds, SecurityEvent, SecurityEventKind, SystemClock, error_chain};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -63,6 +63,8 @@ pub(super) async fn audit(
                 Some(rule) => AdminError::needs_role(rule.role, &operator),
                 None => AdminError::new(ErrorCode::Forbidden, "no operator may do this: the route has no rule"),
             };
+            let event = SecurityEvent::of(SecurityEventKind::OperatorRefused).failed("role");
+            admin.security.record(event.with("action", &action.action).with("target", &action.target));
             note(&admin, action, StatusCode::FORBIDDEN).await?;
             Err(refusal)
         }
@@ -116,6 +118,14 @@ async fn act(
         audit_hash = begun.to_hex(),
         "operator action"
     );
+    let event = SecurityEvent::of(SecurityEventKind::OperatorAction);
+    let event = match outcome.outcome {
+        OutcomeKind::Done => event,
+        OutcomeKind::Refused => event.failed("refused"),
+        OutcomeKind::Failed => event.failed("failed"),
+    };
+    let event = event.with("action", &action.action).with("target", &action.target);
+    admin.security.record(event.with("status", outcome.status).with("audit_hash", begun.to_hex()));
     if let Err(failure) = admin.trail.end(action.id, outcome).await {
         // The action has run and its first line is on disk; only the outcome is missing there.
         error!(error = %error_chain(&failure), "could not record the outcome of an operator action");

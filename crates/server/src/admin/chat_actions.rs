@@ -1,7 +1,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::{Chat, ChatCommand, ChatId, ChatRefusal, ChatType, ChatUpdate, Member, Role, Ttl, UserId};
-use ports::Expiry;
+use ports::{Expiry, SecurityEvent, SecurityEventKind};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -47,6 +47,8 @@ pub(super) async fn set_owner(
     let owner = owner(&members, chat_id)?;
     if owner != user_id {
         apply(records, chat_id, owner, ChatCommand::ChangeRole { user_id, role: Role::Owner }).await?;
+        let event = SecurityEvent::of(SecurityEventKind::RoleChanged).user(user_id).with("chat_id", chat_id);
+        admin.security.record(event.with("role", Role::Owner.as_str()));
     }
     Ok(Json(json!({ "chat_id": chat_id, "owner": user_id, "former_owner": owner })))
 }

@@ -87,7 +87,7 @@ use axum::extract::Extension;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 use metrics_exporter_prometheus::PrometheusHandle;
-use ports::Routes;
+use ports::{Routes, SecurityEvents};
 use protocol::ErrorCode;
 
 pub use access::OperatorRole;
@@ -116,6 +116,7 @@ use crate::telemetry::LogLevel;
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) operators: Arc<Operators>,
+    pub(crate) security: Arc<dyn SecurityEvents>,
     pub(crate) trail: AuditTrail,
     pub(crate) node: Arc<NodeInfo>,
     pub(crate) pulse: Arc<Pulse>,

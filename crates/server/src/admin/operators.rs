@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
@@ -10,7 +12,7 @@ use axum::response::Response;
 use domain::Timestamp;
 use http::header::AUTHORIZATION;
 use keyfile::Keys;
-use ports::{Clock, SystemClock, error_chain, lock};
+use ports::{Clock, SecurityContext, SecurityEvent, SecurityEventKind, SystemClock, error_chain, lock};
 use protocol::ErrorCode;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tracing::{error, info};
@@ -24,6 +26,10 @@ use super::{AdminState, AdminToken};
 pub(super) const ROOT: &str = "root";
 /// Interval at which the files are read again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A request after so much time without one, from the same address, is a sign-in again.
+const SIGN_IN_AGAIN: Duration = Duration::from_secs(15 * 60);
+/// Most addresses of operators that are remembered. Beyond it, each request may be a sign-in.
+const SIGNED_IN_MAX: usize = 1000;
 
 /// The operators of this process: `root` with the token of `admin.json`, and those of a file.
 ///
@@ -37,6 +43,8 @@ pub(crate) struct Operators {
     current: RwLock<Arc<Credentials>>,
     /// Serializes changes of the files and of `current`.
     turn: Mutex<()>,
+    /// The last request of each operator from each address.
+    signed_in: Mutex<BTreeMap<(Arc<str>, Option<IpAddr>), Timestamp>>,
 }
 
 /// The contents of both files.
@@ -89,7 +97,8 @@ impl Operators {
             None => OperatorsFile::default(),
         };
         let current = RwLock::new(Credentials::new(root, named));
-        Ok(Self { data_dir: data_dir.to_owned(), path, is_configured, current, turn: Mutex::default() })
+        let (turn, signed_in) = (Mutex::default(), Mutex::default());
+        Ok(Self { data_dir: data_dir.to_owned(), path, is_configured, current, turn, signed_in })
     }
 
     /// Applies changes of the files until it is stopped.
@@ -144,6 +153,20 @@ impl Operators {
         found
     }
 
+    /// Notes a request. Returns whether it is the first one in a while from this address.
+    fn is_sign_in(&self, operator: &Operator, address: Option<IpAddr>, now: Timestamp) -> bool {
+        let mut signed_in = lock(&self.signed_in);
+        let is_recent = |at: &Timestamp| now.since(*at) < SIGN_IN_AGAIN;
+        if signed_in.len() >= SIGNED_IN_MAX {
+            signed_in.retain(|_, at| is_recent(at));
+            if signed_in.len() >= SIGNED_IN_MAX {
+                signed_in.clear();
+            }
+        }
+        let last = signed_in.insert((operator.name.clone(), address), now);
+        !last.as_ref().is_some_and(is_recent)
+    }
+
     pub(super) fn is_configured(&self) -> bool {
         self.is_configured
     }
@@ -190,17 +213,27 @@ pub(super) async fn require(
 ) -> Result<Response, AdminError> {
     let header = request.headers().get(AUTHORIZATION);
     let presented = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    match presented.and_then(|token| admin.operators.authenticate(token, SystemClock.now())) {
-        Some(operator) => {
-            request.extensions_mut().insert(operator);
-            Ok(next.run(request).await)
-        }
-        None => Err(AdminError::new(
+    let (now, context) = (SystemClock.now(), SecurityContext::current());
+    let Some(operator) = presented.and_then(|token| admin.operators.authenticate(token, now)) else {
+        let reason = if presented.is_some() { "unknown_token" } else { "no_token" };
+        admin.security.record(SecurityEvent::of(SecurityEventKind::OperatorRefused).failed(reason));
+        return Err(AdminError::new(
             ErrorCode::Unauthorized,
             "the request has no `Authorization: Bearer` with the token of an operator; `admin.json` in the data \
              directory has that of `root`",
-        )),
-    }
+        ));
+    };
+    let is_sign_in = admin.operators.is_sign_in(&operator, context.address, now);
+    let context = SecurityContext { operator: Some(operator.name.clone()), ..context };
+    let serving = async {
+        if is_sign_in {
+            let event = SecurityEvent::of(SecurityEventKind::OperatorSignIn);
+            admin.security.record(event.with("role", operator.role).with("token", &operator.fingerprint));
+        }
+        request.extensions_mut().insert(operator);
+        next.run(request).await
+    };
+    Ok(context.scope(serving).await)
 }
 
 /// SHA-256 of a token.
@@ -325,6 +358,27 @@ mod tests {
         assert!(open().is_err());
         let ann = OperatorsFile::edit(&path, |file| file.add("ann", OperatorRole::Viewer, SystemClock.now())).unwrap();
         assert!(open().unwrap().authenticate(ann.expose(), SystemClock.now()).is_some());
+    }
+
+    #[test]
+    fn a_sign_in_is_the_first_request_in_a_while_from_an_address() {
+        let directory = tempfile::tempdir().unwrap();
+        let operators = Operators::open(directory.path(), "").unwrap();
+        let root = operators.authenticate(&root_token(directory.path()), SystemClock.now()).unwrap();
+        let start = Timestamp::from_millis(0);
+        let is_sign_in = |address: u32, minutes: u64| {
+            let address = IpAddr::from(address.to_be_bytes());
+            operators.is_sign_in(&root, Some(address), start + Duration::from_secs(60 * minutes))
+        };
+        assert_eq!(
+            [is_sign_in(1, 0), is_sign_in(1, 14), is_sign_in(1, 28), is_sign_in(1, 43)],
+            [true, false, false, true]
+        );
+        assert!(is_sign_in(2, 43));
+        for address in 0..2 * SIGNED_IN_MAX as u32 {
+            is_sign_in(address, 43);
+        }
+        assert!(lock(&operators.signed_in).len() <= SIGNED_IN_MAX);
     }
 
     #[test]

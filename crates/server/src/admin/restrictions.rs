@@ -4,6 +4,7 @@ use auth::token_id;
 use axum::Json;
 use axum::extract::{Path, State};
 use domain::{RestrictionChange, Restrictions, SuspensionReason};
+use ports::{SecurityEvent, SecurityEventKind};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,8 +82,15 @@ async fn restrict(admin: &AdminState, id: &str, change: RestrictionChange) -> Re
         let message = format!("the account of `{user_id}` is deleted");
         return Err(AdminError::new(ErrorCode::InvalidOperation, message));
     }
+    let kind = match change {
+        RestrictionChange::Suspend { .. } => SecurityEventKind::UserSuspended,
+        RestrictionChange::Resume => SecurityEventKind::UserResumed,
+        RestrictionChange::SignOut => SecurityEventKind::UserSignedOut,
+        RestrictionChange::DenyToken { .. } => SecurityEventKind::TokenRevoked,
+    };
     let restricted = records.auth.restrict(user_id, change).await.map_err(AdminError::failed)?;
     let restrictions = restricted.map_err(|refusal| AdminError::new(ErrorCode::InvalidOperation, refusal))?;
+    admin.security.record(SecurityEvent::of(kind).user(user_id));
     let mut answer = body(&restrictions);
     answer["user_id"] = json!(user_id);
     Ok(Json(answer))

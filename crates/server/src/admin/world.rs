@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use http::{Method, Request};
 use metrics_exporter_prometheus::PrometheusBuilder;
-use ports::{Clock, ProcessRole, Routes, SystemClock};
+use ports::{Clock, NoSecurityEvents, ProcessRole, Routes, SystemClock};
 use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -36,6 +36,7 @@ impl World {
         };
         let mut admin = AdminState {
             operators: Arc::new(Operators::open(directory.path(), "").unwrap()),
+            security: Arc::new(NoSecurityEvents),
             trail: AuditTrail::new(directory.path()),
             node: Arc::new(node),
             pulse: Arc::new(Pulse::new(vec![])),

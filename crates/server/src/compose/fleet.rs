@@ -19,7 +19,7 @@ use memory::MemoryLimits;
 use notify::VapidKeys;
 use ports::{
     ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess, PeerRegistry,
-    PresenceReader, ProcessRole, RandomIds, RateLimiter, SignalSender, Stores, SystemClock,
+    PresenceReader, ProcessRole, RandomIds, RateLimiter, SecurityEvents, SignalSender, Stores, SystemClock,
 };
 use rpc::{
     Asserter, AssertingIdentity, AssertingIngest, AssertionKey, AssertionPolicy, Directory, RemoteDelivery,
@@ -75,7 +75,11 @@ struct SharedAdapters {
     left: Vec<RemainingWork>,
 }
 
-pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> anyhow::Result<ComposedService> {
+pub(super) async fn compose(
+    config: &Config,
+    security_events: Arc<dyn SecurityEvents>,
+    stopped: watch::Receiver<bool>,
+) -> anyhow::Result<ComposedService> {
     let roles = config.roles()?;
     let has = |role| roles.contains(&role);
     let listener = bind("rpc.listen", config.rpc.listen)?;
@@ -132,7 +136,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
             Some(asserter) => Arc::new(AssertingIngest::new(ingest.clone(), asserter)),
             None => ingest.clone(),
         };
-        let rest = self::api(config, store, keys, asserted, fallback, &mut commons)?;
+        let rest = self::api(config, store, keys, asserted, fallback, security_events.clone(), &mut commons)?;
         let auth: Arc<dyn Identity> = Arc::new(rest.auth);
         services.identity = Some(match asserter {
             Some(asserter) => Arc::new(AssertingIdentity::new(auth, asserter)),
@@ -186,6 +190,7 @@ pub(super) async fn compose(config: &Config, stopped: watch::Receiver<bool>) -> 
     };
     let admin = AdminState {
         operators: Arc::new(open_operators(config).await?),
+        security: security_events,
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
         // Kafka's consumers report their lag as a metric.
@@ -366,6 +371,7 @@ fn api(
     keys: InstallationKeys,
     ingest: Arc<dyn Ingest>,
     fallback: Arc<Fallback>,
+    security: Arc<dyn SecurityEvents>,
     commons: &mut SharedAdapters,
 ) -> anyhow::Result<RestApi> {
     let log = KafkaLog::burying(engines::kafka(config)?, commons.clock.clone(), store.clone());
@@ -385,6 +391,7 @@ fn api(
         transitions: commons.routes.clone(),
         watchers: Arc::new(RedisDelivery::new(redis.clone())),
         members: Arc::new(RedisMemberCache::new(redis.clone())),
+        security,
         clock: commons.clock.clone(),
         ids: commons.ids.clone(),
     };

@@ -5,7 +5,7 @@ use auth::{Auth, KeyRing};
 use notify::VapidKeys;
 use ports::{
     Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, PresenceNotifier, PresenceTransitions, RateLimiter,
-    Routes, Stores, TicketStore,
+    Routes, SecurityEvents, Stores, TicketStore,
 };
 use presence::{PendingRechecks, Presence};
 use tokio::sync::Notify;
@@ -38,6 +38,7 @@ pub(super) struct RestPorts {
     pub(super) transitions: Arc<dyn PresenceTransitions>,
     pub(super) watchers: Arc<dyn PresenceNotifier>,
     pub(super) members: Arc<dyn MemberCache>,
+    pub(super) security: Arc<dyn SecurityEvents>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
 }
@@ -69,6 +70,7 @@ pub(super) fn rest(
         transitions,
         watchers,
         members,
+        security,
         clock,
         ids,
     } = ports;
@@ -84,6 +86,7 @@ pub(super) fn rest(
             limits: limiter.clone(),
             otp: otp_sender(config, clock.clone())?,
             delivery,
+            security: security.clone(),
             clock: clock.clone(),
             ids: ids.clone(),
         },
@@ -112,6 +115,7 @@ pub(super) fn rest(
         blocks: stores.blocks.clone(),
         reports: stores.reports.clone(),
         push_devices: stores.push_devices.clone(),
+        security: security.clone(),
         clock: clock.clone(),
         begun: Notify::new(),
     });
@@ -196,6 +200,7 @@ pub(super) fn rest(
         web_push_public_key,
         requests: stores.requests,
         limiter,
+        security,
         clock,
         ids,
         limits: chats::Limits {

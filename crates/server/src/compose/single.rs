@@ -9,7 +9,9 @@ use ingest::Ingester;
 use memory::{MemoryLimits, MemoryMemberCache, MemoryRecipients, MemoryRoutes, MemoryTickets};
 use metrics::gauge;
 use notify::{EventWebhook, Notifications, VapidKeys};
-use ports::{Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, Stores, SystemClock};
+use ports::{
+    Clock, EventLog, GatewayId, Ids, ImportTarget, Ingest, ProcessRole, RandomIds, SecurityEvents, Stores, SystemClock,
+};
 use presence::Presence;
 use tokio::task::JoinSet;
 
@@ -24,7 +26,7 @@ use crate::scrub;
 use crate::tools::transfer;
 
 /// Wires all planes for one machine: embedded store and log, everything else in this process.
-pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> {
+pub(super) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) -> anyhow::Result<ComposedService> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let DataDirectory { store, keys, operators } = open(config, clock.clone(), ids.clone()).await?;
@@ -85,6 +87,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> 
             transitions: routes.clone(),
             watchers: hub.clone(),
             members,
+            security: security.clone(),
             clock: clock.clone(),
             ids: ids.clone(),
         },
@@ -133,6 +136,7 @@ pub(super) async fn compose(config: &Config) -> anyhow::Result<ComposedService> 
     };
     let admin = AdminState {
         operators: Arc::new(operators),
+        security,
         trail: AuditTrail::new(&config.data_dir),
         node: Arc::new(node),
         pulse: Arc::new(Pulse::new(consumers)),

@@ -148,6 +148,8 @@ impl Config {
             ("ingest.batch_len_max", self.ingest.batch_len_max as u64),
             ("rpc.assertion_seconds", self.rpc.assertion_seconds),
             ("store.scrub_mib_per_second", self.store.scrub_mib_per_second.into()),
+            ("security_events.file_mib_max", self.security_events.file_mib_max),
+            ("security_events.files_max", self.security_events.files_max.into()),
         ];
         match zero.into_iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => invalid(key, "it must be 1 or more".into()),

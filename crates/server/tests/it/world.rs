@@ -58,6 +58,7 @@ impl World {
             limits: limiter.clone(),
             otp: Arc::new(FixedSender),
             delivery: Arc::new(DiscardingReceiver),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             ids: ids.clone(),
         };
@@ -102,6 +103,7 @@ impl World {
             blocks: store.clone(),
             reports: store.clone(),
             push_devices: store.clone(),
+            security: Arc::new(ports::NoSecurityEvents),
             clock: clock.clone(),
             begun: tokio::sync::Notify::new(),
         };
@@ -125,6 +127,7 @@ impl World {
             web_push_public_key: None,
             requests: store,
             limiter,
+            security: Arc::new(ports::NoSecurityEvents),
             clock,
             ids,
             limits: chats::Limits {

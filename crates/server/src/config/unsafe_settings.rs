@@ -304,6 +304,7 @@ mod tests {
         let of_fleet = |change: fn(&mut Config)| {
             unsafe_keys(|config| {
                 config.store.engine = StoreEngine::Dynamodb;
+                config.kafka.brokers = "127.0.0.1:9092".into();
                 config.rpc.secret_file = "/missing/secret".into();
                 change(config);
             })

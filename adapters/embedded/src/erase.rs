@@ -190,7 +190,9 @@ impl Rounds {
         for (bytes, table) in &by_size {
             self.rewrite(*table, *bytes)?;
         }
-        gauge!("tidings_store_erasure_lag_seconds").set(lag(&self.tables()?, self.clock.now())?);
+        let rewritten = self.tables()?;
+        gauge!("tidings_store_erasure_lag_seconds").set(lag(&rewritten, self.clock.now())?);
+        drop(rewritten);
         counter!("tidings_store_erasures_total", "outcome" => "done").increment(1);
         histogram!("tidings_store_erasure_seconds").record(started.elapsed());
         let bytes: u64 = by_size.iter().map(|(bytes, _)| bytes).sum();

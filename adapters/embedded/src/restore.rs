@@ -145,7 +145,8 @@ pub fn restore(
                 let table = Table::ALL.into_iter().find(|table| table.name() == name);
                 let table = table.ok_or(RestoreError::Table(name))?;
                 let mut rows = RestoredRows { reader: &mut reader, table, rows, next: &mut next };
-                let mut rows = std::iter::from_fn(|| rows.next(&mut progress));
+                // Fused: past its end it would read the next part.
+                let mut rows = std::iter::from_fn(|| rows.next(&mut progress)).fuse();
                 if table == Table::UserKeys && conversion.changes_key() {
                     // Their stored keys, and so their order, depend on the key.
                     let plain = rows.map(|row| conversion.plain(table, row?));

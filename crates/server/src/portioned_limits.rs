@@ -33,6 +33,9 @@ struct Portion {
 
 impl PortionedLimits {
     pub(crate) fn new(limits: Arc<dyn RateLimiter>) -> Self {
+        // Zero means that there is no quota.
+        gauge!("tidings_message_quota_mib").set(0.0);
+        gauge!("tidings_message_quota_left_mib").set(0.0);
         Self { limits, portion: Mutex::default() }
     }
 

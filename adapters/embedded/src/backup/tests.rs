@@ -2,7 +2,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::SampleData;
-use ports::{Clock, RandomIds, SystemClock};
+use domain::UserId;
+use ports::{Clock, NewUser, RandomIds, SystemClock, UserKey, UserWriter};
 
 use super::*;
 use crate::directory::FORMAT_VERSION;
@@ -95,6 +96,13 @@ async fn a_restore_keeps_changes_or_removes_the_key_of_a_store() {
         let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let store = open_with(directory.path(), from_key.clone());
         SampleData::make(&store, SystemClock.now()).await;
+        let new = NewUser {
+            user_id: UserId::from_bytes([9; 16]),
+            display_name: "Ann".to_owned().try_into().unwrap(),
+            created_at: SystemClock.now(),
+            proven_at: SystemClock.now(),
+        };
+        store.find_or_create(UserKey::Phone("+14155550100".parse().unwrap()), new).await.unwrap();
         let mut backup = store.backup(VERSION).await.unwrap();
         backup.add_file("keys.json", b"signing key".to_vec());
         let bytes = rest_of(backup).await;

@@ -76,6 +76,7 @@ impl ErasureFixture {
             message_id: MessageId::from_bytes(self.sent.to_be_bytes()),
             body: Body::new(content.to_owned().try_into().unwrap(), ContentType::Text),
             ttl,
+            ttl_max: None,
             created_at: self.clock.now(),
             origin_connection_id: None,
         };

@@ -67,7 +67,8 @@ impl TestFleet {
     /// Where other processes call a process.
     pub(crate) fn rpc_address(&self, of: ProcessRole, number: usize) -> String {
         let log = self.process(of, number).last_log();
-        let (_, rest) = log.split_once(" address=\"").expect("it logs where others find it");
+        let joined = log.lines().find(|line| line.contains("member of the fleet")).expect("it has joined the fleet");
+        let (_, rest) = joined.split_once(" address=\"").expect("it logs where others find it");
         rest.split_once('"').unwrap().0.to_owned()
     }
 

@@ -154,8 +154,9 @@ async fn an_encrypted_store_and_its_backup_show_no_message_and_no_phone_number()
 
     // Without the key neither the store nor the backup is of use.
     let without_key = ["--config", &settings("")];
+    let nowhere = file("nowhere");
     let refused =
-        try_run(&[&["store", "restore", &file("encrypted.backup")], &without_key[..]].concat(), beside.path());
+        try_run(&[&["store", "restore", &file("encrypted.backup")], &without_key[..]].concat(), Path::new(&nowhere));
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && reason.contains("encrypted with key"), "{reason}");
 

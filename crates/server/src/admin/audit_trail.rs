@@ -341,8 +341,10 @@ mod tests {
         let AuditVerification { broken, cut_short, .. } = verified(directory.path());
         assert_eq!((broken, cut_short.len()), (None, 1));
         // The rest of the partial line is sealed too.
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replacen("\n{\"segment\"", "?\n{\"segment\"", 2)).unwrap();
+        let mut text = fs::read_to_string(&path).unwrap();
+        let end = text.rfind("\n{\"segment\"").unwrap();
+        text.insert(end, '?');
+        fs::write(&path, text).unwrap();
         assert_eq!(verified(directory.path()).broken.unwrap().at.line, 3);
     }
 

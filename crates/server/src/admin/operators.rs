@@ -31,6 +31,9 @@ const SIGN_IN_AGAIN: Duration = Duration::from_secs(15 * 60);
 /// Most addresses of operators that are remembered. Beyond it, each request may be a sign-in.
 const SIGNED_IN_MAX: usize = 1000;
 
+/// The last request of each operator from each address.
+type SignIns = BTreeMap<(Arc<str>, Option<IpAddr>), Timestamp>;
+
 /// The operators of this process: `root` with the token of `admin.json`, and those of a file.
 ///
 /// Both files are read again every second, so a change applies without a restart. A file that cannot be used changes
@@ -43,8 +46,7 @@ pub(crate) struct Operators {
     current: RwLock<Arc<Credentials>>,
     /// Serializes changes of the files and of `current`.
     turn: Mutex<()>,
-    /// The last request of each operator from each address.
-    signed_in: Mutex<BTreeMap<(Arc<str>, Option<IpAddr>), Timestamp>>,
+    signed_in: Mutex<SignIns>,
 }
 
 /// The contents of both files.

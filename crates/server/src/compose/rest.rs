@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use auth::{Auth, KeyRing};
+use metrics::gauge;
 use notify::VapidKeys;
 use ports::{
     Clock, Delivery, EventLog, Ids, Ingest, MemberCache, Outbox, PresenceNotifier, PresenceTransitions, RateLimiter,
@@ -95,6 +96,8 @@ pub(super) fn rest(
     )
     .context("cannot build the HTTP client for the keys of [auth.external]")?;
 
+    // Zero until the first pass has ended.
+    gauge!("tidings_retention_pass_time_seconds").set(0.0);
     if let Some(lifetime) = config.message_ttl_max() {
         let (expirer, messages) = (stores.expirer.clone(), stores.message_reader.clone());
         let retention = chats::Retention { lifetime, expirer, messages, clock: clock.clone() };

@@ -153,10 +153,8 @@ async fn an_encrypted_store_and_its_backup_show_no_message_and_no_phone_number()
     }
 
     // Without the key neither the store nor the backup is of use.
-    let without_key = ["--config", &settings("")];
-    let nowhere = file("nowhere");
-    let refused =
-        try_run(&[&["store", "restore", &file("encrypted.backup")], &without_key[..]].concat(), Path::new(&nowhere));
+    let arguments = ["store", "restore", &file("encrypted.backup"), "--config", &settings("")];
+    let refused = try_run(&arguments, Path::new(&file("nowhere")));
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && reason.contains("encrypted with key"), "{reason}");
 
@@ -164,7 +162,7 @@ async fn an_encrypted_store_and_its_backup_show_no_message_and_no_phone_number()
     let restored = file("restored");
     run(&["store", "restore", &file("plain.backup"), "--config", &settings(&file("store.key"))], Path::new(&restored));
     assert!(!contains(Path::new(&restored), TEXT));
-    let refused = try_run(&[&["store", "verify"], &without_key[..]].concat(), Path::new(&restored));
+    let refused = try_run(&["store", "verify", "--config", &settings("")], Path::new(&restored));
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(reason.contains("name it with `store.key_file` or `store.key_command`"), "{reason}");
     run(&["store", "verify", "--config", &settings(&file("store.key"))], Path::new(&restored));

@@ -10,8 +10,8 @@
 //! - Nonces are random. GCM-SIV stays secure for many more rows under one key than GCM does, even if a nonce repeats.
 //! - The additional data binds a row to its place: a row that was moved or exchanged does not decrypt.
 //! - Keys of rows stay in the clear, because the engine sorts by them: ids, sequences, times and sizes are visible. The
-//!   exception is [`Table::UserKeys`], whose keys are phone numbers and subjects. Its stored key is their HMAC, and the
-//!   key itself is part of the encrypted row.
+//!   keys of [`Table::UserKeys`] are the exception, because they are phone numbers and subjects. A stored key of that
+//!   table is the HMAC of the key, and the key itself is part of the encrypted row.
 //! - An old copy of a row decrypts: encryption does not detect that the whole directory was replaced by an older one.
 
 use std::fmt;

@@ -3,17 +3,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
-    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, DisplayName, Event, Invariant, Member,
-    MemberChange, Message, MessageId, PhoneNumber, PresenceVisibility, Sequence, Timestamp, User, UserId,
-    WatermarkKind, Watermarks,
+    Advance, Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Event, Invariant, Member, MemberChange,
+    Message, MessageId, PhoneNumber, Sequence, Timestamp, User, UserId, WatermarkKind, Watermarks,
 };
 use futures_util::FutureExt;
 use memory::{MemoryOutbox, MemoryStore};
 use ports::{
     AppendOutcome, BlockStore, ChatReader, ChatWriter, Clock, Committed, ContactStore, CreatedChat, EventProducer,
     Head, InboxSelection, InboxStart, LastSeenStore, MessageReader, MessageWriter, NewDirectChat, NewGroup, NewMessage,
-    NewUser, Outbox, Page, PageBounds, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserWriter, Waiting,
-    WatermarkStore,
+    NewUser, Outbox, Page, PageBounds, StoreError, UnreadCount, UnreadQuery, UserKey, UserReader, UserUpdate,
+    UserWriter, Waiting, WatermarkStore,
 };
 use tokio::time::{Instant, sleep};
 
@@ -429,7 +428,7 @@ impl ChatWriter for SimStore {
         self.write("open a group", async move {
             let created = store.create_group(group.clone()).await?;
             if matches!(created, CreatedChat::New(_)) {
-                world.changed_members(&group.opening());
+                world.changed_members(&group.opening(|_| true));
             }
             Ok(created)
         })
@@ -521,16 +520,10 @@ impl UserWriter for SimStore {
         self.write("make a user", async move { store.find_or_create(key, new).await }).await
     }
 
-    async fn update(
-        &self,
-        user_id: UserId,
-        display_name: Option<DisplayName>,
-        presence_visibility: Option<PresenceVisibility>,
-        now: Timestamp,
-    ) -> Result<Option<User>, StoreError> {
+    async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError> {
         let (store, world) = (self.store.clone(), self.world.clone());
         self.write("change a user", async move {
-            let updated = store.update(user_id, display_name, presence_visibility, now).await?;
+            let updated = store.update(user_id, update, now).await?;
             world.checks.privacy_changed(&world);
             Ok(updated)
         })

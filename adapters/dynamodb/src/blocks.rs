@@ -121,7 +121,7 @@ impl DynamoStore {
     }
 }
 
-fn block_key(user_id: UserId, blocked_id: UserId) -> ItemKey {
+pub(crate) fn block_key(user_id: UserId, blocked_id: UserId) -> ItemKey {
     ItemKey::of(Table::Blocks, user_id, blocked_id)
 }
 

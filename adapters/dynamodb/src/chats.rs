@@ -1,11 +1,11 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::limits::GROUP_MEMBERS_MAX;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, Event, Member, MemberChange,
-    Role, Sequence, Timestamp, UserId, Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, Event, Invitation, Member,
+    MemberChange, Role, Sequence, Timestamp, UserId, Watermarks, decide,
 };
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use ports::{
@@ -15,6 +15,7 @@ use ports::{
 use crate::DynamoStore;
 use crate::blocks;
 use crate::db::{self, CONCURRENCY_MAX, PartitionQuery, TRANSACTION_ITEMS_MAX};
+use crate::invitations::{self, Consent};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number, seconds, text};
 use crate::messages::{counter_activity, counter_sequence, new_counter};
 use crate::outbox::change_write;
@@ -22,8 +23,8 @@ use crate::schema::Table;
 use crate::watermarks::watermarks_item;
 use crate::write::{AttributeChange, Condition, Write};
 
-/// Limit of members written in one transaction: two items for each, and room for the other items.
-const MEMBERS_MAX: usize = (TRANSACTION_ITEMS_MAX - 8) / 2;
+/// Limit of items in one transaction that opens a group, besides those of the chat itself.
+const OPENING_ITEMS_MAX: usize = TRANSACTION_ITEMS_MAX - 8;
 /// Limit of counter rows in memory while the positions of an inbox are read.
 const INBOX_PART: usize = 1000;
 /// Marks a row that was written before its chat; it becomes valid once the chat exists.
@@ -156,26 +157,27 @@ impl ChatWriter for DynamoStore {
     }
 
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
-        let opening = group.opening();
-        let events = self.events(&opening, group.created_at);
-        db::undisturbed(|| async {
+        let group = &group;
+        db::undisturbed(|| async move {
             if let Some((chat, _)) = self.versioned(group.chat_id).await? {
                 return Ok(Some(CreatedChat::Existing(chat)));
             }
-            let members: Vec<&Member> = member_changes(&opening.members).collect();
+            let consents = self.consents(&group.members, group.created_by).await?;
+            let asked: HashSet<UserId> = consents.iter().filter(|it| !it.is_given()).map(|it| it.user_id).collect();
+            let opening = group.opening(|user_id| !asked.contains(&user_id));
+            let events = self.events(&opening, group.created_at);
+            let places = self.opening_places(&opening, &consents, group.created_at).await?;
             // Rows that do not fit into one transaction are written before it, and are invisible until the chat exists.
             // A crash in between leaves rows without effect, and a retry of the same request completes them.
-            let (last, before) = match members.len().checked_sub(MEMBERS_MAX) {
-                None => (&members[..], &[][..]),
-                Some(before) => (&members[before..], &members[..before]),
-            };
-            for part in before.chunks(MEMBERS_MAX) {
+            let mut parts = in_parts(places);
+            let last = parts.pop().unwrap_or_default();
+            for part in &parts {
                 if !self.db().transact(|| open_part(group.chat_id, part)).await?.is_committed() {
                     return Ok(None);
                 }
             }
             let writes = || {
-                let places = last.iter().flat_map(|member| open_place(group.chat_id, member, None));
+                let places = last.iter().flat_map(|place| place.writes(group.chat_id, None));
                 places.chain(open_chat(&opening.chat, &events)).collect()
             };
             let transacted = self.db().transact(writes).await?;
@@ -205,37 +207,33 @@ impl ChatWriter for DynamoStore {
             let keys =
                 [place(actor), place(command.target().unwrap_or(actor)), ItemKey::one(Table::ChatCounters, chat_id)];
             let items = self.db().get_many(&keys).await?;
-            let [actor, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
+            let [member, target, counter] = <[_; 3]>::try_from(items).expect("an answer for each key");
             let is_update = matches!(command, ChatCommand::Update(_));
-            let block = actor.as_ref().filter(|_| is_update).and_then(blocks::kept_away);
-            let actor = actor.map(|item| read_member(&item)).transpose()?;
+            let block = member.as_ref().filter(|_| is_update).and_then(blocks::kept_away);
+            let member = member.map(|item| read_member(&item)).transpose()?;
             let target = target.filter(|_| command.target().is_some()).map(|item| read_member(&item)).transpose()?;
-            let change = match decide(&chat, actor.as_ref(), target.as_ref(), command, now) {
+            let change = match decide(&chat, member.as_ref(), target.as_ref(), command, now) {
                 Ok(change) => change,
                 Err(refusal) => return Ok(Some(Err(refusal))),
             };
             if let Some(block) = block {
                 return Ok(Some(Err(block.of_settings())));
             }
-            let head = match &counter {
-                Some(counter) => counter_sequence(counter)?,
-                None => self.last_sequence(chat_id).await?,
-            };
-            let events = self.events(&change, now);
-            let rewrite = Rewrite { before: &chat, version, head, counted: counter.is_some(), change: &change };
-            let writes = || {
-                let mut writes = rewrite.writes(&events);
-                // A concurrent block changes this row and not the version of the chat.
-                if is_update && chat.chat_type == ChatType::Direct {
-                    writes.push(blocks::unless_kept_away(Write::check(keys[0].clone())));
-                }
-                writes
-            };
-            let transacted = self.db().transact(writes).await?;
-            if transacted.is_committed() && !events.is_empty() {
-                self.tell_of_change(chat_id);
+            if let ChatCommand::AddMember { user_id, .. } = *command {
+                let consent = self.consents(&[user_id], actor).await?.remove(0);
+                return if consent.is_given() {
+                    self.add(&chat, version, counter.as_ref(), change, &consent, now).await
+                } else {
+                    self.invite(&chat, version, Invitation::new(chat_id, user_id, actor, now), &consent).await
+                };
             }
-            Ok(transacted.is_committed().then_some(Ok(change)))
+            // A concurrent block changes this row and not the version of the chat.
+            let more = || match is_update && chat.chat_type == ChatType::Direct {
+                true => vec![blocks::unless_kept_away(Write::check(keys[0].clone()))],
+                false => vec![],
+            };
+            let is_committed = self.rewrite(&chat, version, counter.as_ref(), &change, now, more).await?;
+            Ok(is_committed.then_some(Ok(change)))
         })
         .await
     }
@@ -247,6 +245,102 @@ impl DynamoStore {
         let Some(item) = self.db().get(&ItemKey::one(Table::Chats, chat_id)).await? else { return Ok(None) };
         let version = ItemReader { table: Table::Chats, item: &item }.number("version")?;
         Ok(Some((read_chat(&item)?, version)))
+    }
+
+    /// Writes a decided change if the chat still has the version that it was decided from, together with `more`. Returns
+    /// whether it was committed.
+    pub(crate) async fn rewrite(
+        &self,
+        before: &Chat,
+        version: u64,
+        counter: Option<&DynamoItem>,
+        change: &ChatChange,
+        now: Timestamp,
+        more: impl Fn() -> Vec<Write>,
+    ) -> Result<bool, StoreError> {
+        let head = match counter {
+            Some(counter) => counter_sequence(counter)?,
+            None => self.last_sequence(before.chat_id).await?,
+        };
+        let events = self.events(change, now);
+        let rewrite = Rewrite { before, version, head, counted: counter.is_some(), change };
+        let writes = || rewrite.writes(&events).into_iter().chain(more()).collect();
+        let is_committed = self.db().transact(writes).await?.is_committed();
+        if is_committed && !events.is_empty() {
+            self.tell_of_change(before.chat_id);
+        }
+        Ok(is_committed)
+    }
+
+    /// Adds a member who consents. It deletes their invitation; a concurrent one requires the version of the chat.
+    async fn add(
+        &self,
+        chat: &Chat,
+        version: u64,
+        counter: Option<&DynamoItem>,
+        change: ChatChange,
+        consent: &Consent,
+        now: Timestamp,
+    ) -> Result<Option<Result<ChatChange, ChatRefusal>>, StoreError> {
+        let [of_user, _] = invitations::keys_of(chat.chat_id, consent.user_id);
+        let is_invited = self.db().get_many(&[of_user]).await?.iter().any(Option::is_some);
+        let more = || {
+            let ended = is_invited.then(|| invitations::forget(chat.chat_id, consent.user_id));
+            consent.checks().into_iter().chain(ended.into_iter().flatten()).collect()
+        };
+        let is_committed = self.rewrite(chat, version, counter, &change, now, more).await?;
+        Ok(is_committed.then_some(Ok(change)))
+    }
+
+    /// Invites a user who does not consent to be added.
+    async fn invite(
+        &self,
+        chat: &Chat,
+        version: u64,
+        invitation: Invitation,
+        consent: &Consent,
+    ) -> Result<Option<Result<ChatChange, ChatRefusal>>, StoreError> {
+        let (chat_id, user_id, now) = (chat.chat_id, invitation.user_id, invitation.created_at);
+        if self.has_max_invitations(chat_id, user_id, now).await? {
+            return Ok(Some(Err(ChatRefusal::TooManyInvitations)));
+        }
+        let stored = self.invitations_of(user_id).await?;
+        let invited = Ok(ChatChange::invitation(chat, invitation));
+        if !invitation.is_kept(&stored, now) {
+            return Ok(Some(invited));
+        }
+        let writes = || {
+            let same = Condition::Equals("version", number(version));
+            let mut writes = vec![Write::check(ItemKey::one(Table::Chats, chat_id)).when(same)];
+            writes.extend(invitations::invite(&invitation, &stored));
+            writes.extend(consent.checks());
+            writes
+        };
+        Ok(self.db().transact(writes).await?.is_committed().then_some(invited))
+    }
+
+    /// The users of a group that is being created: its members, and the invited users.
+    async fn opening_places<'a>(
+        &self,
+        opening: &'a ChatChange,
+        consents: &'a [Consent],
+        now: Timestamp,
+    ) -> Result<Vec<OpeningPlace<'a>>, StoreError> {
+        let consents: HashMap<UserId, &Consent> = consents.iter().map(|consent| (consent.user_id, consent)).collect();
+        let consent = |user_id: UserId| consents.get(&user_id).copied();
+        let members = member_changes(&opening.members);
+        let mut places: Vec<_> = members
+            .map(|member| OpeningPlace { user: OpeningUser::Member(member), consent: consent(member.user_id) })
+            .collect();
+        let user_ids: Vec<UserId> = opening.invitations.iter().map(|invitation| invitation.user_id).collect();
+        let stored = user_ids.into_iter().map(|user_id| self.invitations_of(user_id));
+        let stored: Vec<_> = stream::iter(stored).buffered(CONCURRENCY_MAX).try_collect().await?;
+        for (invitation, stored) in opening.invitations.iter().zip(stored) {
+            let stored = invitation.is_kept(&stored, now).then_some(stored);
+            let consent = consent(invitation.user_id);
+            places.push(OpeningPlace { user: OpeningUser::Invited { invitation, stored }, consent });
+        }
+        Ok(places)
     }
 
     async fn first_members_of(&self, chat_id: ChatId, count: usize) -> Result<Vec<Member>, StoreError> {
@@ -328,6 +422,62 @@ impl Rewrite<'_> {
     }
 }
 
+/// A user of a group that is being created.
+struct OpeningPlace<'a> {
+    user: OpeningUser<'a>,
+    /// Absent for the creator.
+    consent: Option<&'a Consent>,
+}
+
+enum OpeningUser<'a> {
+    Member(&'a Member),
+    /// The invitation, and the stored ones of the user, if it is kept beside them.
+    Invited {
+        invitation: &'a Invitation,
+        stored: Option<Vec<Invitation>>,
+    },
+}
+
+impl OpeningPlace<'_> {
+    /// The consent is required in the transaction that writes the membership.
+    fn writes(&self, chat_id: ChatId, opening: Option<&'static str>) -> Vec<Write> {
+        let mut writes = match &self.user {
+            OpeningUser::Member(member) => open_place(chat_id, member, opening).into(),
+            OpeningUser::Invited { invitation, stored } => {
+                // An earlier attempt may have written a membership, before the user changed their mind.
+                let mut writes = close_place(chat_id, invitation.user_id);
+                writes.extend(stored.iter().flat_map(|stored| invitations::invite(invitation, stored)));
+                writes
+            }
+        };
+        writes.extend(self.consent.iter().flat_map(|consent| consent.checks()));
+        writes
+    }
+}
+
+/// Distributes users over transactions.
+fn in_parts(places: Vec<OpeningPlace<'_>>) -> Vec<Vec<OpeningPlace<'_>>> {
+    let (mut parts, mut room) = (vec![], 0);
+    for place in places {
+        // Only the number of writes matters.
+        let len = place.writes(ChatId::from_bytes([0; 16]), None).len();
+        if len > room {
+            parts.push(vec![]);
+            room = OPENING_ITEMS_MAX;
+        }
+        room -= len;
+        parts.last_mut().expect("a part was added").push(place);
+    }
+    parts
+}
+
+/// Deletes a membership that an earlier attempt may have written.
+fn close_place(chat_id: ChatId, user_id: UserId) -> Vec<Write> {
+    let place = ItemKey::of(Table::ChatMemberships, chat_id, user_id);
+    let state = ItemKey::of(Table::DeliveryState, user_id, chat_id);
+    [place, state].map(Write::delete).into()
+}
+
 /// The membership of a member in a chat that is being created, and the member's watermarks.
 fn open_place(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -> [Write; 2] {
     let place = ItemKey::of(Table::ChatMemberships, chat_id, member.user_id);
@@ -338,10 +488,10 @@ fn open_place(chat_id: ChatId, member: &Member, opening: Option<&'static str>) -
     ]
 }
 
-/// Memberships of a group that is being created. They require that the chat does not exist yet: a late attempt must not
+/// Users of a group that is being created. They require that the chat does not exist yet: a late attempt must not
 /// restore a member who was removed since.
-fn open_part(chat_id: ChatId, members: &[&Member]) -> Vec<Write> {
-    let places = members.iter().flat_map(|member| open_place(chat_id, member, Some(OPENING)));
+fn open_part(chat_id: ChatId, places: &[OpeningPlace<'_>]) -> Vec<Write> {
+    let places = places.iter().flat_map(|place| place.writes(chat_id, Some(OPENING)));
     places.chain([Write::check_absent(ItemKey::one(Table::Chats, chat_id))]).collect()
 }
 
@@ -534,7 +684,8 @@ mod tests {
         store.apply(group.chat_id, user(0), remove, Timestamp::from_millis(8)).await.unwrap().unwrap();
         // Another attempt checked for the chat before it existed, and writes its rows only now.
         let member = Member::new(user(1), Role::Member, group.created_at);
-        let late = store.db().transact(|| open_part(group.chat_id, &[&member])).await.unwrap();
+        let place = OpeningPlace { user: OpeningUser::Member(&member), consent: None };
+        let late = store.db().transact(|| open_part(group.chat_id, std::slice::from_ref(&place))).await.unwrap();
         assert!(!late.is_committed());
         assert_eq!(store.member(group.chat_id, user(1)).await.unwrap(), None);
     }
@@ -548,7 +699,7 @@ mod tests {
         let member = Member::new(user(1), Role::Member, group.created_at);
         let promoted = Member { role: Role::Admin, ..member.clone() };
         let members = vec![MemberChange::Updated(promoted)];
-        let change = ChatChange { chat: before.clone(), members, events: vec![] };
+        let change = ChatChange { chat: before.clone(), members, events: vec![], invitations: vec![] };
 
         let mute = ChatCommand::Mute { until: Some(Timestamp::MAX) };
         store.apply(group.chat_id, user(1), mute, Timestamp::from_millis(8)).await.unwrap().unwrap();

@@ -55,6 +55,7 @@ fn guarded_on(server: DynamoServer, done: &Done) -> StoresWithOutbox {
         user_reader: of(StorePort::UserReader),
         contacts: of(StorePort::Contacts),
         blocks: of(StorePort::Blocks),
+        invitations: of(StorePort::Invitations),
         reports: of(StorePort::Reports),
         last_seen: of(StorePort::LastSeen),
         sessions: of(StorePort::Sessions),

@@ -30,6 +30,7 @@ mod dead_letters;
 mod devices;
 mod expirer;
 mod expiry;
+mod invitations;
 mod item;
 mod last_seen;
 mod messages;

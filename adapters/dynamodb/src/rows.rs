@@ -13,6 +13,7 @@ use crate::contacts::read_contact;
 use crate::dead_letters::read_letter;
 use crate::devices::read_registration;
 use crate::expiry::read_expiration;
+use crate::invitations::read_invitation;
 use crate::item::{DynamoItem, ItemKey};
 use crate::messages::{read_head, read_message};
 use crate::notices::read_notice;
@@ -41,6 +42,7 @@ impl Table {
             ExportKind::Send => Self::IdempotencyKeys,
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
+            ExportKind::Invitation => Self::Invitations,
         }
     }
 
@@ -67,6 +69,7 @@ impl Table {
             Self::Contacts => read_contact(item).map(drop),
             Self::Blocks => read_block(item).map(drop),
             Self::Reports => read_listed(item).map(drop),
+            Self::Invitations => read_invitation(item).map(drop),
             Self::Restrictions => read_restrictions(item).map(drop),
             Self::Deletions => read_deletion(item).map(drop),
         }
@@ -76,7 +79,8 @@ impl Table {
     pub(crate) fn end(self, item: &DynamoItem) -> End {
         let has_end = item.contains_key(TTL);
         let must_end = match self {
-            Self::IdempotencyKeys | Self::Sessions | Self::OneTimeCodes | Self::DeadLetters | Self::Requests => true,
+            Self::IdempotencyKeys | Self::Sessions | Self::OneTimeCodes => true,
+            Self::DeadLetters | Self::Requests | Self::Invitations => true,
             // A pending notice is deleted when it is settled; a quiet period expires by TTL.
             Self::Notices => !item.contains_key("due_shard"),
             // An unresolved report is kept.

@@ -3,8 +3,8 @@
 //! Where a port guarantees that a read sees earlier writes, it uses a base table. Indexes lag, so they serve only
 //! consumers that query repeatedly: the relay (`dirty-index`, `age-index`) and the notifier (`due-index`). The lookup
 //! of a message by id (`message_id-index`) may miss a message of the last moment. There is no index from a phone number
-//! to its user, nor from a user to their chats, sessions or reports. Instead `user_keys`, `delivery_state`,
-//! `push_devices` and `reports` hold an item for each, written in the same transaction. All tables use on-demand
+//! to its user, nor from a user to their chats, sessions or reports, nor from a group to its invitations.
+//! Instead `user_keys`, `delivery_state`, `push_devices`, `reports` and `invitations` hold an item for each, written in the same transaction. All tables use on-demand
 //! billing.
 
 pub(crate) mod access;
@@ -62,6 +62,8 @@ pub enum Table {
     Blocks,
     /// Reports, by list: `open`, `resolved`, or the list of the reporter.
     Reports,
+    /// Invitations to groups, by list: that of the invited user, and for pending ones also that of the group.
+    Invitations,
     /// Restrictions of users, and the feed of their changes.
     Restrictions,
     /// Accounts with an unfinished deletion.
@@ -145,7 +147,7 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -166,6 +168,7 @@ impl Table {
         Self::Contacts,
         Self::Blocks,
         Self::Reports,
+        Self::Invitations,
         Self::Restrictions,
         Self::Deletions,
     ];
@@ -232,6 +235,7 @@ impl Table {
             Self::Contacts => lasting("contacts", "user_id", Some(Text("contact_id"))),
             Self::Blocks => lasting("blocks", "user_id", Some(Text("blocked_id"))),
             Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
+            Self::Invitations => Definition { expires: true, ..lasting("invitations", "list", Some(Text("place"))) },
             Self::Restrictions => Definition { expires: true, ..lasting("restrictions", "list", Some(Text("place"))) },
             Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
         }
@@ -283,6 +287,7 @@ mod tests {
                 "dead_letters",
                 "requests",
                 "reports",
+                "invitations",
                 "restrictions"
             ]
         );

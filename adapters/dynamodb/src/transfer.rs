@@ -21,6 +21,7 @@ use crate::contacts::{contact_key, read_contact};
 use crate::db::CONCURRENCY_MAX;
 use crate::devices::{device_key, read_registration, register, signed_in};
 use crate::expiry::expiration_key;
+use crate::invitations::{invitation_items, read_invitation};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number};
 use crate::messages::{counter_item, message_item, message_key, read_head, read_message};
 use crate::restrictions::{read_restrictions, state_item, state_key};
@@ -77,6 +78,10 @@ impl ExportSource for DynamoStore {
                 let blocks = items.iter().filter_map(|item| read_block(item).transpose());
                 let block = |(user_id, blocked_id)| Moved::Block { user_id, blocked_id };
                 blocks.map(|pair| pair.map(block)).collect()
+            }
+            ExportKind::Invitation => {
+                let invitations = items.iter().filter_map(|item| read_invitation(item).transpose());
+                invitations.map(|row| row.map(Moved::Invitation)).collect()
             }
             ExportKind::Restriction => {
                 let restricted = items.iter().filter_map(|item| read_restrictions(item).transpose());
@@ -220,6 +225,7 @@ fn items_of(row: &Moved) -> Vec<(ItemKey, DynamoItem)> {
             let expiration = expiration_key(message).map(|key| (key, DynamoItem::new()));
             std::iter::once(row).chain(expiration).collect()
         }
+        Moved::Invitation(invitation) => invitation_items(invitation),
         Moved::Restriction { user_id, restrictions } => vec![(state_key(*user_id), state_item(restrictions))],
         Moved::Send(send) => {
             let key = key_of_send(send.chat_id, send.sender_id, send.client_message_id);
@@ -258,7 +264,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use domain::DisplayName;
+    use domain::{DisplayName, GroupInvites};
     use engines::{Fault, When};
     use ports::{Clock, Ids, NewUser, RandomIds, SystemClock, UserKey, UserWriter};
 
@@ -296,6 +302,7 @@ mod tests {
             let new = NewUser {
                 user_id: RandomIds.ulid().into(),
                 display_name,
+                group_invites: GroupInvites::default(),
                 created_at: SystemClock.now(),
                 proven_at: SystemClock.now(),
             };

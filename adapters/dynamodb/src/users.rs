@@ -1,7 +1,8 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
-use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
+use aws_sdk_dynamodb::types::AttributeValue;
+use domain::{GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::DynamoStore;
 use crate::db;
@@ -11,6 +12,8 @@ use crate::write::{AttributeChange, Condition, Write};
 
 /// The last-seen time; absent if the user was never seen.
 pub(crate) const LAST_SEEN_AT: &str = "last_seen_at";
+/// The setting of group invitations; absent if everyone may add the user, so that a user without an item consents too.
+pub(crate) const GROUP_INVITES: &str = "group_invites";
 /// The time of the account's deletion; absent if it was not deleted.
 const DELETED_AT: &str = "deleted_at";
 
@@ -49,6 +52,7 @@ impl UserWriter for DynamoStore {
             phone_number,
             display_name: new.display_name,
             presence_visibility: PresenceVisibility::default(),
+            group_invites: new.group_invites,
             created_at: new.created_at,
             updated_at: new.created_at,
             last_seen_at: None,
@@ -84,19 +88,15 @@ impl UserWriter for DynamoStore {
         .await
     }
 
-    async fn update(
-        &self,
-        user_id: UserId,
-        display_name: Option<DisplayName>,
-        presence_visibility: Option<PresenceVisibility>,
-        now: Timestamp,
-    ) -> Result<Option<User>, StoreError> {
+    async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError> {
         let key = user_row(user_id);
         let writes = || {
-            let name = display_name.as_ref().map(|name| ("display_name", text(name.as_str())));
-            let visibility = presence_visibility.map(|it| ("presence_visibility", text(visibility_text(it))));
-            let given = [name, visibility, Some(("updated_at", text(now)))].into_iter().flatten();
-            let changes = given.map(|(name, value)| AttributeChange::Set(name, Some(value))).collect();
+            let UserUpdate { display_name, presence_visibility, group_invites } = &update;
+            let name = display_name.as_ref().map(|name| ("display_name", Some(text(name.as_str()))));
+            let visibility = presence_visibility.map(|it| ("presence_visibility", Some(text(visibility_text(it)))));
+            let invites = group_invites.map(|it| (GROUP_INVITES, group_invites_value(it)));
+            let given = [name, visibility, invites, Some(("updated_at", Some(text(now))))].into_iter().flatten();
+            let changes = given.map(|(name, value)| AttributeChange::Set(name, value)).collect();
             vec![Write::update(key.clone(), changes).if_there()]
         };
         if !self.db().transact(writes).await?.is_committed() {
@@ -165,6 +165,7 @@ pub(crate) fn user_item(user: &User) -> DynamoItem {
         ("phone_number", user.phone_number.as_ref().map(|phone_number| text(phone_number.as_str()))),
         ("display_name", Some(text(user.display_name.as_str()))),
         ("presence_visibility", Some(text(visibility_text(user.presence_visibility)))),
+        (GROUP_INVITES, group_invites_value(user.group_invites)),
         ("created_at", Some(text(user.created_at))),
         ("updated_at", Some(text(user.updated_at))),
         (LAST_SEEN_AT, user.last_seen_at.map(text)),
@@ -185,11 +186,17 @@ pub(crate) fn read_user(item: &DynamoItem) -> Result<User, StoreError> {
             "nobody" => PresenceVisibility::Nobody,
             other => return Err(row.unreadable(format!("`{other}` is not a visibility"))),
         },
+        group_invites: row.maybe_parsed(GROUP_INVITES)?.unwrap_or_default(),
         created_at: row.parsed("created_at")?,
         updated_at: row.parsed("updated_at")?,
         last_seen_at: row.maybe_parsed(LAST_SEEN_AT)?,
         deleted_at: row.maybe_parsed(DELETED_AT)?,
     })
+}
+
+/// The attribute [`GROUP_INVITES`].
+pub(crate) fn group_invites_value(setting: GroupInvites) -> Option<AttributeValue> {
+    (setting != GroupInvites::Everyone).then(|| text(setting.as_str()))
 }
 
 fn visibility_text(visibility: PresenceVisibility) -> &'static str {

@@ -83,6 +83,11 @@ impl Write {
         Self { key, action: WriteAction::Check, conditions: vec![] }.if_there()
     }
 
+    /// Requires a condition on an item, which may hold without the item.
+    pub(crate) fn require(key: ItemKey, condition: Condition) -> Self {
+        Self { key, action: WriteAction::Check, conditions: vec![condition] }
+    }
+
     /// Requires that an item does not exist.
     pub(crate) fn check_absent(key: ItemKey) -> Self {
         Self { key, action: WriteAction::Check, conditions: vec![] }.on_condition(Condition::Absent)

@@ -1,7 +1,9 @@
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Member, MemberChange, Sequence, Timestamp, UserId,
-    Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Invitation, Member, MemberChange, Sequence,
+    Timestamp, UserId, Watermarks, decide,
 };
 use ports::{
     ChatReader, ChatWriter, CreatedChat, Head, InboxSelection, InboxStart, NewDirectChat, NewGroup, StoreError,
@@ -11,6 +13,7 @@ use crate::EmbeddedStore;
 use crate::blocks;
 use crate::error::unreadable;
 use crate::inbox;
+use crate::invitations;
 use crate::keys;
 use crate::records::Stored;
 use crate::tables::{Table, View};
@@ -123,7 +126,7 @@ impl ChatWriter for EmbeddedStore {
                 }
             }
             tx.put(Table::DirectChats, &pair, &new.chat_id);
-            open(tx, new.opening()).map(Ok)
+            open(tx, new.opening(), new.created_at).map(Ok)
         })
         .await
     }
@@ -131,7 +134,15 @@ impl ChatWriter for EmbeddedStore {
     async fn create_group(&self, new: NewGroup) -> Result<CreatedChat, StoreError> {
         self.write(move |tx| match tx.get(Table::Chats, &keys::chat(new.chat_id))? {
             Some(chat) => Ok(CreatedChat::Existing(chat)),
-            None => open(tx, new.opening()),
+            None => {
+                let mut asked = BTreeSet::new();
+                for user_id in new.members.iter().copied() {
+                    if !invitations::consents(tx, user_id, new.created_by)? {
+                        asked.insert(user_id);
+                    }
+                }
+                open(tx, new.opening(|user_id| !asked.contains(&user_id)), new.created_at)
+            }
         })
         .await
     }
@@ -152,16 +163,25 @@ impl ChatWriter for EmbeddedStore {
                 ChatCommand::Update(_) => blocks::between(tx, chat_id, actor)?,
                 _ => None,
             };
-            let actor = member(actor)?;
+            let member_of_actor = member(actor)?;
             let target = command.target().map(member).transpose()?.flatten();
-            let change = match decide(&chat, actor.as_ref(), target.as_ref(), &command, now) {
+            let change = match decide(&chat, member_of_actor.as_ref(), target.as_ref(), &command, now) {
                 Ok(change) => change,
                 Err(refusal) => return Ok(Err(refusal)),
             };
             if let Some(block) = block {
                 return Ok(Err(block.of_settings()));
             }
-            write_change(tx, &change)?;
+            let change = match command {
+                ChatCommand::AddMember { user_id, .. } if !invitations::consents(tx, user_id, actor)? => {
+                    if invitations::has_max(tx, chat_id, user_id)? {
+                        return Ok(Err(ChatRefusal::TooManyInvitations));
+                    }
+                    ChatChange::invitation(&chat, Invitation::new(chat_id, user_id, actor, now))
+                }
+                _ => change,
+            };
+            write_change(tx, &change, now)?;
             if change.chat.message_ttl != chat.message_ttl {
                 copy_message_ttl(tx, &change.chat)?;
             }
@@ -171,19 +191,20 @@ impl ChatWriter for EmbeddedStore {
     }
 }
 
-fn open(tx: &mut Tx<'_>, opening: ChatChange) -> Result<CreatedChat, StoreError> {
+fn open(tx: &mut Tx<'_>, opening: ChatChange, now: Timestamp) -> Result<CreatedChat, StoreError> {
     tx.put(Table::Heads, &keys::chat(opening.chat.chat_id), &Head::default());
-    write_change(tx, &opening)?;
+    write_change(tx, &opening, now)?;
     Ok(CreatedChat::New(opening.chat))
 }
 
-fn write_change(tx: &mut Tx<'_>, change: &ChatChange) -> Result<(), StoreError> {
+pub(crate) fn write_change(tx: &mut Tx<'_>, change: &ChatChange, now: Timestamp) -> Result<(), StoreError> {
     let chat_id = change.chat.chat_id;
     tx.put(Table::Chats, &keys::chat(chat_id), &change.chat);
     for member in &change.members {
         match member {
             MemberChange::Added(member) => {
                 let head = tx.counter(chat_id)?.map_or(Sequence::ZERO, |counter| counter.sequence);
+                invitations::forget(tx, member.user_id, chat_id)?;
                 put_member(tx, chat_id, member);
                 tx.put(Table::Watermarks, &keys::membership(member.user_id, chat_id), &Watermarks::at(head));
             }
@@ -194,6 +215,9 @@ fn write_change(tx: &mut Tx<'_>, change: &ChatChange) -> Result<(), StoreError> 
                 tx.delete(Table::Watermarks, &keys::membership(*user_id, chat_id));
             }
         }
+    }
+    for invitation in &change.invitations {
+        invitations::invite(tx, invitation, now)?;
     }
     for event in &change.events {
         tx.log(event.clone());

@@ -128,6 +128,36 @@ pub(crate) fn parse_report(key: &[u8]) -> Result<ReportId, BoxError> {
     Ok(ReportId::from_bytes(*report_id))
 }
 
+/// Index key of a pending invitation by its chat.
+pub(crate) fn invitation_to(chat_id: ChatId, user_id: UserId) -> [u8; 33] {
+    join(*b"c", member(chat_id, user_id))
+}
+
+/// Prefix of all pending invitations to a chat.
+pub(crate) fn invitations_to(chat_id: ChatId) -> [u8; 17] {
+    join(*b"c", chat(chat_id))
+}
+
+/// Index key of an invitation by the time at which it ends.
+pub(crate) fn invitation_end(at: Timestamp, user_id: UserId, chat_id: ChatId) -> [u8; 41] {
+    let ends: [u8; 9] = join(*b"e", moment(at));
+    join(ends, membership(user_id, chat_id))
+}
+
+/// Key range of all invitations that have ended at `now`.
+pub(crate) fn invitations_over(now: Timestamp) -> Range<[u8; 9]> {
+    join(*b"e", [0; 8])..join(*b"e", behind(now))
+}
+
+/// The invited user and the chat of an index key.
+pub(crate) fn parse_invitation(key: &[u8]) -> Result<(UserId, ChatId), BoxError> {
+    match key.split_first() {
+        Some((b'c', key)) => parse_member(key).map(|(chat_id, user_id)| (user_id, chat_id)),
+        Some((b'e', key)) => split::<8, 32>(key).and_then(|(_, key)| parse_listing(&key)),
+        _ => Err("an index key of an invitation of unknown kind".into()),
+    }
+}
+
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
     let [first, second] = pair.users();
     join(user(first), user(second))
@@ -358,6 +388,10 @@ mod tests {
         for key in [UserKey::Phone("+15551234567".parse().unwrap()), external] {
             assert_eq!(parse_sign_in(&sign_in(&key)).unwrap(), key);
         }
+        assert_eq!(parse_invitation(&invitation_to(chat_id, user_id)).unwrap(), (user_id, chat_id));
+        let end = invitation_end(Timestamp::from_millis(9), user_id, chat_id);
+        assert_eq!(parse_invitation(&end).unwrap(), (user_id, chat_id));
+        assert!(parse_invitation(&end[..40]).is_err() && parse_invitation(b"").is_err());
         assert!(parse_sign_in(&[b"e", &u64::MAX.to_be_bytes()[..], b"issuer"].concat()).is_err());
     }
 

@@ -35,6 +35,7 @@ impl LastSeenStore for EmbeddedStore {
 mod tests {
     use std::sync::Arc;
 
+    use domain::GroupInvites;
     use ports::{NewUser, RandomIds, SystemClock, UserKey, UserReader, UserWriter};
 
     use super::*;
@@ -48,7 +49,13 @@ mod tests {
         let [damaged, user_id] = [1, 2].map(|n| UserId::from_bytes([n; 16]));
         let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: "2".to_owned() };
         let (display_name, created_at) = ("Ada".to_owned().try_into().unwrap(), Timestamp::default());
-        let new = NewUser { user_id, display_name, created_at, proven_at: created_at };
+        let new = NewUser {
+            user_id,
+            display_name,
+            group_invites: GroupInvites::default(),
+            created_at,
+            proven_at: created_at,
+        };
         store.find_or_create(key, new).await.unwrap();
         let damage = store.write(move |tx| {
             tx.put(Table::Users, &keys::user(damaged), &7u64);

@@ -36,6 +36,7 @@ mod erase;
 mod error;
 mod expiry;
 mod inbox;
+mod invitations;
 mod journal;
 mod keys;
 mod last_seen;

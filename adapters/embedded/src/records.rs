@@ -10,6 +10,7 @@ mod chat;
 mod event;
 #[cfg(test)]
 mod fuzz;
+mod invitation;
 mod message;
 mod notify;
 mod report;
@@ -118,10 +119,10 @@ mod tests {
     use std::fmt::Debug;
 
     use domain::{
-        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
-        MembershipChange, Message, MessageId, Metadata, OneTimeCode, PendingCode, PresenceVisibility, PushDevice,
-        PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SpentToken, Timestamp, User,
-        Watermarks, WebPushSubscription,
+        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId,
+        GroupInvites, Invitation, Member, MembershipChange, Message, MessageId, Metadata, OneTimeCode, PendingCode,
+        PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence,
+        Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
     };
     use ports::{
         DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, StoredResponse,
@@ -154,6 +155,7 @@ mod tests {
             phone_number: Some("+15551234567".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::Nobody,
+            group_invites: GroupInvites::Everyone,
             created_at: at(1),
             updated_at: at(2),
             last_seen_at: None,
@@ -198,6 +200,10 @@ mod tests {
         check(User { last_seen_at: Some(at(1_000_000)), ..user() });
         check(user().tombstone(at(1_000_000)));
         check(User { last_seen_at: Some(at(2_000_000)), ..user().tombstone(at(1_000_000)) });
+        for group_invites in [GroupInvites::Contacts, GroupInvites::Nobody] {
+            check(User { group_invites, ..user() });
+            check(User { group_invites, last_seen_at: Some(at(1_000_000)), ..user() });
+        }
         check(PendingDeletion { user_id, messages: MessageDisposition::Erase, begun_at: at(9) });
         check(Session {
             session_id: SessionId::from_bytes([6; 16]),
@@ -252,8 +258,11 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_blocks_and_reports_round_trips() {
+    fn every_row_of_blocks_invitations_and_reports_round_trips() {
         let (one, other) = (UserId::from_bytes([3; 16]), UserId::from_bytes([4; 16]));
+        let invitation = Invitation::new(ChatId::from_bytes([2; 16]), one, other, at(1_000_000));
+        check(invitation);
+        check(Invitation { declined_at: Some(at(2_000_000)), ..invitation });
         check(BlockedBy(vec![one]));
         check(BlockedBy(vec![one, other]));
         for nobody in [vec![], vec![one; 3]] {

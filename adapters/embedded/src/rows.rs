@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{
-    Chat, ChatId, DeviceId, Member, MessageId, OneTimeCode, PushDevice, Report, ReportId, Restrictions, Session,
-    SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, DeviceId, Invitation, Member, MessageId, OneTimeCode, PushDevice, Report, ReportId, Restrictions,
+    Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
 use ports::{BoxError, DeadLetter, DeadLetterId, ExportKind, Head, PendingDeletion};
 
@@ -57,6 +57,7 @@ impl Table {
             ExportKind::Send => Self::SendKeys,
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
+            ExportKind::Invitation => Self::Invitations,
         }
     }
 
@@ -142,6 +143,12 @@ impl Table {
             ),
             Self::ReportIndex => (digits, |key, _| keys::parse_report(key).map(|_| None)),
             Self::Restrictions => (|key, _| id(key, keys::parse_user), kept::<Restrictions>),
+            Self::Invitations => (membership, |_, row| {
+                let invitation = Invitation::decode(row)?;
+                let end = keys::invitation_end(invitation.ends_at(), invitation.user_id, invitation.chat_id);
+                Ok(Some((Table::InvitationIndex, end.to_vec())))
+            }),
+            Self::InvitationIndex => (digits, |key, _| keys::parse_invitation(key).map(|_| None)),
             Self::Deletions => (digits, kept::<PendingDeletion>),
         };
         RowFormat { name, decode }

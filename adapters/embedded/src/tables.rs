@@ -88,12 +88,17 @@ pub(crate) enum Table {
     ReportIndex,
     /// User -> restrictions. A user without any has no row.
     Restrictions,
+    /// User, chat -> invitation to a group, pending or declined.
+    Invitations,
+    /// Secondary keys of invitations -> nothing: pending ones by chat, and all by the time at which they end. They are
+    /// not in [`Expiries`](Self::Expiries), for the same reason as those of reports.
+    InvitationIndex,
     /// User -> deletion: accounts of which something is left to delete.
     Deletions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -123,6 +128,8 @@ impl Table {
         Self::Reports,
         Self::ReportIndex,
         Self::Restrictions,
+        Self::Invitations,
+        Self::InvitationIndex,
         Self::Deletions,
     ];
 
@@ -158,6 +165,8 @@ impl Table {
             Self::Reports => "reports",
             Self::ReportIndex => "report_index",
             Self::Restrictions => "restrictions",
+            Self::Invitations => "invitations",
+            Self::InvitationIndex => "invitation_index",
             Self::Deletions => "deletions",
         }
     }
@@ -178,7 +187,7 @@ impl Table {
                 options.filter_block_pinning_policy(PinningPolicy::all(true))
             }
             // Only scanned in order.
-            Self::Log | Self::Expiries | Self::NoticesDue | Self::ReportIndex => {
+            Self::Log | Self::Expiries | Self::NoticesDue | Self::ReportIndex | Self::InvitationIndex => {
                 options.filter_policy(FilterPolicy::disabled())
             }
             // Lookups nearly always find the key, so filters on the last level would save nothing.
@@ -666,6 +675,7 @@ mod tests {
             (Table::Devices, Table::Sessions),
             (Table::NoticesDue, Table::Notices),
             (Table::ReportIndex, Table::Reports),
+            (Table::InvitationIndex, Table::Invitations),
         ];
         for (pointing, at) in pointing {
             assert!((at as usize) < pointing as usize, "{pointing:?} points at {at:?}");

@@ -23,6 +23,7 @@ use self::purge::{ExpiryOutcome, Purged};
 use self::walk::{OverdueRows, Walk};
 use crate::committer::{CommitterCommand, CommitterHandle, job};
 use crate::error::unreadable;
+use crate::invitations;
 use crate::keys;
 use crate::log::LOG_START;
 use crate::meter;
@@ -138,7 +139,15 @@ impl Search {
     }
 
     fn period(&mut self) {
-        for step in [Self::trim_log, Self::purge_expired, Self::purge_overdue, Self::forget_reports, Self::compact] {
+        let steps = [
+            Self::trim_log,
+            Self::purge_expired,
+            Self::purge_overdue,
+            Self::forget_reports,
+            Self::forget_invitations,
+            Self::compact,
+        ];
+        for step in steps {
             for _ in 0..STEPS_MAX {
                 match step(self) {
                     Ok(TrimStep::Full) => {}
@@ -242,6 +251,19 @@ impl Search {
         Ok(if purged == found { step(found) } else { TrimStep::Last })
     }
 
+    /// Deletes expired invitations, and declined ones that no longer prevent new ones.
+    fn forget_invitations(&mut self) -> Result<TrimStep, StoreError> {
+        let Some(tables) = self.link.tables.borrow().clone() else { return Ok(TrimStep::Last) };
+        let over = invitations::over(&tables, self.clock.now(), STEP_LEN_MAX)?;
+        drop(tables);
+        if over.is_empty() {
+            return Ok(TrimStep::Last);
+        }
+        let found = over.len();
+        let purged = self.write(move |tx| invitations::purge(tx, &over))?;
+        Ok(if purged == found { step(found) } else { TrimStep::Last })
+    }
+
     /// Frees the space of purged messages, once they exceed the configured bytes and a quarter of the table.
     ///
     /// It runs on this thread, so commits continue. But until it is done nothing is purged, and closing the store
@@ -327,6 +349,7 @@ pub(crate) async fn purge_all(link: CommitterHandle, clock: Arc<dyn Clock>) {
         while search.trim_log().unwrap() == TrimStep::Full {}
         while search.purge_expired().unwrap() == TrimStep::Full {}
         while search.forget_reports().unwrap() == TrimStep::Full {}
+        while search.forget_invitations().unwrap() == TrimStep::Full {}
     });
     trimmed.await.unwrap();
 }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
-use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
+use domain::{PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::EmbeddedStore;
 use crate::error::unreadable;
@@ -56,6 +56,7 @@ impl UserWriter for EmbeddedStore {
                 },
                 display_name: new.display_name,
                 presence_visibility: PresenceVisibility::default(),
+                group_invites: new.group_invites,
                 created_at: new.created_at,
                 updated_at: new.created_at,
                 last_seen_at: None,
@@ -68,21 +69,10 @@ impl UserWriter for EmbeddedStore {
         .await
     }
 
-    async fn update(
-        &self,
-        user_id: UserId,
-        display_name: Option<DisplayName>,
-        presence_visibility: Option<PresenceVisibility>,
-        now: Timestamp,
-    ) -> Result<Option<User>, StoreError> {
+    async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError> {
         self.write(move |tx| {
             let Some(user) = tx.get::<User>(Table::Users, &keys::user(user_id))? else { return Ok(None) };
-            let user = User {
-                display_name: display_name.unwrap_or(user.display_name),
-                presence_visibility: presence_visibility.unwrap_or(user.presence_visibility),
-                updated_at: now,
-                ..user
-            };
+            let user = update.applied(user, now);
             tx.put(Table::Users, &keys::user(user_id), &user);
             Ok(Some(user))
         })

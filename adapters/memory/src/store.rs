@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use domain::{
-    Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Member, Message, MessageId, OneTimeCode,
-    PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Invitation, Member, Message, MessageId,
+    OneTimeCode, PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId, Timestamp, User, UserId,
+    Watermarks,
 };
 use ports::{
     CommitQueue, DeadLetter, DeadLetterId, Head, Ids, ImportId, PendingDeletion, PhoneKey, Position, RequestKey,
@@ -19,6 +20,7 @@ mod codes;
 mod contacts;
 mod dead_letters;
 mod expiry;
+mod invitations;
 mod last_seen;
 mod log;
 mod messages;
@@ -72,6 +74,7 @@ struct MemoryStoreState {
     user_keys: HashMap<UserKey, UserId>,
     contacts: BTreeMap<UserId, BTreeSet<UserId>>,
     blocks: BTreeMap<UserId, BTreeSet<UserId>>,
+    invitations: BTreeMap<(UserId, ChatId), Invitation>,
     reports: BTreeMap<ReportId, Report>,
     sessions: BTreeMap<SessionId, Session>,
     restrictions: BTreeMap<UserId, Restrictions>,
@@ -132,6 +135,7 @@ impl MemoryStore {
             user_keys: HashMap::new(),
             contacts: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            invitations: BTreeMap::new(),
             reports: BTreeMap::new(),
             sessions: BTreeMap::new(),
             restrictions: BTreeMap::new(),

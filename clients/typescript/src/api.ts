@@ -150,6 +150,21 @@ export class Api {
     return this.#call("delete", "/api/v1/blocks/{user_id}", { path: { user_id: userId } });
   }
 
+  /** The pending invitations of the user to groups, newest first. */
+  async invitations(): Promise<Schemas["Invitation"][]> {
+    return (await this.#data("get", "/api/v1/invitations", {})).invitations;
+  }
+
+  /** Accepts an invitation. The user becomes a member of the group, which is returned. */
+  acceptInvitation(chatId: string): Promise<Schemas["ChatDetails"]> {
+    return this.#data("post", "/api/v1/invitations/{chat_id}/accept", { path: { chat_id: chatId } });
+  }
+
+  /** Declines an invitation. Succeeds if there is none. For 30 days no member of the group can invite the user again. */
+  declineInvitation(chatId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/invitations/{chat_id}", { path: { chat_id: chatId } });
+  }
+
   /** Reports a message, a user or a chat to the operators. */
   report(body: Schemas["FileReport"], idempotencyKey?: string): Promise<Schemas["Reported"]> {
     return this.#data("post", "/api/v1/reports", { body, idempotencyKey });
@@ -165,7 +180,10 @@ export class Api {
     return (await this.#data("post", "/api/v1/presence/query", { body: { user_ids: userIds } })).presences;
   }
 
-  /** Creates a chat; an existing direct chat is returned instead. */
+  /**
+   * Creates a chat; an existing direct chat is returned instead. Users who want to be asked first are invited and not
+   * members: `invited_user_ids` names them.
+   */
   createChat(body: Schemas["CreateChat"], idempotencyKey?: string): Promise<Schemas["ChatDetails"]> {
     return this.#data("post", "/api/v1/chats", { body, idempotencyKey });
   }
@@ -185,7 +203,10 @@ export class Api {
     return this.#data("patch", "/api/v1/chats/{chat_id}", { path: { chat_id: chatId }, body });
   }
 
-  /** Adds a member to a group. */
+  /**
+   * Adds a member to a group. A user who wants to be asked first is invited instead: then `invited` is `true`, and the
+   * user is not a member.
+   */
   addMember(chatId: string, body: Schemas["AddMember"], idempotencyKey?: string): Promise<Schemas["Member"]> {
     const request = { path: { chat_id: chatId }, body, idempotencyKey };
     return this.#data("post", "/api/v1/chats/{chat_id}/members", request);

@@ -20,6 +20,7 @@ export type {
   ErrorBody,
   ErrorCode,
   Frames,
+  Invitation,
   Me,
   Member,
   Message,

@@ -39,6 +39,8 @@ export type User = Schemas["User"];
 export type Me = Schemas["Me"];
 /** A member of a chat. */
 export type Member = Schemas["Member"];
+/** An invitation of the user to a group. */
+export type Invitation = Schemas["Invitation"];
 /** A chat as the inbox of one of its members shows it. */
 export type ChatSummary = Schemas["ChatSummary"];
 /** A chat with its members. */

@@ -91,7 +91,7 @@ impl Auth {
         }
         let external = self.0.external.as_ref().ok_or(AuthError::InvalidToken("its key is unknown"))?;
         let identity = external.verify(token, &header, kid, now).await?;
-        let user_id = external.user_id(&identity, self.ports(), now).await?;
+        let user_id = external.user_id(&identity, self, now).await?;
         let token_id = identity.token_id.as_deref().map(token_id);
         let checked = self.restrictions(user_id, lookup).await?.check(identity.issued_at, token_id.as_ref());
         if checked == Err(AccessRefusal::Suspended) {

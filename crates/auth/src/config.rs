@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::Quota;
+use domain::{GroupInvites, Quota};
 
 use crate::PhonePrefixes;
 
@@ -30,6 +30,8 @@ pub struct Config {
     pub prefixes: PhonePrefixes,
     /// A code for every phone instead of a random one; for development only.
     pub fixed_code: Option<String>,
+    /// The users who may add a new user to a group at once, until the user changes it.
+    pub group_invites: GroupInvites,
     /// The external identity provider, if one is configured.
     pub external: Option<ExternalConfig>,
 }
@@ -97,6 +99,7 @@ impl Default for Config {
             phone_sign_in: true,
             prefixes: PhonePrefixes::default(),
             fixed_code: None,
+            group_invites: GroupInvites::default(),
             external: None,
         }
     }

@@ -2,16 +2,14 @@ use std::time::Duration;
 
 use domain::{DisplayName, Timestamp, UserId};
 use jsonwebtoken::{Header, Validation, decode};
-use ports::{NewUser, UserKey};
+use ports::{NewUser, UserKey, UserUpdate};
 use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::auth::Ports;
 use crate::jwks::ExternalKeys;
-use crate::sign_in::new_user;
 use crate::tokens::invalid;
-use crate::{AuthError, ExternalConfig};
+use crate::{Auth, AuthError, ExternalConfig};
 
 /// Maximum difference between the external provider's clock and the local clock.
 const LEEWAY: Duration = Duration::from_secs(60);
@@ -134,9 +132,10 @@ impl ExternalProvider {
     pub(crate) async fn user_id(
         &self,
         identity: &ExternalIdentity,
-        ports: &Ports,
+        auth: &Auth,
         now: Timestamp,
     ) -> Result<UserId, AuthError> {
+        let ports = auth.ports();
         let known = self.users.get(&identity.subject);
         let seen_at = known.map_or(Timestamp::default(), |known| known.issued_at);
         let may_rename = self.config.name_from_issuer && identity.issued_at > seen_at;
@@ -144,7 +143,7 @@ impl ExternalProvider {
             return Ok(known.user_id);
         }
         let key = UserKey::External { issuer: self.config.issuer.clone(), subject: identity.subject.clone() };
-        let new = new_user(ports.ids.ulid().into(), identity.name.clone(), now);
+        let new = auth.new_user(identity.name.clone(), now);
         let (user, _) = ports.users.find_or_create(key, NewUser { proven_at: identity.issued_at, ..new }).await?;
         if user.deleted_at.is_some() {
             return Err(AuthError::TokenRevoked);
@@ -153,7 +152,10 @@ impl ExternalProvider {
         let is_latest = identity.issued_at >= seen_at;
         let name = identity.name.as_ref().filter(|name| self.config.name_from_issuer && **name != user.display_name);
         if let Some(name) = name.filter(|_| is_latest) {
-            ports.users.update(user.user_id, Some(name.clone()), None, now).await?;
+            ports
+                .users
+                .update(user.user_id, UserUpdate { display_name: Some(name.clone()), ..UserUpdate::default() }, now)
+                .await?;
         }
         let issued_at = identity.issued_at.max(seen_at);
         self.users.insert(identity.subject.clone(), KnownUser { user_id: user.user_id, looked_up_at: now, issued_at });

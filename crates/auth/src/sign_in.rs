@@ -163,7 +163,7 @@ impl Auth {
             CodeAttempt::Locked { until } => return Err(AuthError::Locked { retry_after: until.since(now) }),
         }
 
-        let new = new_user(self.ports().ids.ulid().into(), verify.display_name, now);
+        let new = self.new_user(verify.display_name, now);
         let (user, is_new_user) = self.ports().users.find_or_create(UserKey::Phone(phone_number), new).await?;
         self.restrictions(user.user_id, RestrictionAge::Current).await?.check(now, None)?;
         let (session, tokens) = self.open_session(user.user_id, verify.device_id, now).await?;
@@ -218,12 +218,16 @@ const VERIFY_LIMIT: &str = "otp_verify_per_ip";
 /// The name of the limit on wrong codes per phone.
 const PHONE_LIMIT: &str = "otp_verify";
 
-/// The values of a user to create if the key is new. Without a display name, the user gets a neutral one that reveals
-/// nothing of their phone number.
-pub(crate) fn new_user(user_id: UserId, display_name: Option<DisplayName>, now: Timestamp) -> NewUser {
-    let display_name = display_name.unwrap_or_else(|| {
-        let id = user_id.to_string();
-        DisplayName::try_from(format!("User {}", &id[id.len() - 4..])).expect("nine characters are a name")
-    });
-    NewUser { user_id, display_name, created_at: now, proven_at: now }
+impl Auth {
+    /// The values of a user to create if the key is new. Without a display name, the user gets a neutral one that
+    /// reveals nothing of their phone number.
+    pub fn new_user(&self, display_name: Option<DisplayName>, now: Timestamp) -> NewUser {
+        let user_id: UserId = self.ports().ids.ulid().into();
+        let display_name = display_name.unwrap_or_else(|| {
+            let id = user_id.to_string();
+            DisplayName::try_from(format!("User {}", &id[id.len() - 4..])).expect("nine characters are a name")
+        });
+        let group_invites = self.config().group_invites;
+        NewUser { user_id, display_name, group_invites, created_at: now, proven_at: now }
+    }
 }

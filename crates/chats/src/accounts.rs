@@ -12,9 +12,9 @@ use std::time::Duration;
 use auth::{Auth, AuthError, Revoke};
 use domain::{ChatCommand, ChatId, ChatRefusal, Member, RestrictionChange, Role, Sequence, Timestamp, UserId};
 use ports::{
-    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Expiry, MemberCache, MessageDisposition,
-    MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore, SecurityEvent,
-    SecurityEventKind, SecurityEvents, StoreError, UserReader, WatermarkStore, error_chain,
+    AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Expiry, InvitationStore, MemberCache,
+    MessageDisposition, MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore,
+    SecurityEvent, SecurityEventKind, SecurityEvents, StoreError, UserReader, WatermarkStore, error_chain,
 };
 use tokio::sync::Notify;
 use tracing::{info, warn};
@@ -50,6 +50,8 @@ pub struct Accounts {
     pub contacts: Arc<dyn ContactStore>,
     /// Stores blocks.
     pub blocks: Arc<dyn BlockStore>,
+    /// Stores invitations to groups.
+    pub invitations: Arc<dyn InvitationStore>,
     /// Stores reports.
     pub reports: Arc<dyn ReportStore>,
     /// Stores the devices that receive notifications.
@@ -151,6 +153,7 @@ impl Accounts {
         // All other data of the user is removed here, by calls that may be repeated.
         self.forget_contacts(user_id).await?;
         self.blocks.forget_user(user_id).await?;
+        self.invitations.forget_user(user_id).await?;
         self.reports.forget_user(user_id).await?;
         for (chat_id, _) in self.chats.memberships(user_id).await? {
             // Before they leave: without the membership, a retry would not find this chat.

@@ -4,8 +4,9 @@ use std::time::Duration;
 use auth::Auth;
 use domain::{ChatId, Member, Quota, Timestamp, User, UserId};
 use ports::{
-    BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, MemberCache, MessageReader, Notifier,
-    PushDeviceStore, RateLimiter, ReportStore, RequestStore, SecurityEvents, UserReader, UserWriter, WatermarkStore,
+    BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Ids, Ingest, InvitationStore, MemberCache, MessageReader,
+    Notifier, PushDeviceStore, RateLimiter, ReportStore, RequestStore, SecurityEvents, UserReader, UserWriter,
+    WatermarkStore,
 };
 use presence::Presence;
 use protocol::ErrorCode;
@@ -35,6 +36,8 @@ pub struct Api {
     pub contacts: Arc<dyn ContactStore>,
     /// Stores blocks.
     pub blocks: Arc<dyn BlockStore>,
+    /// Stores invitations to groups.
+    pub invitations: Arc<dyn InvitationStore>,
     /// Stores reports.
     pub reports: Arc<dyn ReportStore>,
     /// Exports and deletes accounts.

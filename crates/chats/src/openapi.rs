@@ -22,12 +22,13 @@ use crate::router::all_routes;
 const BEARER: &str = "bearer";
 
 /// The families of operations, in reading order.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 14] = [
     ("service", "The service itself."),
     ("auth", "Signing in and out, and tokens."),
     ("users", "The caller's account, and other users."),
     ("contacts", "The contacts of the caller."),
     ("blocks", "The users that the caller has blocked."),
+    ("invitations", "The invitations of the caller to groups."),
     ("reports", "Reports to the operators."),
     ("presence", "The presence of users, as far as their settings allow."),
     ("chats", "The inbox, and chats with their members."),

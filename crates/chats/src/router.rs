@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use crate::http::{RestError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
 use crate::routes::{
-    account, auth, blocks, chats, contacts, devices, history, inbox, members, messages, presence, receipts, reports,
-    service, sessions, users,
+    account, auth, blocks, chats, contacts, devices, history, inbox, invitations, members, messages, presence,
+    receipts, reports, service, sessions, users,
 };
 use crate::{Api, openapi};
 
@@ -77,6 +77,9 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(contacts::add_contact, contacts::remove_contact))
         .routes(routes!(blocks::blocks))
         .routes(routes!(blocks::block, blocks::unblock))
+        .routes(routes!(invitations::invitations))
+        .routes(routes!(invitations::accept_invitation))
+        .routes(routes!(invitations::decline_invitation))
         .routes(routes!(reports::report))
         .routes(routes!(presence::presence))
         .routes(routes!(presence::query_presence))

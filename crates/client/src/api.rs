@@ -6,9 +6,9 @@ use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
 use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
     AddMember, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, FileReport, History,
-    Inbox, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted, OtpRequested, Paged,
-    PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked, SendMessage, Sessions,
-    SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    Inbox, Invitation, Invitations, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted,
+    OtpRequested, Paged, PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked,
+    SendMessage, Sessions, SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -180,7 +180,7 @@ impl Api {
         self.get("/users/me").await
     }
 
-    /// Changes the user's own name or presence visibility.
+    /// Changes the user's own name or settings.
     pub async fn update_me(&self, update: &UpdateMe) -> Result<Me, ApiError> {
         self.call(Method::PATCH, "/users/me", Some(update)).await
     }
@@ -262,6 +262,22 @@ impl Api {
         self.command(Method::DELETE, &format!("/blocks/{user_id}"), NO_BODY).await
     }
 
+    /// The pending invitations of the user to groups, newest first.
+    pub async fn invitations(&self) -> Result<Vec<Invitation>, ApiError> {
+        let Invitations { invitations } = self.get("/invitations").await?;
+        Ok(invitations)
+    }
+
+    /// Accepts an invitation. The user becomes a member of the group, which is returned.
+    pub async fn accept_invitation(&self, chat_id: ChatId) -> Result<ChatDetails, ApiError> {
+        self.call(Method::POST, &format!("/invitations/{chat_id}/accept"), NO_BODY).await
+    }
+
+    /// Declines an invitation. Succeeds if there is none. For 30 days no member of the group can invite the user again.
+    pub async fn decline_invitation(&self, chat_id: ChatId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/invitations/{chat_id}"), NO_BODY).await
+    }
+
     /// Reports a message, a user or a chat to the operators.
     pub async fn report(&self, report: &FileReport) -> Result<Reported, ApiError> {
         self.call(Method::POST, "/reports", Some(report)).await
@@ -280,7 +296,8 @@ impl Api {
 
 /// Chats and their members.
 impl Api {
-    /// Creates a chat; an existing direct chat is returned instead.
+    /// Creates a chat; an existing direct chat is returned instead. Users who want to be asked first are invited and not
+    /// members: `invited_user_ids` names them.
     pub async fn create_chat(&self, chat: &CreateChat) -> Result<ChatDetails, ApiError> {
         self.call(Method::POST, "/chats", Some(chat)).await
     }
@@ -304,7 +321,8 @@ impl Api {
         self.call(Method::PATCH, &format!("/chats/{chat_id}"), Some(update)).await
     }
 
-    /// Adds a member to a group.
+    /// Adds a member to a group. A user who wants to be asked first is invited instead: then `invited` is `true`, and the
+    /// user is not a member.
     pub async fn add_member(&self, chat_id: ChatId, member: &AddMember) -> Result<Member, ApiError> {
         self.call(Method::POST, &format!("/chats/{chat_id}/members"), Some(member)).await
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, User, UserId};
+use domain::{DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, User, UserId};
 
 use super::ContractStores;
 use super::fixtures::{WORKS, fresh, now};
@@ -18,6 +18,7 @@ pub async fn a_deletion_begins_with_a_tombstone(stores: ContractStores) {
         phone_number: None,
         display_name: DisplayName::deleted_account(),
         presence_visibility: PresenceVisibility::Nobody,
+        group_invites: GroupInvites::default(),
         created_at: user.created_at,
         updated_at: deletion.begun_at,
         last_seen_at: None,
@@ -72,7 +73,13 @@ pub async fn an_older_token_of_a_deleted_subject_leads_to_the_tombstone(stores: 
     let deletion = begin(&stores, user.user_id, MessageDisposition::Keep).await;
     let with_token_of = async |proven_at| {
         let display_name = "Ada".to_owned().try_into().expect("the name is valid");
-        let new = NewUser { user_id: fresh(), display_name, created_at: now(), proven_at };
+        let new = NewUser {
+            user_id: fresh(),
+            display_name,
+            group_invites: GroupInvites::default(),
+            created_at: now(),
+            proven_at,
+        };
         stores.user_writer.find_or_create(key.clone(), new).await.expect(WORKS)
     };
     let before = deletion.begun_at.minus(Duration::from_millis(1));
@@ -114,6 +121,12 @@ async fn begin(stores: &ContractStores, user_id: UserId, messages: MessageDispos
 
 async fn sign_in(stores: &ContractStores, key: UserKey) -> (User, bool) {
     let display_name = "Ada".to_owned().try_into().expect("the name is valid");
-    let new = NewUser { user_id: fresh(), display_name, created_at: now(), proven_at: now() };
+    let new = NewUser {
+        user_id: fresh(),
+        display_name,
+        group_invites: GroupInvites::default(),
+        created_at: now(),
+        proven_at: now(),
+    };
     stores.user_writer.find_or_create(key, new).await.expect(WORKS)
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use domain::{DisplayName, Timestamp, User, UserId};
+use domain::{DisplayName, GroupInvites, Timestamp, User, UserId};
 
 use super::ContractStores;
 use super::fixtures::{WORKS, at_once, fresh, now};
-use ports::{NewUser, UserKey};
+use ports::{NewUser, UserKey, UserUpdate};
 
 /// The last-seen time of a user moves forward, never back.
 pub async fn last_seen_only_moves_forward(stores: ContractStores) {
@@ -60,7 +60,11 @@ pub async fn a_last_seen_update_changes_nothing_else(stores: ContractStores) {
 
     let later = at + Duration::from_secs(60);
     let renamed = User { display_name: name("Countess"), updated_at: later, ..seen };
-    let update = stores.user_writer.update(user.user_id, Some(name("Countess")), None, later);
+    let update = stores.user_writer.update(
+        user.user_id,
+        UserUpdate { display_name: Some(name("Countess")), ..UserUpdate::default() },
+        later,
+    );
     assert_eq!(update.await.expect(WORKS), Some(renamed.clone()));
     assert_eq!(stores.user_reader.users(&[user.user_id]).await.expect(WORKS), [Some(renamed)]);
 }
@@ -80,7 +84,13 @@ async fn last_seen(stores: &ContractStores, user_id: UserId) -> Option<Timestamp
 
 async fn new_user(stores: &ContractStores, subject: &str) -> User {
     let key = UserKey::External { issuer: "https://one.example".to_owned(), subject: subject.to_owned() };
-    let new = NewUser { user_id: fresh(), display_name: name("Ada"), created_at: now(), proven_at: now() };
+    let new = NewUser {
+        user_id: fresh(),
+        display_name: name("Ada"),
+        group_invites: GroupInvites::default(),
+        created_at: now(),
+        proven_at: now(),
+    };
     stores.user_writer.find_or_create(key, new).await.expect(WORKS).0
 }
 

@@ -36,6 +36,7 @@ pub mod codes;
 pub mod contacts;
 pub mod dead_letters;
 pub mod expiry;
+pub mod invitations;
 pub mod last_seen;
 pub mod limits;
 pub mod log;

@@ -16,6 +16,7 @@ macro_rules! tests {
         $crate::tests!(users: $stores);
         $crate::tests!(contacts: $stores);
         $crate::tests!(blocks: $stores);
+        $crate::tests!(invitations: $stores);
         $crate::tests!(reports: $stores);
         $crate::tests!(last_seen: $stores);
         $crate::tests!(sessions: $stores);
@@ -139,6 +140,24 @@ macro_rules! tests {
             direct_chats_with_a_block_are_found_in_the_order_asked,
             neither_user_changes_the_settings_of_a_direct_chat_during_a_block,
             deleting_an_account_removes_its_blocks,
+        ]);
+    };
+    (invitations: $stores:expr) => {
+        $crate::tests!(@ invitations, $stores, [
+            an_addition_without_consent_is_an_invitation,
+            consent_is_that_of_the_moment_of_the_addition,
+            a_refused_addition_is_no_invitation,
+            an_accepted_invitation_makes_a_member_at_the_head,
+            an_acceptance_without_a_head_row_makes_a_member,
+            an_acceptance_needs_what_an_addition_needs,
+            a_full_group_accepts_nobody,
+            concurrent_answers_are_decided_one_by_one,
+            a_declined_invitation_is_not_repeated,
+            an_addition_with_consent_ends_a_pending_invitation,
+            a_later_invitation_replaces_a_pending_one,
+            an_invitation_expires,
+            invitations_of_one_inviter_are_bounded,
+            deleting_an_account_deletes_its_invitations,
         ]);
     };
     (reports: $stores:expr) => {

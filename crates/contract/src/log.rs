@@ -56,7 +56,7 @@ pub async fn every_commit_leaves_its_events_in_order(stores: ContractStores) {
         message: send.clone().at(Sequence(sequence), message_ttl),
         origin_connection_id: send.origin_connection_id,
     };
-    let created = group.opening().events;
+    let created = group.opening(|_| true).events;
     let changed = [
         persisted(&sent, 1, None),
         EventBody::ChatRenamed { chat_id, name: chat_name("new"), changed_by: owner },

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, PresenceVisibility,
-    PushDevice, PushTarget, RefreshAttempt, RefreshOutcome, RestrictionChange, Role, Sequence, Session, SpentToken,
-    Timestamp, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
+    Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, GroupInvites,
+    PresenceVisibility, PushDevice, PushTarget, RefreshAttempt, RefreshOutcome, RestrictionChange, Role, Sequence,
+    Session, SpentToken, Timestamp, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
 };
 
 use super::ContractStores;
 use super::fixtures::{ExpectNew, WORKS, body, expired, fresh, new_message, now, retry_of, sequences, with_metadata};
 use ports::{
     AppendOutcome, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, NewDirectChat, NewMessage,
-    NewUser, Outbox, Receipt, SendRefusal, UserKey,
+    NewUser, Outbox, Receipt, SendRefusal, UserKey, UserUpdate,
 };
 
 /// Rows per page: few, so that every kind takes several pages.
@@ -75,7 +75,13 @@ pub async fn users_continue_after_a_move([from, to]: [TransferStore; 2]) {
     move_all(&from, &to).await;
     let stores = &to.stores;
     for (key, user_id) in [(&sample.phone, sample.ann), (&sample.external, sample.bob)] {
-        let new = NewUser { user_id: fresh(), display_name: name("Somebody"), created_at: now(), proven_at: now() };
+        let new = NewUser {
+            user_id: fresh(),
+            display_name: name("Somebody"),
+            group_invites: GroupInvites::default(),
+            created_at: now(),
+            proven_at: now(),
+        };
         let (user, is_new) = stores.user_writer.find_or_create(key.clone(), new).await.expect(WORKS);
         assert_eq!((user.user_id, is_new), (user_id, false));
     }
@@ -241,10 +247,28 @@ async fn fill(stores: &ContractStores) -> TransferSample {
     let keys =
         [(phone("+14155550101"), ann, "Ann"), (external.clone(), bob, "Bob"), (phone("+14155550102"), zoe, "Zoe")];
     for (key, user_id, called) in keys {
-        let new = NewUser { user_id, display_name: name(called), created_at: now(), proven_at: now() };
+        let new = NewUser {
+            user_id,
+            display_name: name(called),
+            group_invites: GroupInvites::default(),
+            created_at: now(),
+            proven_at: now(),
+        };
         stores.user_writer.find_or_create(key, new).await.expect(WORKS);
     }
-    stores.user_writer.update(ann, None, Some(PresenceVisibility::Everyone), now()).await.expect(WORKS);
+    stores
+        .user_writer
+        .update(
+            ann,
+            UserUpdate {
+                presence_visibility: Some(PresenceVisibility::Everyone),
+                group_invites: Some(GroupInvites::Contacts),
+                ..UserUpdate::default()
+            },
+            now(),
+        )
+        .await
+        .expect(WORKS);
     stores.last_seen.saw(&[(ann, now())]).await.expect(WORKS);
     for (user_id, contact_id) in [(ann, bob), (bob, ann), (ann, zoe)] {
         stores.contacts.add(user_id, contact_id).await.expect(WORKS);
@@ -262,6 +286,7 @@ async fn fill(stores: &ContractStores) -> TransferSample {
     }
     let session = sign_in(stores, ann, bob).await;
     let (group, send, purged) = talk_in_group(stores, ann, bob, zoe).await;
+    invite(stores, ann, zoe, group).await;
     let pair = DirectPair::new(ann, bob).expect("they are two");
     let opened = NewDirectChat { chat_id: fresh(), pair, created_by: bob, created_at: now() };
     let direct = stores.chat_writer.create_direct(opened).await.expect(WORKS).expect("there is no block");
@@ -283,6 +308,17 @@ async fn fill(stores: &ContractStores) -> TransferSample {
         purged,
         session,
     }
+}
+
+/// Zoe has a pending invitation to the group, and has declined one to another group.
+async fn invite(stores: &ContractStores, ann: UserId, zoe: UserId, group: ChatId) {
+    let update = UserUpdate { group_invites: Some(GroupInvites::Nobody), ..UserUpdate::default() };
+    stores.user_writer.update(zoe, update, now()).await.expect(WORKS);
+    let declined = stores.group(fresh(), &[zoe]).await;
+    stores.invitations.decline(declined, zoe, now()).await.expect(WORKS);
+    let add = ChatCommand::AddMember { user_id: zoe, role: Role::Member };
+    let change = stores.apply(group, ann, add).await.expect("it is allowed");
+    assert_eq!(change.invitations.len(), 1);
 }
 
 /// Ann has a session with a device. Bob has a device without a session, since he signs in with an external token.

@@ -1,10 +1,10 @@
 //! Tests of [`UserReader`](ports::UserReader) and [`UserWriter`](ports::UserWriter).
 
-use domain::{ChatId, ChatName, DisplayName, PhoneNumber, PresenceVisibility, User};
+use domain::{ChatId, ChatName, DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, User};
 
 use super::ContractStores;
 use super::fixtures::{WORKS, at_once, fresh, now};
-use ports::{NewGroup, NewUser, UserKey};
+use ports::{NewGroup, NewUser, UserKey, UserUpdate};
 
 /// The first sign-in creates a user, and every later one returns it unchanged.
 pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
@@ -15,6 +15,7 @@ pub async fn a_key_finds_the_user_it_made(stores: ContractStores) {
         phone_number: Some(phone.clone()),
         display_name: new.display_name,
         presence_visibility: PresenceVisibility::default(),
+        group_invites: new.group_invites,
         created_at: new.created_at,
         updated_at: new.created_at,
         last_seen_at: None,
@@ -65,17 +66,25 @@ pub async fn users_are_in_the_order_asked(stores: ContractStores) {
 pub async fn an_update_sets_the_given_fields(stores: ContractStores) {
     let (user, _) = sign_in(&stores, UserKey::Phone(phone_number(1)), new_user("Ada")).await;
     let later = user.updated_at + std::time::Duration::from_secs(60);
+    let rename = |name| UserUpdate { display_name: Some(display_name(name)), ..UserUpdate::default() };
+    let hide = UserUpdate {
+        presence_visibility: Some(PresenceVisibility::Nobody),
+        group_invites: Some(GroupInvites::Nobody),
+        ..UserUpdate::default()
+    };
+    let show = UserUpdate { group_invites: Some(GroupInvites::Everyone), ..UserUpdate::default() };
     let renamed = User { display_name: display_name("Countess"), updated_at: later, ..user.clone() };
-    let update = stores.user_writer.update(user.user_id, Some(display_name("Countess")), None, later);
-    assert_eq!(update.await.expect(WORKS), Some(renamed.clone()));
-
-    let hidden = User { presence_visibility: PresenceVisibility::Nobody, ..renamed };
-    let update = stores.user_writer.update(user.user_id, None, Some(PresenceVisibility::Nobody), later);
-    assert_eq!(update.await.expect(WORKS), Some(hidden.clone()));
-    assert_eq!(stores.user_reader.by_phone(&[phone_number(1)]).await.expect(WORKS), [Some(hidden)]);
+    let (presence_visibility, group_invites) = (PresenceVisibility::Nobody, GroupInvites::Nobody);
+    let hidden = User { presence_visibility, group_invites, ..renamed.clone() };
+    let shown = User { group_invites: GroupInvites::Everyone, ..hidden.clone() };
+    for (update, expected) in [(rename("Countess"), renamed), (hide, hidden), (show, shown)] {
+        let updated = stores.user_writer.update(user.user_id, update, later).await.expect(WORKS);
+        assert_eq!(updated, Some(expected.clone()));
+        assert_eq!(stores.user_reader.by_phone(&[phone_number(1)]).await.expect(WORKS), [Some(expected)]);
+    }
 
     let nobody = fresh();
-    assert_eq!(stores.user_writer.update(nobody, Some(display_name("X")), None, later).await.expect(WORKS), None);
+    assert_eq!(stores.user_writer.update(nobody, rename("X"), later).await.expect(WORKS), None);
     assert_eq!(stores.user_reader.users(&[nobody]).await.expect(WORKS), [None]);
 }
 
@@ -104,7 +113,13 @@ async fn sign_in(stores: &ContractStores, key: UserKey, new: NewUser) -> (User, 
 }
 
 fn new_user(name: &str) -> NewUser {
-    NewUser { user_id: fresh(), display_name: display_name(name), created_at: now(), proven_at: now() }
+    NewUser {
+        user_id: fresh(),
+        display_name: display_name(name),
+        group_invites: GroupInvites::default(),
+        created_at: now(),
+        proven_at: now(),
+    }
 }
 
 fn display_name(text: &str) -> DisplayName {

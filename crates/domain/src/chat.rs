@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::limits::GROUP_MEMBERS_MAX;
-use crate::{ChatId, ChatName, EventBody, MembershipChange, Timestamp, Ttl, UserId};
+use crate::limits::{GROUP_MEMBERS_MAX, INVITATIONS_PER_CHAT_MAX};
+use crate::{ChatId, ChatName, EventBody, Invitation, MembershipChange, Timestamp, Ttl, UserId};
 
 /// A conversation. Its members have their own rows; its last message is in its head row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl DirectPair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChatCommand {
     Update(ChatUpdate),
+    /// Adds a user who consents to it ([`GroupInvites`](crate::GroupInvites)), and invites any other user.
     AddMember {
         user_id: UserId,
         role: Role,
@@ -167,6 +168,22 @@ pub enum ChatRefusal {
     Blocked,
     #[error("you have blocked that user; unblock them first")]
     Blocking,
+    #[error("a group has at most {INVITATIONS_PER_CHAT_MAX} pending invitations")]
+    TooManyInvitations,
+    // The inviter may have lost the permission to add members, which does not concern the invited user.
+    #[error("you have no invitation to this chat")]
+    NotInvited,
+}
+
+impl ChatRefusal {
+    /// The refusal of an acceptance, given the refusal of the addition by the inviter. It does not tell the invited user
+    /// about the inviter's role.
+    pub fn of_acceptance(self) -> Self {
+        match self {
+            Self::NotAMember | Self::Forbidden => Self::NotInvited,
+            other => other,
+        }
+    }
 }
 
 /// The effects of a permitted command: the new rows and their events. A store writes them in one transaction.
@@ -175,6 +192,15 @@ pub struct ChatChange {
     pub chat: Chat,
     pub members: Vec<MemberChange>,
     pub events: Vec<EventBody>,
+    /// The users who are asked instead of added. A store drops some invitations silently: [`Invitation::is_kept`].
+    pub invitations: Vec<Invitation>,
+}
+
+impl ChatChange {
+    /// The invitation of a user instead of their addition. The chat and its members stay unchanged.
+    pub fn invitation(chat: &Chat, invitation: Invitation) -> Self {
+        Self { chat: chat.clone(), members: vec![], events: vec![], invitations: vec![invitation] }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,7 +225,8 @@ pub fn decide(
     let actor = actor.ok_or(ChatRefusal::NotAMember)?;
     if let ChatCommand::Mute { until } = command {
         let muted = Member { muted_until: *until, ..actor.clone() };
-        return Ok(ChatChange { chat: chat.clone(), members: vec![MemberChange::Updated(muted)], events: vec![] });
+        let members = vec![MemberChange::Updated(muted)];
+        return Ok(ChatChange { chat: chat.clone(), members, events: vec![], invitations: vec![] });
     }
     // Both users of a direct chat have the same permissions, and only the lifetime of messages can be changed.
     let lifetime_only = matches!(command, ChatCommand::Update(ChatUpdate { name: None, .. }));
@@ -292,7 +319,7 @@ pub fn decide(
         }
         ChatCommand::Mute { .. } => unreachable!("decided above, for direct chats and groups alike"),
     }
-    Ok(ChatChange { chat: changed, members, events })
+    Ok(ChatChange { chat: changed, members, events, invitations: vec![] })
 }
 
 fn require(allowed: bool) -> Result<(), ChatRefusal> {

@@ -14,6 +14,7 @@ mod event;
 mod ids;
 mod ingest_error;
 mod invariant;
+mod invitation;
 pub mod limits;
 mod message;
 mod metadata;
@@ -43,6 +44,7 @@ pub use ids::{
 };
 pub use ingest_error::{IngestError, StorageLimit};
 pub use invariant::{Invariant, InvariantPlane};
+pub use invitation::{GroupInvites, Invitation, UnknownGroupInvites};
 pub use message::{Body, Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use metadata::{Metadata, MetadataError};
 pub use presence::{OnlineStatus, PresenceView, PresenceVisibility, ViewerRelation};

@@ -40,6 +40,16 @@ pub const RECEIPT_MEMBERS_MAX: usize = 100;
 pub const PUSH_DEVICES_MAX: usize = 20;
 /// Maximum users that one user can block.
 pub const BLOCKS_MAX: usize = 1000;
+/// Lifetime of an invitation to a group. A declined one prevents a new one to the same group for as long.
+pub const INVITATION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Maximum pending invitations of one user.
+pub const INVITATIONS_PENDING_MAX: usize = 100;
+/// Maximum pending invitations of one user by the same inviter, so that one account cannot fill the user's list.
+pub const INVITATIONS_PER_INVITER_MAX: usize = 10;
+/// Maximum pending invitations to one group.
+pub const INVITATIONS_PER_CHAT_MAX: usize = GROUP_MEMBERS_MAX;
+/// Maximum declined invitations of one user that are kept.
+pub const INVITATION_DECLINES_MAX: usize = 200;
 /// Maximum characters of the reason of a suspension.
 pub const SUSPENSION_REASON_CHARS_MAX: usize = 200;
 /// Maximum unexpired tokens of a user that are denied one by one.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{DisplayName, PresenceVisibility, Timestamp, UserId};
+use crate::{DisplayName, GroupInvites, PresenceVisibility, Timestamp, UserId};
 
 /// A person who has signed in at least once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +11,7 @@ pub struct User {
     pub phone_number: Option<PhoneNumber>,
     pub display_name: DisplayName,
     pub presence_visibility: PresenceVisibility,
+    pub group_invites: GroupInvites,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// The time of their last connect or disconnect; absent if they never connected.
@@ -38,6 +39,7 @@ impl User {
             phone_number: None,
             display_name: DisplayName::deleted_account(),
             presence_visibility: PresenceVisibility::Nobody,
+            group_invites: GroupInvites::default(),
             created_at: self.created_at,
             updated_at: now,
             last_seen_at: None,
@@ -100,6 +102,7 @@ mod tests {
             phone_number: Some("+15551234567".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::Everyone,
+            group_invites: GroupInvites::Contacts,
             created_at: Timestamp::from_millis(1),
             updated_at: Timestamp::from_millis(2),
             last_seen_at: Some(Timestamp::from_millis(3)),
@@ -107,6 +110,7 @@ mod tests {
         };
         let tombstone = user.tombstone(Timestamp::from_millis(7));
         assert_eq!((&tombstone.phone_number, tombstone.last_seen_at), (&None, None));
+        assert_eq!(tombstone.group_invites, GroupInvites::default());
         assert_eq!(tombstone.display_name.as_str(), "Deleted account");
         assert_eq!(tombstone.deleted_at, Some(Timestamp::from_millis(7)));
         assert_eq!(tombstone.tombstone(Timestamp::from_millis(9)), tombstone);

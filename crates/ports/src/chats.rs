@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, EventBody, Member,
+    Chat, ChatChange, ChatCommand, ChatId, ChatName, ChatRefusal, ChatType, DirectPair, EventBody, Invitation, Member,
     MemberChange, Role, Timestamp, UserId,
 };
 
@@ -24,7 +24,7 @@ impl NewDirectChat {
     pub fn opening(&self) -> ChatChange {
         let member = |user_id| Member::new(user_id, Role::Member, self.created_at);
         let members = self.pair.users().map(member).to_vec();
-        opening(self.chat_id, ChatType::Direct, None, self.created_by, self.created_at, members)
+        opening(self.chat_id, ChatType::Direct, None, self.created_by, self.created_at, members, vec![])
     }
 }
 
@@ -45,11 +45,16 @@ pub struct NewGroup {
 
 impl NewGroup {
     /// The rows and the event that creating the group writes. The creator has the role `Owner`, the others `Member`.
-    pub fn opening(&self) -> ChatChange {
+    /// Those without `consent` are invited and not members.
+    pub fn opening(&self, consent: impl Fn(UserId) -> bool) -> ChatChange {
+        let (consenting, asked): (Vec<_>, Vec<_>) = self.members.iter().copied().partition(|user_id| consent(*user_id));
         let owner = Member::new(self.created_by, Role::Owner, self.created_at);
-        let others = self.members.iter().map(|user_id| Member::new(*user_id, Role::Member, self.created_at));
+        let others = consenting.into_iter().map(|user_id| Member::new(user_id, Role::Member, self.created_at));
         let members = std::iter::once(owner).chain(others).collect();
-        opening(self.chat_id, ChatType::Group, Some(self.name.clone()), self.created_by, self.created_at, members)
+        let invitation = |user_id| Invitation::new(self.chat_id, user_id, self.created_by, self.created_at);
+        let invitations = asked.into_iter().map(invitation).collect();
+        let name = Some(self.name.clone());
+        opening(self.chat_id, ChatType::Group, name, self.created_by, self.created_at, members, invitations)
     }
 }
 
@@ -60,6 +65,7 @@ fn opening(
     created_by: UserId,
     created_at: Timestamp,
     members: Vec<Member>,
+    invitations: Vec<Invitation>,
 ) -> ChatChange {
     let created = EventBody::ChatCreated {
         chat_id,
@@ -82,6 +88,7 @@ fn opening(
         },
         members: members.into_iter().map(MemberChange::Added).collect(),
         events: vec![created],
+        invitations,
     }
 }
 
@@ -152,13 +159,18 @@ pub trait ChatReader: Send + Sync {
 /// event for the log become durable together, before the call returns `Ok`. Calls are isolated: none sees a partial
 /// write of another. A new chat has a head row at sequence 0. The watermarks of a new member start at the current head
 /// sequence.
+///
+/// The two calls that add members check the consent of each added user (`domain::GroupInvites`), against the user's
+/// setting and contact list, in the transaction that writes the membership. A user without a row consents. A user who
+/// does not consent gets an invitation instead ([`InvitationStore`](crate::InvitationStore)).
 #[async_trait]
 pub trait ChatWriter: Send + Sync {
     /// Opens the direct chat of a pair. Any number of concurrent requests, from either user, create one chat. A pair
     /// without a chat cannot open one while either user has blocked the other ([`BlockStore`](crate::BlockStore)).
     async fn create_direct(&self, chat: NewDirectChat) -> Result<Result<CreatedChat, ChatRefusal>, StoreError>;
 
-    /// Creates a group. A repeated call with the same id and owner returns the existing group.
+    /// Creates a group, with the consenting ones of `members`. A repeated call with the same id and owner returns the
+    /// existing group.
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError>;
 
     /// Applies `domain::decide` to the stored rows and writes the resulting change, in one transaction. While either

@@ -31,6 +31,7 @@ mod identity;
 mod inbox;
 mod ingest;
 pub mod invariants;
+mod invitations;
 mod limits;
 mod lock;
 mod log;
@@ -73,6 +74,7 @@ pub use identity::{ConnectionHolder, Identity, IdentityError, Principal};
 pub use inbox::{InboxPosition, InboxSelection, InboxSelector, InboxStart};
 pub use ingest::{AdvanceRequest, Ingest, SendRequest, Sent, SyncRequest};
 pub use invariants::{holds, violated};
+pub use invitations::InvitationStore;
 pub use limits::{LimitKey, RateLimiter};
 pub use lock::lock;
 pub use log::{EventConsumer, EventLog, GroupActive, Position, Record, Start};
@@ -105,5 +107,5 @@ pub use transfer::{
     ExportKind, ExportPage, ExportSource, ExportedSend, ImportAdmission, ImportId, ImportTarget, Moved,
 };
 pub use unread::{UnreadCount, UnreadQuery, UnreadTally};
-pub use users::{NewUser, UserKey, UserReader, UserWriter};
+pub use users::{NewUser, UserKey, UserReader, UserUpdate, UserWriter};
 pub use watermarks::WatermarkStore;

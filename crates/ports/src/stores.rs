@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use crate::{
-    AccountStore, BlockStore, ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, LastSeenStore,
-    MessageExpirer, MessageReader, MessageWriter, NoticeStore, PushDeviceStore, ReportStore, RequestStore,
-    RestrictionStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+    AccountStore, BlockStore, ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, InvitationStore,
+    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, NoticeStore, PushDeviceStore, ReportStore,
+    RequestStore, RestrictionStore, SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 
 /// Expands the list of durable ports into [`DurableStore`] and [`Stores`], so that a port is listed once.
@@ -58,6 +58,8 @@ durable_ports! {
     contacts: ContactStore,
     /// Stores blocks.
     blocks: BlockStore,
+    /// Stores invitations to groups.
+    invitations: InvitationStore,
     /// Stores reports of users.
     reports: ReportStore,
     /// Stores last-seen times.

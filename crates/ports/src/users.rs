@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use domain::{DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
 
 use crate::StoreError;
 
@@ -24,10 +24,36 @@ pub struct NewUser {
     pub user_id: UserId,
     /// The display name if the key is new.
     pub display_name: DisplayName,
+    /// The setting if the key is new.
+    pub group_invites: GroupInvites,
     /// The creation time if the key is new.
     pub created_at: Timestamp,
     /// When the user proved to own the key: the issue time of an external token, or now.
     pub proven_at: Timestamp,
+}
+
+/// The fields of a user to set; absent fields stay unchanged.
+#[derive(Clone, Debug, Default)]
+pub struct UserUpdate {
+    /// The display name.
+    pub display_name: Option<DisplayName>,
+    /// The audience of the user's presence.
+    pub presence_visibility: Option<PresenceVisibility>,
+    /// The users who may add the user to a group at once.
+    pub group_invites: Option<GroupInvites>,
+}
+
+impl UserUpdate {
+    /// The user after the update.
+    pub fn applied(self, user: User, now: Timestamp) -> User {
+        User {
+            display_name: self.display_name.unwrap_or(user.display_name),
+            presence_visibility: self.presence_visibility.unwrap_or(user.presence_visibility),
+            group_invites: self.group_invites.unwrap_or(user.group_invites),
+            updated_at: now,
+            ..user
+        }
+    }
 }
 
 /// Reads users with strong consistency, because privacy decisions depend on the current settings.
@@ -49,11 +75,5 @@ pub trait UserWriter: Send + Sync {
     async fn find_or_create(&self, key: UserKey, new: NewUser) -> Result<(User, bool), StoreError>;
 
     /// Sets the given fields; `None` if the user does not exist.
-    async fn update(
-        &self,
-        user_id: UserId,
-        display_name: Option<DisplayName>,
-        presence_visibility: Option<PresenceVisibility>,
-        now: Timestamp,
-    ) -> Result<Option<User>, StoreError>;
+    async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError>;
 }

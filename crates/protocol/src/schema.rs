@@ -77,6 +77,8 @@ closed_sets! {
     ReportReason = domain::ReportReason::ALL,
     /// The audience of a user's presence.
     PresenceVisibility = VISIBILITIES,
+    /// The users who may add a user to a group at once. All others can only invite the user.
+    GroupInvites = domain::GroupInvites::ALL,
     /// The kind of change to a chat. Later versions may add kinds, which clients ignore.
     ChatChange = ChatChangeKind::ANNOUNCED,
     /// Why the server ends a connection.
@@ -85,8 +87,18 @@ closed_sets! {
 
 /// The audience of a user's presence; `null` leaves it unchanged.
 pub(crate) fn maybe_presence_visibility() -> Object {
+    maybe(VISIBILITIES)
+}
+
+/// The users who may add a user to a group at once; `null` leaves it unchanged.
+pub(crate) fn maybe_group_invites() -> Object {
+    maybe(domain::GroupInvites::ALL)
+}
+
+/// An enum of strings, or `null`.
+fn maybe<T: Serialize, const N: usize>(values: [T; N]) -> Object {
     let text_or_null = SchemaType::from_iter([Type::String, Type::Null]);
-    let values = VISIBILITIES.map(|visibility| json!(visibility)).into_iter().chain([Value::Null]);
+    let values = values.map(|value| json!(value)).into_iter().chain([Value::Null]);
     ObjectBuilder::new().schema_type(text_or_null).enum_values(Some(values)).build()
 }
 

@@ -28,6 +28,8 @@ story! {
     direct_chat: ChatId = "chat_01K9D36Y4MC2G8JT5XN7D1RECT",
     /// The group of Ada and Bob.
     group: ChatId = "chat_01K9D3A7PBQ9S4WZ6HK2B0ATSX",
+    /// A group of Bob's, to which he invites Ada.
+    bobs_group: ChatId = "chat_01K9D3D4ZXR7T2VB5NM8REGATT",
     /// Ada's first message.
     first_message: MessageId = "msg_01K9D36Z8HE5T1RV7MN3MSG001",
     /// Bob's answer.
@@ -58,6 +60,8 @@ story! {
     second_moment: Timestamp = "2026-03-14T09:15:31.480Z",
     /// When Ada's session expires unless she is active again.
     session_end: Timestamp = "2026-04-13T09:26:53.589Z",
+    /// When Bob's invitation of Ada expires.
+    invitation_end: Timestamp = "2026-04-13T09:26:53.589Z",
     /// The current time of the examples.
     now: Timestamp = "2026-03-14T09:26:53.589Z",
 }

@@ -12,6 +12,7 @@ mod values;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use domain::GroupInvites;
 use serde::{Deserialize, Serialize};
 
 pub use sources::{ADMIN_TOKEN_FILE, ConfigError, Sources, load};
@@ -147,6 +148,8 @@ pub struct AuthSettings {
     pub refresh_token_ttl_seconds: u64,
     pub code_ttl_seconds: u64,
     pub key_rotation_days: u64,
+    /// The setting `group_invites` of new users.
+    pub group_invites_default: GroupInvites,
     pub phone: PhoneSettings,
     pub otp: OtpSettings,
     pub external: ExternalAuthSettings,
@@ -437,6 +440,7 @@ impl Default for Config {
                 refresh_token_ttl_seconds: 30 * 24 * 3600,
                 code_ttl_seconds: 300,
                 key_rotation_days: 30,
+                group_invites_default: GroupInvites::Everyone,
                 phone: PhoneSettings {
                     enabled: true,
                     allowed_prefixes: String::new(),

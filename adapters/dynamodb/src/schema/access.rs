@@ -71,6 +71,7 @@ pub(crate) enum StorePort {
     UserReader,
     Contacts,
     Blocks,
+    Invitations,
     Reports,
     LastSeen,
     Sessions,
@@ -110,6 +111,7 @@ fn ports_of(role: ProcessRole) -> &'static [StorePort] {
             StorePort::UserReader,
             StorePort::Contacts,
             StorePort::Blocks,
+            StorePort::Invitations,
             StorePort::Reports,
             StorePort::LastSeen,
             StorePort::Sessions,
@@ -153,6 +155,9 @@ impl StorePort {
                 (Table::DirectChats, &[Get, Put]),
                 (Table::Outbox, &[Put]),
                 (Table::Blocks, &[BatchGet, Check]),
+                (Table::Users, &[BatchGet, Check]),
+                (Table::Contacts, &[BatchGet, Check]),
+                (Table::Invitations, &[BatchGet, Query, Put, Delete]),
             ],
             Self::ChatReader => &[
                 (Table::Chats, &[Get, BatchGet]),
@@ -168,6 +173,16 @@ impl StorePort {
                 (Table::Blocks, &[BatchGet, Query, Put, Delete]),
                 (Table::ChatMemberships, &[BatchGet, Update]),
                 (Table::DirectChats, &[BatchGet, Check]),
+            ],
+            Self::Invitations => &[
+                (Table::Invitations, &[Query, Put, Delete]),
+                (Table::Chats, &[Get, Put]),
+                (Table::ChatMemberships, &[BatchGet, Put]),
+                (Table::Messages, &[Query]),
+                (Table::ChatCounters, &[BatchGet, Check]),
+                (Table::DeliveryState, &[Put]),
+                (Table::Outbox, &[Put]),
+                (Table::Blocks, &[BatchGet, Check]),
             ],
             Self::Reports => &[(Table::Reports, &[BatchGet, Query, Put, Update, Delete])],
             Self::LastSeen => &[(Table::Users, &[Update])],
@@ -253,7 +268,7 @@ mod tests {
               delivery_state {Query}
               direct_chats {Get}
             api
-              users {BatchGet, Put, Update}
+              users {BatchGet, Put, Update, Check}
               user_keys {Get, BatchGet, Put, Delete}
               chats {Get, BatchGet, Scan, Put, Check}
               chat_memberships {Get, BatchGet, Query, Put, Update, Delete, Check}
@@ -269,9 +284,10 @@ mod tests {
               notices {QueryIndex, Put, Update, Delete}
               dead_letters {Get, Query, Put, Delete}
               requests {Get, Put, Update}
-              contacts {BatchGet, Query, Put, Delete}
+              contacts {BatchGet, Query, Put, Delete, Check}
               blocks {BatchGet, Query, Put, Delete, Check}
               reports {BatchGet, Query, Put, Update, Delete}
+              invitations {BatchGet, Query, Put, Delete}
               restrictions {Get, Query, Put, Delete}
               deletions {Get, Query, Put, Delete}
         "#]]
@@ -307,6 +323,11 @@ mod tests {
             blocks::no_direct_chat_is_opened_during_a_block,
             blocks::a_mute_keeps_blocks,
             blocks::neither_user_changes_the_settings_of_a_direct_chat_during_a_block,
+            invitations::an_addition_without_consent_is_an_invitation,
+            invitations::an_addition_with_consent_ends_a_pending_invitation,
+            invitations::an_accepted_invitation_makes_a_member_at_the_head,
+            invitations::an_acceptance_without_a_head_row_makes_a_member,
+            invitations::a_declined_invitation_is_not_repeated,
             reports::a_report_is_resolved_once,
             reports::deleting_an_account_deletes_its_reports,
             last_seen::last_seen_only_moves_forward,

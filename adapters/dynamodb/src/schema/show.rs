@@ -66,6 +66,7 @@ fn holds(table: Table) -> &'static str {
         Table::Contacts => "contacts of each user",
         Table::Blocks => "blocks of each user",
         Table::Reports => "reports of users, for 90 days after they are resolved",
+        Table::Invitations => "invitations of users to groups, for 30 days",
         Table::Restrictions => "suspensions and revoked tokens of users; changes of the last hour",
         Table::Deletions => "accounts with an unfinished deletion",
     }
@@ -101,6 +102,7 @@ mod tests {
             contacts          user_id, contact_id         -                                             -     yes     contacts of each user
             blocks            user_id, blocked_id         -                                             -     yes     blocks of each user
             reports           list, report_id             -                                             ttl   yes     reports of users, for 90 days after they are resolved
+            invitations       list, place                 -                                             ttl   yes     invitations of users to groups, for 30 days
             restrictions      list, place                 -                                             ttl   yes     suspensions and revoked tokens of users; changes of the last hour
             deletions         shard, user_id              -                                             -     yes     accounts with an unfinished deletion
         "#]].assert_eq(&show());

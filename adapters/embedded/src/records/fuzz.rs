@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 
 use domain::{
-    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId, Member,
-    Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId,
-    ReportReason, Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks,
-    WebPushSubscription,
+    Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId,
+    GroupInvites, Invitation, Member, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice,
+    PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp,
+    Ttl, User, UserId, Watermarks, WebPushSubscription,
 };
 use ports::{
     DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, RequestKey, StoredResponse,
@@ -108,6 +108,7 @@ fn rows() -> Vec<Vec<u8>> {
             phone_number: Some("+15551234567".parse().unwrap()),
             display_name: "Ada".to_owned().try_into().unwrap(),
             presence_visibility: PresenceVisibility::Nobody,
+            group_invites: GroupInvites::Nobody,
             created_at: at(1),
             updated_at: at(2),
             last_seen_at: Some(at(1_000_000)),
@@ -152,6 +153,7 @@ fn rows() -> Vec<Vec<u8>> {
         .encode(),
         BlockedBy(vec![user_id(), UserId::from_bytes([4; 16])]).encode(),
         report().encode(),
+        Invitation { declined_at: Some(at(2)), ..Invitation::new(chat_id(), user_id(), user_id(), at(1)) }.encode(),
         encode_event(&Event::message_persisted(message(), Some(ConnectionId::from_bytes([5; 16])))),
         event(EventBody::ChatCreated {
             chat_id: chat_id(),
@@ -288,6 +290,8 @@ fn keys() -> Vec<Vec<u8>> {
         keys::request(request).to_vec(),
         keys::notice_due(at(9), notice).to_vec(),
         keys::report_end(at(9), report().report_id).to_vec(),
+        keys::invitation_to(chat_id(), user_id()).to_vec(),
+        keys::invitation_end(at(9), user_id(), chat_id()).to_vec(),
         keys::expiry(at(9), Expiring::Message(place())).to_vec(),
         keys::expiry(at(9), Expiring::Session(SessionId::from_bytes([3; 16]))).to_vec(),
         keys::expiry(at(9), Expiring::Code([4; 32])).to_vec(),

@@ -1,8 +1,8 @@
 use std::borrow::Cow;
 
 use domain::{
-    CodeDigest, DeviceId, DisplayName, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility, Session, SessionId,
-    SpentToken, Timestamp, TokenDigest, User, UserId,
+    CodeDigest, DeviceId, DisplayName, GroupInvites, OneTimeCode, PendingCode, PhoneNumber, PresenceVisibility,
+    Session, SessionId, SpentToken, Timestamp, TokenDigest, User, UserId,
 };
 use ports::{BoxError, MessageDisposition, PendingDeletion, StoredResponse};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,9 @@ use ulid::Ulid;
 use super::{IdBytes, Millis, Stored, from_bytes, row_enum, to_bytes};
 
 row_enum!(VisibilityRow for PresenceVisibility { Everyone, ContactsOnly, Nobody });
+row_enum!(GroupInvitesRow for GroupInvites { Everyone, Contacts, Nobody });
 
-/// Placeholder for "never seen" in the row of a deleted account, because the time of deletion follows it.
+/// Placeholder for an absent time that another field follows.
 const NEVER: Millis = 0;
 
 #[derive(Serialize, Deserialize)]
@@ -35,32 +36,38 @@ impl Stored for User {
             created_at: self.created_at.as_millis(),
             updated_at: self.updated_at.as_millis(),
         };
-        let last_seen_at = self.last_seen_at.map(Timestamp::as_millis);
-        match (last_seen_at, self.deleted_at) {
-            (None, None) => to_bytes(&row),
-            (Some(at), None) => to_bytes(&(row, at)),
-            (at, Some(deleted_at)) => to_bytes(&(row, at.unwrap_or(NEVER), deleted_at.as_millis())),
+        let [last_seen_at, deleted_at] = [self.last_seen_at, self.deleted_at].map(|at| at.map(Timestamp::as_millis));
+        let seen = last_seen_at.unwrap_or(NEVER);
+        match (last_seen_at, deleted_at, self.group_invites) {
+            (None, None, GroupInvites::Everyone) => to_bytes(&row),
+            (Some(at), None, GroupInvites::Everyone) => to_bytes(&(row, at)),
+            (_, Some(deleted_at), GroupInvites::Everyone) => to_bytes(&(row, seen, deleted_at)),
+            (_, _, asked) => to_bytes(&(row, seen, deleted_at.unwrap_or(NEVER), GroupInvitesRow::from(asked))),
         }
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, BoxError> {
-        // Older rows are shorter. A row without the last two fields is of a user who was never seen, or predates last
-        // seen. A row without the last field is of a user who was not deleted, or predates deletion.
+        // Absent fields at the end have their default values; rows of earlier versions are shorter. The fields are the
+        // last-seen time, the time of deletion, and the setting of group invitations.
         let (row, rest): (UserRecord<'static>, _) = postcard::take_from_bytes(bytes)?;
-        let (last_seen_at, rest) = take_millis(rest)?;
-        let (deleted_at, rest) = take_millis(rest)?;
+        let (last_seen_at, rest) = take::<Millis>(rest)?;
+        let (deleted_at, rest) = take::<Millis>(rest)?;
+        let (group_invites, rest) = take::<GroupInvitesRow>(rest)?;
         if !rest.is_empty() {
             return Err(format!("{} trailing bytes", rest.len()).into());
         }
-        if deleted_at == Some(NEVER) || (last_seen_at == Some(NEVER) && deleted_at.is_none()) {
+        // The last time of a row is not a placeholder.
+        let is_last = [deleted_at.is_none(), group_invites.is_none()];
+        if [last_seen_at, deleted_at].into_iter().zip(is_last).any(|(at, is_last)| is_last && at == Some(NEVER)) {
             return Err("a timestamp of 0".into());
         }
-        let last_seen_at = last_seen_at.filter(|at| *at != NEVER);
+        let [last_seen_at, deleted_at] = [last_seen_at, deleted_at].map(|at| at.filter(|at| *at != NEVER));
         Ok(Self {
             user_id: row.user_id,
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
             display_name: DisplayName::from_stored(row.display_name.into_owned())?,
             presence_visibility: row.presence_visibility.into(),
+            group_invites: group_invites.map(GroupInvites::from).unwrap_or_default(),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             last_seen_at: last_seen_at.map(Timestamp::from_millis),
@@ -69,13 +76,13 @@ impl Stored for User {
     }
 }
 
-/// Decodes the next optional timestamp of a row.
-fn take_millis(rest: &[u8]) -> Result<(Option<Millis>, &[u8]), BoxError> {
+/// Decodes the next optional field of a row.
+fn take<'a, T: Deserialize<'a>>(rest: &'a [u8]) -> Result<(Option<T>, &'a [u8]), BoxError> {
     if rest.is_empty() {
         return Ok((None, rest));
     }
-    let (at, rest) = postcard::take_from_bytes(rest)?;
-    Ok((Some(at), rest))
+    let (field, rest) = postcard::take_from_bytes(rest)?;
+    Ok((Some(field), rest))
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{Advance, ChatCommand, ChatUpdate, EventBody, Sequence, Ttl, WatermarkKind, Watermarks};
+use domain::{Advance, ChatCommand, ChatUpdate, EventBody, GroupInvites, Sequence, Ttl, WatermarkKind, Watermarks};
 use ports::{
     AppendOutcome, ChatReader, ChatWriter, Clock, EventConsumer, EventLog, Ids, MessageReader, MessageWriter, NewUser,
     PageBounds, Position, RandomIds, Start, StoreError, SystemClock, UserKey, UserReader, UserWriter, WatermarkStore,
@@ -53,6 +53,7 @@ async fn users_members_and_watermarks_are_there_after_a_restart() {
     let new = NewUser {
         user_id: RandomIds.ulid().into(),
         display_name: "Ada".to_owned().try_into().unwrap(),
+        group_invites: GroupInvites::default(),
         created_at: SystemClock.now(),
         proven_at: SystemClock.now(),
     };

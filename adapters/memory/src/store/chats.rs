@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Member, MemberChange, Timestamp, UserId,
-    Watermarks, decide,
+    Chat, ChatChange, ChatCommand, ChatId, ChatRefusal, DirectPair, Invitation, Member, MemberChange, Timestamp,
+    UserId, Watermarks, decide,
 };
 use ports::{
     ChatReader, ChatWriter, CreatedChat, Head, InboxSelection, InboxSelector, InboxStart, NewDirectChat, NewGroup,
@@ -105,7 +105,10 @@ impl ChatWriter for MemoryStore {
     async fn create_group(&self, group: NewGroup) -> Result<CreatedChat, StoreError> {
         Ok(self.transaction(|state| match state.chat(group.chat_id) {
             Some(existing) => CreatedChat::Existing(existing),
-            None => state.open(group.opening(), group.created_at),
+            None => {
+                let opening = group.opening(|user_id| state.consents(user_id, group.created_by));
+                state.open(opening, group.created_at)
+            }
         }))
     }
 
@@ -125,6 +128,15 @@ impl ChatWriter for MemoryStore {
             {
                 return Err(block.of_settings());
             }
+            let change = match command {
+                ChatCommand::AddMember { user_id, .. } if !state.consents(user_id, actor) => {
+                    if state.has_max_invitations(chat_id, user_id, now) {
+                        return Err(ChatRefusal::TooManyInvitations);
+                    }
+                    ChatChange::invitation(&chat.chat, Invitation::new(chat_id, user_id, actor, now))
+                }
+                _ => change,
+            };
             state.write(change.clone(), now);
             Ok(change)
         }))
@@ -143,7 +155,7 @@ impl MemoryStoreState {
     }
 
     /// Applies a chat change, and creates the chat if it does not exist.
-    fn write(&mut self, change: ChatChange, now: Timestamp) {
+    pub(super) fn write(&mut self, change: ChatChange, now: Timestamp) {
         let chat_id = change.chat.chat_id;
         let state = self.chats.entry(chat_id).or_insert_with(|| ChatState {
             chat: change.chat.clone(),
@@ -161,6 +173,7 @@ impl MemoryStoreState {
         for member in change.members {
             match member {
                 MemberChange::Added(member) => {
+                    self.invitations.remove(&(member.user_id, chat_id));
                     self.memberships.entry(member.user_id).or_default().insert(chat_id);
                     state.watermarks.insert(member.user_id, Watermarks::at(head));
                     state.members.insert(member.user_id, member);
@@ -174,6 +187,9 @@ impl MemoryStoreState {
                     state.members.remove(&user_id);
                 }
             }
+        }
+        for invitation in change.invitations {
+            self.invite(invitation, now);
         }
         for event in change.events {
             self.record(now, event);

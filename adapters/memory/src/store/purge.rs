@@ -7,7 +7,8 @@ use super::{ChatState, MemoryStore, MemoryStoreState};
 
 impl MemoryStore {
     /// Deletes all rows that have expired by `now`, as the background purge of a disk store does: messages with their
-    /// content in the inbox and in the log, sessions, dead letters and resolved reports.
+    /// content in the inbox and in the log, sessions, dead letters, resolved
+    /// reports and invitations.
     pub fn purge_expired(&self, now: Timestamp) {
         self.transaction(|state| {
             state.purge_messages(now);
@@ -16,6 +17,7 @@ impl MemoryStore {
                 state.end_session(session.session_id);
             }
             state.dead_letters.retain(|_, letter| now.since(letter.dead_at) < RETENTION);
+            state.invitations.retain(|_, invitation| !invitation.is_over(now));
             state.reports.retain(|_, report| !report.is_over(now));
         });
     }

@@ -1,6 +1,6 @@
 use async_trait::async_trait;
-use domain::{DisplayName, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
-use ports::{NewUser, StoreError, UserKey, UserReader, UserWriter};
+use domain::{PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use super::MemoryStore;
 
@@ -38,6 +38,7 @@ impl UserWriter for MemoryStore {
                 phone_number,
                 display_name: new.display_name,
                 presence_visibility: PresenceVisibility::default(),
+                group_invites: new.group_invites,
                 created_at: new.created_at,
                 updated_at: new.created_at,
                 last_seen_at: None,
@@ -49,22 +50,11 @@ impl UserWriter for MemoryStore {
         }))
     }
 
-    async fn update(
-        &self,
-        user_id: UserId,
-        display_name: Option<DisplayName>,
-        presence_visibility: Option<PresenceVisibility>,
-        now: Timestamp,
-    ) -> Result<Option<User>, StoreError> {
+    async fn update(&self, user_id: UserId, update: UserUpdate, now: Timestamp) -> Result<Option<User>, StoreError> {
         Ok(self.transaction(|state| {
             let user = state.users.get_mut(&user_id)?;
-            if let Some(display_name) = display_name {
-                user.display_name = display_name;
-            }
-            if let Some(presence_visibility) = presence_visibility {
-                user.presence_visibility = presence_visibility;
-            }
-            user.updated_at = now;
+            let before = user.clone();
+            *user = update.applied(before, now);
             Some(user.clone())
         }))
     }

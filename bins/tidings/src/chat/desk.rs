@@ -98,12 +98,13 @@ pub(crate) fn details(summary: ChatSummary) -> Box<ChatDetails> {
         display_name: name.to_owned(),
         role,
         joined_at: Timestamp::default(),
+        invited: false,
     };
     let mut members = vec![member(me(), "Grace", Role::Member), member(ada(), "Ada", Role::Owner)];
     if summary.chat_type == ChatType::Group {
         members.push(member(bob(), "Bob", Role::Admin));
     }
-    Box::new(ChatDetails { summary, members })
+    Box::new(ChatDetails { summary, members, invited_user_ids: vec![] })
 }
 
 pub(crate) fn message(chat_id: ChatId, sequence: u64, sender_id: UserId, content: &str) -> MessageBody<'static> {

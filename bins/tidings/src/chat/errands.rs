@@ -55,7 +55,8 @@ async fn ask(api: &Api, request: ApiRequest) -> Result<ApiResult, RequestRefusal
         ApiRequest::Add { chat_id, phone_number } => {
             let user_id = look_up_one(api, phone_number).await?;
             let member = api.add_member(chat_id, &AddMember { user_id, role: domain::Role::Member }).await?;
-            done(api, chat_id, format!("{} is a member now", member.display_name)).await
+            let state = if member.invited { "is invited" } else { "is a member now" };
+            done(api, chat_id, format!("{} {state}", member.display_name)).await
         }
         ApiRequest::Leave(chat_id) => {
             api.leave(chat_id).await?;

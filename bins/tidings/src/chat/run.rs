@@ -101,7 +101,7 @@ async fn answer(api: Api, effect: SignInEffect) -> SignInAnswer {
             })
         }
         SignInEffect::Rename { name } => {
-            let update = UpdateMe { display_name: Some(name), presence_visibility: None };
+            let update = UpdateMe { display_name: Some(name), ..UpdateMe::default() };
             api.update_me(&update).await.map(|me| SignInAnswer::Renamed { name: me.user.display_name })
         }
     };

@@ -179,7 +179,7 @@ impl World {
                 self.device(&device).handle().unwatch(users).await.map_err(|e| e.to_string())
             }
             ScenarioStep::SetVisibility { device, visibility } => {
-                let update = UpdateMe { display_name: None, presence_visibility: Some(visibility) };
+                let update = UpdateMe { presence_visibility: Some(visibility), ..UpdateMe::default() };
                 self.device(&device).client.api().update_me(&update).await.map(drop).map_err(told)
             }
             ScenarioStep::RevokeSession { device, target } => self.revoke(&device, &target).await,

@@ -57,6 +57,8 @@ mod traced;
 mod account;
 #[path = "../it/blocks.rs"]
 mod blocks;
+#[path = "../it/consent.rs"]
+mod consent;
 #[path = "../it/delivery.rs"]
 mod delivery;
 #[path = "../it/expiry.rs"]

@@ -16,6 +16,7 @@ mod at_rest;
 mod authorization;
 mod blocks;
 mod codes;
+mod consent;
 mod console;
 mod delivery;
 mod drain;

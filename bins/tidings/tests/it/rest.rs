@@ -140,8 +140,8 @@ async fn users(server: &TestServer) {
     let lookup = json!({ "phone_numbers": ["+14155550199", bob.phone_number] });
     tour.call(&ann, Method::POST, "/users/lookup", Some(lookup)).await;
     expect![[r#"
-        GET /users/me 200 {"data":{"created_at":"time","display_name":"Ann","phone_number":"phone","presence_visibility":"contacts_only","updated_at":"time","user_id":"ann"}}
-        PATCH /users/me 200 {"data":{"created_at":"time","display_name":"Anna","phone_number":"phone","presence_visibility":"everyone","updated_at":"time","user_id":"ann"}}
+        GET /users/me 200 {"data":{"created_at":"time","display_name":"Ann","group_invites":"everyone","phone_number":"phone","presence_visibility":"contacts_only","updated_at":"time","user_id":"ann"}}
+        PATCH /users/me 200 {"data":{"created_at":"time","display_name":"Anna","group_invites":"everyone","phone_number":"phone","presence_visibility":"everyone","updated_at":"time","user_id":"ann"}}
         PATCH /users/me 400 {"error":{"code":"VALIDATION_ERROR","details":{"field_errors":[{"field":"display_name","message":"name is empty"}]},"message":"display_name: name is empty","request_id":"…"}}
         GET /users/ann 200 {"data":{"created_at":"time","display_name":"Anna","user_id":"ann"}}
         GET /users/user_01ARZ3NDEKTSV4RRFFQ69G5FAV 404 {"error":{"code":"NOT_FOUND","message":"no such user","request_id":"…"}}

@@ -1,9 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use client::{Client, ClientEvent, ClientHandle, Events, StopReason};
-use domain::{Body, ChatId, ChatType, ContentType, PresenceVisibility, Sequence, UserId};
+use domain::{Body, ChatId, ChatType, ContentType, GroupInvites, PresenceVisibility, Role, Sequence, UserId};
 use protocol::frame::{MessageBody, Presence, PresenceStatus, SendMessage};
-use protocol::rest::{CreateChat, UpdateMe};
+use protocol::rest::{AddMember, CreateChat, UpdateMe};
 use uuid::Uuid;
 
 use crate::rules::rules;
@@ -215,11 +216,35 @@ async fn status_of(events: &mut Events, user_id: UserId) -> PresenceStatus {
 }
 
 #[tokio::test]
+async fn a_user_who_wants_to_be_asked_accepts_and_declines_invitations() {
+    let server = TestServer::start().await;
+    let (ann, ann_id) = sign_in(&server, "+14155550101").await;
+    let (bob, bob_id) = sign_in(&server, "+14155550102").await;
+    let asked = UpdateMe { group_invites: Some(GroupInvites::Nobody), ..UpdateMe::default() };
+    assert_eq!(ann.api().update_me(&asked).await.unwrap().group_invites, GroupInvites::Nobody);
+    let group = async |name: &str| {
+        let chat = CreateChat { chat_type: ChatType::Group, name: Some(name.to_owned()), member_ids: vec![ann_id] };
+        let created = bob.api().create_chat(&chat).await.unwrap();
+        assert_eq!(created.invited_user_ids, [ann_id]);
+        created.summary.chat_id
+    };
+    let (accepted, declined) = (group("accepted").await, group("declined").await);
+    let pending = ann.api().invitations().await.unwrap();
+    let pending: BTreeSet<_> = pending.iter().map(|it| (it.chat_id, it.invited_by.user_id)).collect();
+    assert_eq!(pending, BTreeSet::from([(declined, bob_id), (accepted, bob_id)]));
+    assert_eq!(ann.api().accept_invitation(accepted).await.unwrap().members.len(), 2);
+    ann.api().decline_invitation(declined).await.unwrap();
+    assert_eq!(ann.api().invitations().await.unwrap(), []);
+    let again = bob.api().add_member(declined, &AddMember { user_id: ann_id, role: Role::Member }).await.unwrap();
+    assert!(again.invited);
+}
+
+#[tokio::test]
 async fn presence_subscriptions_survive_a_restart_of_the_server() {
     let mut server = TestServer::start().await;
     let (ann, _) = sign_in(&server, "+14155550101").await;
     let (bob, bob_id) = sign_in(&server, "+14155550102").await;
-    let shown = UpdateMe { display_name: None, presence_visibility: Some(PresenceVisibility::Everyone) };
+    let shown = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), ..UpdateMe::default() };
     bob.api().update_me(&shown).await.unwrap();
     let (handle, mut events) = connected(&ann).await;
     handle.watch(vec![bob_id]).await.unwrap();

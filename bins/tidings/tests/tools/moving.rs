@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use contract::SampleData;
+use domain::GroupInvites;
 use embedded::EmbeddedStore;
 use ports::{ImportAdmission, ImportId, ImportTarget, NewUser, UserKey, UserWriter};
 use reqwest::Method;
@@ -101,6 +102,7 @@ async fn one_machine() -> (TestServer, MovedUsers, Vec<Value>) {
     let carl = NewUser {
         user_id: RandomIds.ulid().into(),
         display_name,
+        group_invites: GroupInvites::default(),
         created_at: SystemClock.now(),
         proven_at: SystemClock.now(),
     };

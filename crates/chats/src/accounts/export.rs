@@ -24,7 +24,7 @@ impl Accounts {
     /// Streams all data of a user as one JSON document, `rest::Export` in its envelope. A document that ends early is not
     /// valid JSON, so a partial export cannot be taken for a complete one.
     ///
-    /// The data is the profile, sessions, devices, contacts, chat memberships, and the messages that the user sent.
+    /// The data is the profile, sessions, devices, pending invitations, contacts, chat memberships, and the messages that the user sent.
     /// Messages that others sent are excluded.
     pub fn export(self: Arc<Self>, user: User) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
         let export =
@@ -77,13 +77,16 @@ impl AccountExport {
         let sessions: Vec<_> = sessions.iter().map(|session| rest::Session::new(session, None)).collect();
         let devices = self.accounts.push_devices.devices(&[self.user_id]).await?;
         let devices: Vec<_> = devices.iter().map(rest::ExportedDevice::from).collect();
+        let invitations = self.accounts.invitations.invitations(self.user_id, now).await?;
+        let invitations: Vec<_> = invitations.iter().map(rest::ExportedInvitation::from).collect();
         let (user, exported_at) = (rest::Me::from(user), now);
         Ok(format!(
-            r#"{{"data":{{"exported_at":{},"user":{},"sessions":{},"push_devices":{},"contacts":["#,
+            r#"{{"data":{{"exported_at":{},"user":{},"sessions":{},"push_devices":{},"invitations":{},"contacts":["#,
             json(&exported_at),
             json(&user),
             json(&sessions),
-            json(&devices)
+            json(&devices),
+            json(&invitations)
         ))
     }
 

@@ -99,11 +99,11 @@ impl From<IngestError> for RestError {
 impl From<ChatRefusal> for RestError {
     fn from(refusal: ChatRefusal) -> Self {
         let code = match refusal {
-            ChatRefusal::ChatNotFound | ChatRefusal::TargetNotAMember => ErrorCode::NotFound,
+            ChatRefusal::ChatNotFound | ChatRefusal::TargetNotAMember | ChatRefusal::NotInvited => ErrorCode::NotFound,
             ChatRefusal::NotAMember => ErrorCode::NotAMember,
             ChatRefusal::Forbidden | ChatRefusal::Blocked => ErrorCode::Forbidden,
             ChatRefusal::AlreadyAMember => ErrorCode::AlreadyAMember,
-            ChatRefusal::ChatFull => ErrorCode::ChatFull,
+            ChatRefusal::ChatFull | ChatRefusal::TooManyInvitations => ErrorCode::ChatFull,
             ChatRefusal::DirectIsImmutable | ChatRefusal::OwnerMustHandOver | ChatRefusal::Blocking => {
                 ErrorCode::InvalidOperation
             }

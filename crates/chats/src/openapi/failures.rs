@@ -57,6 +57,7 @@ fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
         "update_me" => &[NotFound, InvalidOperation],
         "update_chat" | "change_role" | "remove_member" => &[InvalidOperation],
         "add_member" => &[AlreadyAMember, ChatFull, InvalidOperation],
+        "accept_invitation" => &[ChatFull, InvalidOperation],
         "leave_chat" | "add_contact" | "register_push" | "block" => &[InvalidOperation],
         "report" => &[NotFound, NotAMember, InvalidOperation],
         "message" => &[NotAMember],

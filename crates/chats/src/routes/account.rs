@@ -11,7 +11,7 @@ use crate::http::{Caller, Json, Limited, RestError, take};
 
 /// Exports all data of the caller as one document.
 ///
-/// It contains the profile, sessions, devices without their push credentials, contacts, chats with the caller's
+/// It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with the caller's
 /// membership, and every unexpired message that the caller sent. Messages of other users are not included; the history
 /// of each chat has them. The response is streamed: a document without `is_complete` at its end is incomplete. The limit
 /// is `exports`.

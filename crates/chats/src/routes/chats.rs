@@ -18,7 +18,8 @@ use crate::views::details;
 
 /// Opens a chat. A pair that has a direct chat gets that one, with status 200.
 ///
-/// The creator is a member whether or not `member_ids` names them, and the owner of a group. A request whose answer was
+/// The creator is a member whether or not `member_ids` names them, and the owner of a group. Users who do not let the
+/// creator add them (`group_invites` of PATCH `/users/me`) get an invitation, and `invited_user_ids` names them. A request whose answer was
 /// lost is repeated with the same `Idempotency-Key` and opens no second chat.
 #[utoipa::path(
     post,
@@ -161,7 +162,11 @@ async fn open(
     };
     let chat = created.chat().clone();
     let me = api.membership(chat.chat_id, created_by).await?;
-    Ok((status, details(api, chat, me).await?))
+    let mut opened = details(api, chat, me).await?;
+    // The same for an invitation that the store dropped: the creator does not learn of a decline or of a full list.
+    let is_member = |user_id: &UserId| opened.members.iter().any(|member| member.user_id == *user_id);
+    opened.invited_user_ids = others.into_iter().filter(|user_id| !is_member(user_id)).collect();
+    Ok((status, opened))
 }
 
 fn chat_update(body: rest::UpdateChat) -> Result<ChatUpdate, RestError> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use domain::{ChatCommand, ChatId, ChatRefusal, Timestamp, UserId};
+use domain::{ChatCommand, ChatId, ChatRefusal, Invitation, Role, Timestamp, User, UserId};
 use ports::{SecurityEvent, SecurityEventKind, error_chain};
 use protocol::rest::{self, Data};
 use tracing::warn;
@@ -18,7 +18,8 @@ use crate::views::member_body;
 /// Adds a member to a group.
 ///
 /// The owner and admins may do this. A new member can read all history. Both their watermarks start at the head, so
-/// nothing is unread.
+/// nothing is unread. A user who does not let the caller add them (`group_invites` of PATCH `/users/me`) gets an
+/// invitation: the status is 202, and the body has `invited`. The user becomes a plain member by accepting it.
 #[utoipa::path(
     post,
     path = "/chats/{chat_id}/members",
@@ -30,7 +31,10 @@ use crate::views::member_body;
             description = "The client's name for the request; a repetition within 24 h gets the first answer."
         )
     ),
-    responses((status = 201, description = "The new member", body = Data<rest::Member>))
+    responses(
+        (status = 201, description = "The new member", body = Data<rest::Member>),
+        (status = 202, description = "The user is invited and not a member", body = Data<rest::Member>)
+    )
 )]
 pub(crate) async fn add_member(
     State(api): RouteState,
@@ -53,22 +57,45 @@ async fn add_once(
 ) -> Result<(StatusCode, rest::Member), RestError> {
     api.membership(chat_id, actor).await?;
     let rest::AddMember { user_id, role } = *body;
-    if api.living_user(user_id).await?.is_none() {
+    let Some(user) = api.living_user(user_id).await? else {
         return Err(RestError::field("user_id", format!("there is no user `{user_id}`")));
-    }
+    };
     refuse_blocked(api, actor, &[user_id]).await?;
-    // An earlier attempt of this request that added them has paid. A refused attempt has not.
-    if !(reserved.resumed && api.chats.member(chat_id, user_id).await?.is_some()) {
+    // An earlier attempt of this request that added or invited them has paid. A refused attempt has not.
+    if !(reserved.resumed && is_reached(api, chat_id, actor, user_id).await?) {
         take_members(api, actor, 1).await?;
     }
     let command = ChatCommand::AddMember { user_id, role };
     match api.chat_writer.apply(chat_id, actor, command, api.now()).await? {
-        Ok(_) => forget_members(api, chat_id).await,
+        Ok(change) => match change.invitations.first() {
+            Some(invitation) => return Ok((StatusCode::ACCEPTED, invited_body(&user, invitation))),
+            None => forget_members(api, chat_id).await,
+        },
         // An earlier attempt of this request added them, and its response was lost.
         Err(ChatRefusal::AlreadyAMember) if reserved.resumed => {}
         Err(refusal) => return Err(refusal.into()),
     }
     Ok((StatusCode::CREATED, member_body(api, chat_id, user_id).await?))
+}
+
+/// Whether a user is a member, or has a pending invitation of `actor`.
+async fn is_reached(api: &Api, chat_id: ChatId, actor: UserId, user_id: UserId) -> Result<bool, RestError> {
+    if api.chats.member(chat_id, user_id).await?.is_some() {
+        return Ok(true);
+    }
+    let pending = api.invitations.invitations(user_id, api.now()).await?;
+    Ok(pending.iter().any(|invitation| (invitation.chat_id, invitation.invited_by) == (chat_id, actor)))
+}
+
+/// A body of the form of a member, so that clients that know no invitations can read it.
+fn invited_body(user: &User, invitation: &Invitation) -> rest::Member {
+    rest::Member {
+        user_id: user.user_id,
+        display_name: user.display_name.as_str().to_owned(),
+        role: Role::Member,
+        joined_at: invitation.created_at,
+        invited: true,
+    }
 }
 
 /// Changes a member's role; `owner` hands the group over.
@@ -176,7 +203,7 @@ async fn change(api: &Api, chat_id: ChatId, actor: UserId, command: ChatCommand)
 
 /// Invalidates fanout's member cache before replying. The event of the change does the same, but messages may overtake
 /// it in the log, and a removed member must not receive those.
-async fn forget_members(api: &Api, chat_id: ChatId) {
+pub(super) async fn forget_members(api: &Api, chat_id: ChatId) {
     if let Err(failure) = api.members.invalidate(chat_id).await {
         warn!(
             error = %error_chain(&failure),

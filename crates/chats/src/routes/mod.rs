@@ -8,6 +8,7 @@ pub(crate) mod contacts;
 pub(crate) mod devices;
 pub(crate) mod history;
 pub(crate) mod inbox;
+pub(crate) mod invitations;
 pub(crate) mod members;
 pub(crate) mod messages;
 pub(crate) mod presence;

@@ -2,7 +2,7 @@ use auth::parse_phone;
 use axum::extract::State;
 use domain::DisplayName;
 use domain::limits::LOOKUP_NUMBERS_MAX;
-use ports::LimitKey;
+use ports::{LimitKey, UserUpdate};
 use presence::RecheckGuard;
 use protocol::ErrorCode;
 use protocol::rest::{self, Data};
@@ -19,9 +19,9 @@ pub(crate) async fn me(State(api): RouteState, Caller(caller): Caller) -> Result
     Ok(Json(Data { data: (&user).into() }))
 }
 
-/// Changes the caller's display name or presence visibility.
+/// Changes the caller's display name or settings.
 ///
-/// Absent fields stay unchanged. A server whose names come from an identity provider refuses another name with
+/// Absent fields stay unchanged. `group_invites` holds for later additions to groups, and keeps pending invitations. A server whose names come from an identity provider refuses another name with
 /// `INVALID_OPERATION`. Users who may no longer see the caller receive a push that the caller is offline.
 #[utoipa::path(patch, path = "/users/me", tag = "users", responses((status = 200, body = Data<rest::Me>)))]
 pub(crate) async fn update_me(
@@ -42,7 +42,9 @@ pub(crate) async fn update_me(
     // If this guard is dropped before `over`, gateways re-check the caller's presence. That covers a write that took effect
     // although it failed or timed out, and a retry that sees no change because an earlier attempt made it.
     let doubting = before.is_some().then(|| api.presence.doubting([caller.user_id]));
-    let updated = api.user_writer.update(caller.user_id, display_name, body.presence_visibility, api.now()).await?;
+    let rest::UpdateMe { presence_visibility, group_invites, .. } = body;
+    let update = UserUpdate { display_name, presence_visibility, group_invites };
+    let updated = api.user_writer.update(caller.user_id, update, api.now()).await?;
     let updated = updated.ok_or_else(no_such_user)?;
     let (before, after) = (before.map(|user| user.presence_visibility), updated.presence_visibility);
     if let Some(before) = before.filter(|before| *before != after) {

@@ -124,6 +124,7 @@ pub(crate) async fn details(api: &Api, chat: Chat, me: Member) -> Result<rest::C
     Ok(rest::ChatDetails {
         summary: summaries.pop().expect("one chat in, one summary out"),
         members: members.iter().filter_map(named).collect(),
+        invited_user_ids: vec![],
     })
 }
 
@@ -141,6 +142,7 @@ fn body(member: &Member, user: &User) -> rest::Member {
         display_name: user.display_name.as_str().to_owned(),
         role: member.role,
         joined_at: member.joined_at,
+        invited: false,
     }
 }
 

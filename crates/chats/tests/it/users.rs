@@ -14,6 +14,7 @@ async fn i_see_all_of_myself() {
             "created_at": "2026-01-30T14:30:00.000Z",
             "phone_number": ann.phone_number,
             "presence_visibility": "contacts_only",
+            "group_invites": "everyone",
             "updated_at": "2026-01-30T14:30:00.000Z",
         })
     );
@@ -42,6 +43,7 @@ async fn a_patch_out_of_bounds_names_its_field() {
         (json!({ "display_name": "x".repeat(65) }), "display_name"),
         (json!({ "display_name": "a\nb" }), "display_name"),
         (json!({ "presence_visibility": "friends" }), "presence_visibility"),
+        (json!({ "group_invites": "friends" }), "group_invites"),
     ] {
         let answer = world.patch(&ann, "/users/me", body.clone()).await;
         assert_eq!((answer.failure(), answer.field()), ((400, "VALIDATION_ERROR"), field), "{body}");

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Body, ChatCommand, ChatId, ContentType, DeviceId, DirectPair, PushDevice, PushTarget, Sequence, Timestamp, Ttl,
-    UserId, WatermarkKind,
+    Body, ChatCommand, ChatId, ContentType, DeviceId, DirectPair, GroupInvites, PushDevice, PushTarget, Sequence,
+    Timestamp, Ttl, UserId, WatermarkKind,
 };
 use memory::{MemoryMemberCache, MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
@@ -52,6 +52,7 @@ impl World {
         let new = NewUser {
             user_id: self.ids.ulid().into(),
             display_name,
+            group_invites: GroupInvites::default(),
             created_at: self.clock.now(),
             proven_at: self.clock.now(),
         };

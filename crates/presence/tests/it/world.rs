@@ -3,12 +3,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Body, ChatId, ContentType, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId};
+use domain::{
+    Body, ChatId, ContentType, GroupInvites, PhoneNumber, PresenceView, PresenceVisibility, Timestamp, User, UserId,
+};
 use memory::{MemoryRoutes, MemoryStore, SequentialIds};
 use ports::{
     ChatWriter, Clock, ContactStore, GatewayId, Ids, Look, MessageWriter, NewGroup, NewMessage, NewUser,
     PresenceNotifier, PresenceReader, PresenceUpdate, Route, RouteWriter, Routes, StoreError, UserKey, UserReader,
-    UserWriter,
+    UserUpdate, UserWriter,
 };
 use tidings_presence::{PendingRechecks, Presence};
 use tokio::task::AbortHandle;
@@ -201,17 +203,19 @@ impl World {
         let new = NewUser {
             user_id,
             display_name: "A".to_owned().try_into().unwrap(),
+            group_invites: GroupInvites::default(),
             created_at: self.clock.now(),
             proven_at: self.clock.now(),
         };
         let key = UserKey::External { issuer: "test".to_owned(), subject: user_id.to_string() };
         self.store.find_or_create(key, new).await.unwrap();
-        self.store.update(user_id, None, Some(visibility), self.clock.now()).await.unwrap();
+        self.set_visibility(user_id, visibility).await;
         user_id
     }
 
     pub(crate) async fn set_visibility(&self, user_id: UserId, visibility: PresenceVisibility) {
-        self.store.update(user_id, None, Some(visibility), self.clock.now()).await.unwrap();
+        let update = UserUpdate { presence_visibility: Some(visibility), ..UserUpdate::default() };
+        self.store.update(user_id, update, self.clock.now()).await.unwrap();
     }
 
     pub(crate) async fn befriend(&self, one: UserId, other: UserId) {

@@ -1,4 +1,4 @@
-use domain::{ChatId, ChatType, DeviceId, PushDevice, PushTarget, Role, Sequence, Timestamp, UserId};
+use domain::{ChatId, ChatType, DeviceId, Invitation, PushDevice, PushTarget, Role, Sequence, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -39,6 +39,10 @@ pub struct Export<'a> {
     pub user: Me,
     pub sessions: Vec<Session>,
     pub push_devices: Vec<ExportedDevice>,
+    /// The pending invitations of the user to groups.
+    // A server of an earlier version does not send them.
+    #[serde(default)]
+    pub invitations: Vec<ExportedInvitation>,
     /// The contacts that the user has added.
     #[schema(value_type = Vec<schema::UserId>)]
     pub contacts: Vec<UserId>,
@@ -65,6 +69,25 @@ impl From<&PushDevice> for ExportedDevice {
             PushTarget::WebPush(_) => PushProvider::Webpush,
         };
         Self { device_id: device.device_id, provider, registered_at: device.registered_at }
+    }
+}
+
+/// A pending invitation of a user to a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(missing_docs, reason = "the names are the contract's and say it")]
+pub struct ExportedInvitation {
+    #[schema(value_type = schema::ChatId)]
+    pub chat_id: ChatId,
+    #[schema(value_type = schema::UserId)]
+    pub invited_by: UserId,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+}
+
+impl From<&Invitation> for ExportedInvitation {
+    fn from(invitation: &Invitation) -> Self {
+        let Invitation { chat_id, invited_by, created_at, .. } = *invitation;
+        Self { chat_id, invited_by, created_at }
     }
 }
 

@@ -134,6 +134,11 @@ pub struct ChatDetails {
     #[serde(flatten)]
     pub summary: ChatSummary,
     pub members: Vec<Member>,
+    /// Only in the response to the creation of a group: the users of `member_ids` who were invited instead of added.
+    /// Absent if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::UserId>, required = false)]
+    pub invited_user_ids: Vec<UserId>,
 }
 
 /// A member of a chat.
@@ -147,6 +152,16 @@ pub struct Member {
     pub role: Role,
     #[schema(value_type = String, format = DateTime)]
     pub joined_at: Timestamp,
+    /// `true` only in the response to an addition, if the user was invited instead and is not a member. The role is then
+    /// `member`, and `joined_at` the time of the invitation. Absent for members.
+    #[serde(default, skip_serializing_if = "is_member")]
+    #[schema(required = false)]
+    pub invited: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_member(invited: &bool) -> bool {
+    !*invited
 }
 
 /// Body of POST `/chats/{chat_id}/members`.

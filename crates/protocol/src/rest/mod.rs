@@ -8,13 +8,14 @@ mod auth;
 mod blocks;
 mod chats;
 mod devices;
+mod invitations;
 mod messages;
 mod reports;
 mod sensitive;
 mod service;
 mod users;
 
-pub use account::{AccountDeletion, DeleteMe, Export, ExportedChat, ExportedDevice};
+pub use account::{AccountDeletion, DeleteMe, Export, ExportedChat, ExportedDevice, ExportedInvitation};
 pub use auth::{
     OtpRequested, RefreshTokens, RequestOtp, Revoked, Session, Sessions, SignedIn, Tokens, TokensRefreshed, VerifyOtp,
     WsTicket,
@@ -25,6 +26,7 @@ pub use chats::{
     UpdateChat,
 };
 pub use devices::{PushKeys, PushProvider, PushRegistration};
+pub use invitations::{Invitation, Invitations};
 pub use messages::{
     Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
 };

@@ -1,4 +1,4 @@
-use domain::{PresenceVisibility, Timestamp, UserId};
+use domain::{GroupInvites, PresenceVisibility, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -34,6 +34,11 @@ pub struct Me {
     pub phone_number: Option<Sensitive>,
     #[schema(value_type = schema::PresenceVisibility)]
     pub presence_visibility: PresenceVisibility,
+    /// The users who may add the user to a group at once. Others can only invite the user.
+    // A server of an earlier version does not send it.
+    #[serde(default)]
+    #[schema(value_type = schema::GroupInvites, required = true)]
+    pub group_invites: GroupInvites,
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
 }
@@ -44,6 +49,7 @@ impl From<&domain::User> for Me {
             user: user.into(),
             phone_number: user.phone_number.as_ref().map(|number| number.as_str().into()),
             presence_visibility: user.presence_visibility,
+            group_invites: user.group_invites,
             updated_at: user.updated_at,
         }
     }
@@ -59,6 +65,9 @@ pub struct UpdateMe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = schema::maybe_presence_visibility, required = false)]
     pub presence_visibility: Option<PresenceVisibility>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::maybe_group_invites, required = false)]
+    pub group_invites: Option<GroupInvites>,
 }
 
 /// Body of POST `/users/lookup`.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use domain::DisplayName;
 use http::{StatusCode, header};
-use ports::{Ids, MessageDisposition, NewUser, RandomIds, UserKey};
+use ports::{MessageDisposition, UserKey, UserUpdate};
 use protocol::ErrorCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -29,12 +29,7 @@ pub(super) async fn create(
     let records = admin.records()?;
     let phone_number =
         parse_phone(&phone_number).map_err(|error| AdminError::new(ErrorCode::ValidationError, error))?;
-    let new = NewUser {
-        user_id: RandomIds.ulid().into(),
-        display_name: name(display_name)?,
-        created_at: records.now(),
-        proven_at: records.now(),
-    };
+    let new = records.auth.new_user(Some(name(display_name)?), records.now());
     let (user, is_new) = records.user_writer.find_or_create(UserKey::Phone(phone_number), new).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let body = json!({
@@ -64,7 +59,10 @@ pub(super) async fn rename(
         return Err(AdminError::new(ErrorCode::InvalidOperation, message));
     }
     let name = name(display_name)?;
-    records.user_writer.update(user_id, Some(name.clone()), None, records.now()).await?;
+    records
+        .user_writer
+        .update(user_id, UserUpdate { display_name: Some(name.clone()), ..UserUpdate::default() }, records.now())
+        .await?;
     Ok(Json(json!({ "user_id": user_id, "display_name": name.as_str() })))
 }
 

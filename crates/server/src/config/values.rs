@@ -439,6 +439,7 @@ impl AuthSettings {
             phone_sign_in: self.phone.enabled,
             prefixes: self.phone.prefixes()?,
             fixed_code,
+            group_invites: self.group_invites_default,
             external: self.external.config()?,
         })
     }

@@ -26,6 +26,11 @@ export async function openDirectChat(userId: string): Promise<string> {
 /** Creates a group. Every retry uses the same key, so a lost response cannot create a second group. */
 export async function createGroup(name: string, memberIds: string[], idempotencyKey: string): Promise<string> {
   const chat = await client.api.createChat({ type: "group", name, member_ids: memberIds }, idempotencyKey);
+  const invited = chat.invited_user_ids?.length ?? 0;
+  if (invited > 0) {
+    const people = invited === 1 ? "One person wants" : `${invited} people want`;
+    tell(`${people} to be asked first and got an invitation.`);
+  }
   await note(chat);
   return chat.chat_id;
 }
@@ -40,9 +45,10 @@ export async function changeTtl(chatId: string, seconds: number | null): Promise
   await note(await client.api.updateChat(chatId, { message_ttl_seconds: seconds }));
 }
 
-/** Adds a member to a group. */
+/** Adds a member to a group, or invites a user who wants to be asked first. */
 export async function addMember(chatId: string, userId: string): Promise<void> {
-  await client.api.addMember(chatId, { user_id: userId });
+  const added = await client.api.addMember(chatId, { user_id: userId });
+  if (added.invited) tell(`${added.display_name} wants to be asked first and is invited.`);
   await loadChat(chatId);
 }
 

@@ -2,6 +2,7 @@ import { client } from "../sdk.js";
 import { loadChat, noteGone, noteUpdated } from "./chats.js";
 import { tellWhileHidden } from "./hidden-page.js";
 import { inbox, pushToInbox, refreshInbox } from "./inbox.js";
+import { loadInvitations } from "./invitations.js";
 import { openChatId } from "./navigation.js";
 import { noteArrived, noteFailed, noteSent } from "./outbox.js";
 import { forgetPresences, notePresences, noteTyping } from "./people.js";
@@ -61,6 +62,7 @@ export function followEvents(onSignedOut: () => void): void {
 async function refresh(): Promise<void> {
   await unlessUnreachable(async () => {
     await refreshInbox();
+    await loadInvitations();
     const open = openChatId();
     if (!open) return;
     await loadChat(open);

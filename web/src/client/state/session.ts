@@ -7,6 +7,7 @@ import { claimTab } from "../local/tab.js";
 import { client } from "../sdk.js";
 import { followEvents } from "./events.js";
 import { inbox, isInboxKnown, refreshInbox, restoreInbox } from "./inbox.js";
+import { invitations } from "./invitations.js";
 import { meet } from "./names.js";
 import { goInstead } from "./navigation.js";
 import { outbox, restoreOutbox } from "./outbox.js";
@@ -58,7 +59,7 @@ export async function nameMyself(displayName: string): Promise<void> {
   await open();
 }
 
-/** Changes the user's name or presence visibility. */
+/** Changes the user's name or settings. */
 export async function updateMe(change: Parameters<typeof client.api.updateMe>[0]): Promise<void> {
   await become(await client.api.updateMe(change));
 }
@@ -113,6 +114,7 @@ async function forgetUser(why?: string): Promise<void> {
   inbox.value = new Map();
   isInboxKnown.value = false;
   outbox.value = [];
+  invitations.value = [];
   forgetTimelines();
   forgetPeople();
   journal.clear();

@@ -32,7 +32,7 @@ struct PresenceNotification {
 pub(super) async fn run(bench: &Bench, arguments: &LoadArgs) -> anyhow::Result<LoadReport> {
     let mut watchers = sign_up(bench.base_url(), arguments.users_or(10_000) + 1, &bench.progress).await?;
     let star = watchers.pop().context("no user has signed up")?;
-    let visibility = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), display_name: None };
+    let visibility = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), ..UpdateMe::default() };
     star.client.api().update_me(&visibility).await.context("the user cannot be made visible")?;
     let (tell, mut told) = mpsc::channel(QUEUE_LEN_MAX);
     let mut tasks = gather(bench, &watchers, star.user_id, tell).await?;

@@ -71,6 +71,10 @@ fn table(stage: &AuthorizationStage) -> Vec<(&'static str, Value, Answers)> {
         ("GET /api/v1/blocks", none.clone(), SignedIn("200")),
         ("PUT /api/v1/blocks/{user_id}", none.clone(), SignedIn("204")),
         ("DELETE /api/v1/blocks/{user_id}", none.clone(), SignedIn("204")),
+        ("GET /api/v1/invitations", none.clone(), SignedIn("200")),
+        // The caller has no invitation.
+        ("POST /api/v1/invitations/{chat_id}/accept", none.clone(), Chat([NOT_FOUND, NOT_FOUND, "200", "200", "200"])),
+        ("DELETE /api/v1/invitations/{chat_id}", none.clone(), SignedIn("204")),
         ("POST /api/v1/reports", json!({ "user_id": stage.target.user_id, "reason": "spam" }), SignedIn("201")),
         ("GET /api/v1/users/{user_id}/presence", none.clone(), SignedIn("200")),
         ("POST /api/v1/presence/query", someone, SignedIn("200")),

@@ -25,9 +25,20 @@ impl RequestExamples {
 
     /// Executes one example as Ada on her phone.
     async fn ada(&mut self, operation_id: &str, case: &str) {
-        let token = &self.example("verify_otp", "201", "first_sign_in")["data"]["tokens"]["access_token"];
-        let token = self.scene.text(token);
+        let token = self.adas_token();
         self.play(operation_id, case, &token).await;
+    }
+
+    fn adas_token(&self) -> String {
+        let token = &self.example("verify_otp", "201", "first_sign_in")["data"]["tokens"]["access_token"];
+        self.scene.text(token)
+    }
+
+    /// Changes a setting of Ada's, which no example shows.
+    async fn set_group_invites(&self, setting: &str) {
+        let url = format!("{}/api/v1/users/me", self.server.base_url());
+        let request = reqwest::Client::new().patch(url).bearer_auth(self.adas_token());
+        RestResponse::of(request.json(&json!({ "group_invites": setting }))).await.data(200);
     }
 
     /// Sends the documented request, and asserts the documented response.
@@ -149,7 +160,7 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     let bob = play.server.sign_in(story::BOB_PHONE, "Bob").await;
     let cleo = play.server.sign_in("+14155550103", "Cleo").await;
     play.scene.cast(&json!(story::bob()), bob.user_id.clone());
-    play.scene.cast(&json!(story::cleo()), cleo.user_id);
+    play.scene.cast(&json!(story::cleo()), cleo.user_id.clone());
     for operation_id in ["user", "lookup", "add_contact", "contacts"] {
         play.ada(operation_id, "example").await;
     }
@@ -181,11 +192,20 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     for operation_id in ["update_chat", "add_member", "change_role", "remove_member"] {
         play.ada(operation_id, "example").await;
     }
+    cleo.patch("/users/me", json!({ "group_invites": "nobody" })).await.data(200);
+    play.ada("add_member", "invited").await;
     play.ada("mute_chat", "for_an_hour").await;
     play.ada("mute_chat", "for_ever").await;
     play.ada("unmute_chat", "example").await;
     // Ada owns the group, and an owner cannot leave.
     play.play("leave_chat", "example", &bob.access_token).await;
+
+    play.set_group_invites("nobody").await;
+    bob.post("/chats", json!({ "type": "group", "name": "Regatta", "member_ids": [ada] })).await.data(201);
+    play.set_group_invites("everyone").await;
+    for operation_id in ["invitations", "accept_invitation", "decline_invitation"] {
+        play.ada(operation_id, "example").await;
+    }
 
     for operation_id in ["register_push", "unregister_push", "sessions", "revoke_session"] {
         play.ada(operation_id, "example").await;

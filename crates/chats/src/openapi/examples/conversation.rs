@@ -4,8 +4,8 @@ use domain::{ChatType, ContentType, PresenceVisibility, Role, Sequence, Timestam
 use protocol::frame::{MessageBody, SendMessageAck};
 use protocol::rest::{
     AddMember, Around, ChangeRole, ChatDetails, ChatSummary, CreateChat, Data, Export, ExportedChat, History, Inbox,
-    LastMessage, MarkRead, MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute, Muted, MyMembership,
-    Paged, Pagination, Receipts, SendMessage, Session, UpdateChat,
+    Invitation, Invitations, LastMessage, MarkRead, MarkedRead, Member, MemberWatermarks, Message, MessageStatus, Mute,
+    Muted, MyMembership, Paged, Pagination, Receipts, SendMessage, Session, UpdateChat,
 };
 use protocol::story;
 
@@ -14,7 +14,7 @@ use super::people::{ada, bob, laptop, session};
 
 /// Ada's chats with Bob: their direct chat and their group.
 pub(super) fn examples() -> Vec<OperationExamples> {
-    [chats(), members(), messages(), receipts(), account()].into_iter().flatten().collect()
+    [chats(), members(), invitations(), messages(), receipts(), account()].into_iter().flatten().collect()
 }
 
 fn chats() -> Vec<OperationExamples> {
@@ -50,13 +50,13 @@ fn members() -> Vec<OperationExamples> {
     let in_group = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::group());
     let muted = |muted, muted_until| Data { data: Muted { chat_id: story::group(), muted, muted_until } };
     let for_an_hour = Mute { duration_seconds: Some(3600) };
+    let add_cleo = AddMember { user_id: story::cleo(), role: Role::Member };
+    let invited = Data { data: Member { invited: true, ..cleo(Role::Member).data } };
     vec![
-        in_group("add_member").with("Idempotency-Key", "47c1e9d5-8a02-4b6f-93e7-d1f05b8c2a36").case(
-            "example",
-            AddMember { user_id: story::cleo(), role: Role::Member },
-            201,
-            cleo(Role::Member),
-        ),
+        in_group("add_member")
+            .with("Idempotency-Key", "47c1e9d5-8a02-4b6f-93e7-d1f05b8c2a36")
+            .case("example", &add_cleo, 201, cleo(Role::Member))
+            .case("invited", &add_cleo, 202, invited),
         in_group("change_role").with("user_id", story::cleo()).case(
             "example",
             ChangeRole { role: Role::Admin },
@@ -147,11 +147,42 @@ fn account() -> Vec<OperationExamples> {
         user: ada(PresenceVisibility::Everyone),
         sessions: vec![Session { is_current: false, ..session() }, laptop()],
         push_devices: vec![],
+        invitations: vec![],
         contacts: vec![],
         chats: vec![chat(conversing(), Sequence(2), vec![first().message]), chat(group(), Sequence::ZERO, vec![])],
         is_complete: true,
     };
     vec![OperationExamples::of("export_me").answered(Data { data: export })]
+}
+
+/// Bob invites Ada to a group of his.
+fn invitations() -> Vec<OperationExamples> {
+    let to_group = |operation_id| OperationExamples::of(operation_id).with("chat_id", story::bobs_group());
+    let invitation = Invitation {
+        chat_id: story::bobs_group(),
+        name: "Regatta".to_owned(),
+        member_count: 1,
+        invited_by: bob(),
+        created_at: story::now(),
+        expires_at: story::invitation_end(),
+    };
+    let invitations = Data { data: Invitations { invitations: vec![invitation] } };
+    let summary = ChatSummary {
+        chat_id: story::bobs_group(),
+        chat_type: ChatType::Group,
+        name: Some("Regatta".to_owned()),
+        ..quiet()
+    };
+    let members = vec![
+        member(story::ada(), "Ada", Role::Member, story::now()),
+        member(story::bob(), "Bob", Role::Owner, story::morning()),
+    ];
+    let joined = Data { data: ChatDetails { summary, members, invited_user_ids: vec![] } };
+    vec![
+        OperationExamples::of("invitations").answered(invitations),
+        to_group("accept_invitation").answered(joined),
+        to_group("decline_invitation").done(()),
+    ]
 }
 
 /// The direct chat before its first message.
@@ -209,11 +240,11 @@ fn details(summary: ChatSummary) -> Data<ChatDetails> {
         member(story::ada(), "Ada", my_role, story::morning()),
         member(story::bob(), "Bob", Role::Member, story::morning()),
     ];
-    Data { data: ChatDetails { summary, members } }
+    Data { data: ChatDetails { summary, members, invited_user_ids: vec![] } }
 }
 
 fn member(user_id: UserId, display_name: &str, role: Role, joined_at: Timestamp) -> Member {
-    Member { user_id, display_name: display_name.to_owned(), role, joined_at }
+    Member { user_id, display_name: display_name.to_owned(), role, joined_at, invited: false }
 }
 
 fn first() -> Message<'static> {

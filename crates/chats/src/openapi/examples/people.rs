@@ -1,4 +1,4 @@
-use domain::PresenceVisibility;
+use domain::{GroupInvites, PresenceVisibility};
 use protocol::frame::{Presence, PresenceSnapshot, PresenceStatus};
 use protocol::rest::{
     AccountDeletion, Contacts, Data, DeleteMe, Lookup, LookupResults, Me, OtpRequested, Paged, Pagination,
@@ -91,7 +91,7 @@ fn signing_in() -> Vec<OperationExamples> {
 }
 
 fn users() -> Vec<OperationExamples> {
-    let everyone = UpdateMe { display_name: None, presence_visibility: Some(PresenceVisibility::Everyone) };
+    let everyone = UpdateMe { presence_visibility: Some(PresenceVisibility::Everyone), ..UpdateMe::default() };
     let deleted =
         Data { data: AccountDeletion { user_id: story::ada(), begun_at: story::now(), erase_messages: true } };
     let numbers = vec![story::BOB_PHONE.into(), "+14155550199".into()];
@@ -168,6 +168,7 @@ pub(super) fn ada(presence_visibility: PresenceVisibility) -> Me {
         user: User { user_id: story::ada(), display_name: "Ada".to_owned(), created_at: story::morning() },
         phone_number: Some(story::ADA_PHONE.into()),
         presence_visibility,
+        group_invites: GroupInvites::Everyone,
         updated_at: story::morning(),
     }
 }

@@ -6,8 +6,8 @@ mod read;
 use std::collections::BTreeMap;
 
 use domain::{
-    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, MessageId, Metadata, PresenceVisibility,
-    PushTarget, Restrictions, Role, Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, GroupInvites, MessageId, Metadata,
+    PresenceVisibility, PushTarget, Restrictions, Role, Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
 };
 use ports::{Head, LastMessage, Moved, UserKey};
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,7 @@ pub(super) enum ExportLine {
     Send(ExportSendRow),
     Block(ExportBlockRow),
     Restriction(ExportRestrictionRow),
+    Invitation(ExportInvitationRow),
     Checksum(ExportChecksumRow),
     Trailer(ExportTrailerRow),
 }
@@ -70,12 +71,19 @@ pub(super) struct ExportUserRow {
     phone_number: Option<String>,
     display_name: String,
     presence_visibility: PresenceVisibility,
+    #[serde(default, skip_serializing_if = "admits_everyone")]
+    group_invites: GroupInvites,
     created_at: Timestamp,
     updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_seen_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_at: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn admits_everyone(setting: &GroupInvites) -> bool {
+    *setting == GroupInvites::Everyone
 }
 
 #[derive(Serialize, Deserialize)]
@@ -249,6 +257,17 @@ struct ExportDeniedTokenRow {
     expires_at: Timestamp,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportInvitationRow {
+    chat_id: ChatId,
+    user_id: UserId,
+    invited_by: UserId,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    declined_at: Option<Timestamp>,
+}
+
 impl From<&Moved> for ExportLine {
     fn from(moved: &Moved) -> Self {
         match moved {
@@ -257,6 +276,7 @@ impl From<&Moved> for ExportLine {
                 phone_number: user.phone_number.as_ref().map(|number| number.as_str().to_owned()),
                 display_name: user.display_name.as_str().to_owned(),
                 presence_visibility: user.presence_visibility,
+                group_invites: user.group_invites,
                 created_at: user.created_at,
                 updated_at: user.updated_at,
                 last_seen_at: user.last_seen_at,
@@ -267,6 +287,13 @@ impl From<&Moved> for ExportLine {
                 Self::Block(ExportBlockRow { user_id: *user_id, blocked_id: *blocked_id })
             }
             Moved::Restriction { user_id, restrictions } => Self::Restriction(restriction_row(*user_id, restrictions)),
+            Moved::Invitation(invitation) => Self::Invitation(ExportInvitationRow {
+                chat_id: invitation.chat_id,
+                user_id: invitation.user_id,
+                invited_by: invitation.invited_by,
+                created_at: invitation.created_at,
+                declined_at: invitation.declined_at,
+            }),
             Moved::Contact { user_id, contact_id } => {
                 Self::Contact(ExportContactRow { user_id: *user_id, contact_id: *contact_id })
             }

@@ -8,6 +8,7 @@ import { Avatar } from "../../ui/avatar.js";
 import { Button, IconButton } from "../../ui/button.js";
 import { Icon } from "../../ui/icon.js";
 import { ConnectionBanner } from "./connection-banner.js";
+import { Invitations } from "./invitations.js";
 import { Row } from "./row.js";
 
 /** The chats of the user, newest first, with a search by name. */
@@ -39,6 +40,7 @@ export function Inbox({ me }: { me: Me }) {
         />
       </div>
       <ConnectionBanner />
+      <Invitations />
       <nav class="rows" aria-label="Chats" onKeyDown={moveFocus}>
         {!isInboxKnown.value && <Skeletons />}
         <ul>

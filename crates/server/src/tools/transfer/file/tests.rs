@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use domain::{
-    Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, Member, Message,
-    MessageId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence, Session, SessionId,
-    SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
+    Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, GroupInvites,
+    Invitation, Member, Message, MessageId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence,
+    Session, SessionId, SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
 };
 use expect_test::{Expect, expect, expect_file};
 use ports::{ExportedSend, Head, LastMessage, Receipt, UserKey};
@@ -29,12 +29,15 @@ fn rows() -> Vec<Moved> {
         phone_number: Some("+14155550101".parse().unwrap()),
         display_name: text("Ann \"the\" \u{1f600}"),
         presence_visibility: PresenceVisibility::Nobody,
+        group_invites: GroupInvites::Everyone,
         created_at: at(0),
         updated_at: at(1),
         last_seen_at: Some(at(2)),
         deleted_at: Some(at(3)),
     };
     let bare = User { user_id: bob, phone_number: None, last_seen_at: None, deleted_at: None, ..user.clone() };
+    let asked = User { group_invites: GroupInvites::Contacts, ..bare.clone() };
+    let invitation = Invitation::new(chat_id, ann, bob, at(2));
     let external = UserKey::External { issuer: "https://id.example".to_owned(), subject: "bob".to_owned() };
     let session = Session {
         session_id: SessionId::from_bytes([6; 16]),
@@ -79,6 +82,7 @@ fn rows() -> Vec<Moved> {
     vec![
         Moved::User(user),
         Moved::User(bare),
+        Moved::User(asked),
         Moved::UserKey { key: UserKey::Phone("+14155550101".parse().unwrap()), user_id: ann },
         Moved::UserKey { key: external, user_id: bob },
         Moved::Contact { user_id: ann, contact_id: bob },
@@ -114,6 +118,8 @@ fn rows() -> Vec<Moved> {
             user_id: ann,
             restrictions: Restrictions { not_before: Some(at(3)), ..Restrictions::default() },
         },
+        Moved::Invitation(invitation),
+        Moved::Invitation(Invitation { declined_at: Some(at(3)), ..invitation }),
     ]
 }
 
@@ -167,8 +173,8 @@ fn lines_have_the_documented_format() {
     let (counts, _) = trailer.split_once("sha256").unwrap();
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
-        {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"member":2,
-        "message":2,"pair":1,"push_device":2,"restriction":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
+        {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"invitation":2,"member":2,
+        "message":2,"pair":1,"push_device":2,"restriction":2,"send":1,"session":2,"user":3,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 
@@ -273,6 +279,12 @@ fn rows_are_checked_as_strictly_as_requests() {
         &UserId::from_bytes([2; 16]).to_string(),
         &UserId::from_bytes([1; 16]).to_string(),
         expect!["`user_01040G2081040G2081040G2081` has blocked themselves"],
+    );
+    check(
+        ExportKind::Invitation,
+        &UserId::from_bytes([2; 16]).to_string(),
+        &UserId::from_bytes([1; 16]).to_string(),
+        expect!["`user_01040G2081040G2081040G2081` has invited themselves"],
     );
     check(ExportKind::Restriction, "\"spam\"", "\"\"", expect!["`suspension.reason`: name is empty"]);
     check(ExportKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);

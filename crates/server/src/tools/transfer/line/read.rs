@@ -4,16 +4,17 @@
 use anyhow::{Context, bail, ensure};
 use domain::limits::{DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX};
 use domain::{
-    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Member, Message, PushDevice, PushTarget,
-    Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks,
+    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Invitation, Member, Message, PushDevice,
+    PushTarget, Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks,
     WebPushSubscription,
 };
 use ports::{ExportedSend, Head, LastMessage, Moved, Receipt, UserKey};
 
 use super::{
-    ExportBlockRow, ExportChatRow, ExportContactRow, ExportDeniedTokenRow, ExportLastMessageRow, ExportLine,
-    ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPushDeviceRow, ExportRestrictionRow, ExportSendRow,
-    ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow, ExportUserKeyRow, ExportUserRow,
+    ExportBlockRow, ExportChatRow, ExportContactRow, ExportDeniedTokenRow, ExportInvitationRow, ExportLastMessageRow,
+    ExportLine, ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPushDeviceRow, ExportRestrictionRow,
+    ExportSendRow, ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow, ExportUserKeyRow,
+    ExportUserRow,
 };
 
 /// Most bytes in the subject of an external identity provider's token.
@@ -28,6 +29,7 @@ impl ExportLine {
             Self::Contact(row) => row.moved(),
             Self::Block(row) => row.moved(),
             Self::Restriction(row) => row.moved(),
+            Self::Invitation(row) => row.moved(),
             Self::Session(row) => row.moved(),
             Self::PushDevice(row) => row.moved(),
             Self::Chat(row) => row.moved(),
@@ -48,6 +50,7 @@ impl ExportUserRow {
             phone_number: self.phone_number.map(|number| number.parse()).transpose()?,
             display_name: DisplayName::from_stored(self.display_name)?,
             presence_visibility: self.presence_visibility,
+            group_invites: self.group_invites,
             created_at: self.created_at,
             updated_at: self.updated_at,
             last_seen_at: self.last_seen_at,
@@ -80,6 +83,14 @@ impl ExportBlockRow {
         let Self { user_id, blocked_id } = self;
         ensure!(user_id != blocked_id, "`{user_id}` has blocked themselves");
         Ok(Moved::Block { user_id, blocked_id })
+    }
+}
+
+impl ExportInvitationRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let Self { chat_id, user_id, invited_by, created_at, declined_at } = self;
+        ensure!(user_id != invited_by, "`{user_id}` has invited themselves");
+        Ok(Moved::Invitation(Invitation { chat_id, user_id, invited_by, created_at, declined_at }))
     }
 }
 

@@ -72,7 +72,7 @@ impl Eraser {
         let (stop, stopped) = channel();
         // Before anything is written.
         let is_new = link.tables.borrow().as_ref().is_some_and(|tables| tables.rows() == 0);
-        let rounds = Rounds {
+        let rounds = ErasureRounds {
             link,
             clock,
             within,
@@ -120,7 +120,7 @@ impl From<StoreError> for RoundError {
     }
 }
 
-struct Rounds {
+struct ErasureRounds {
     link: CommitterHandle,
     clock: Arc<dyn Clock>,
     within: Duration,
@@ -135,7 +135,7 @@ struct Rounds {
     readers_patience: Duration,
 }
 
-impl Rounds {
+impl ErasureRounds {
     fn run(mut self) {
         while self.pause(PERIOD).is_ok() {
             match self.check() {

@@ -50,7 +50,7 @@ impl Default for TopicSize {
 
 /// The definition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
+pub struct TopicDefinition {
     /// Its name, with the prefix.
     pub name: String,
     /// Number of partitions. It is permanent: another number would move chats to other partitions and lose their order.
@@ -85,7 +85,7 @@ impl Topic {
     }
 
     /// The definition of the topic.
-    pub fn definition(self, config: &Config, size: TopicSize) -> Definition {
+    pub fn definition(self, config: &Config, size: TopicSize) -> TopicDefinition {
         let settings = vec![
             ("cleanup.policy", "delete".to_owned()),
             ("retention.ms", RETENTION.as_millis().to_string()),
@@ -99,7 +99,7 @@ impl Topic {
         ];
         // Dead letters need no throughput.
         let partitions = if self == Self::DeadLetters { 1 } else { size.partitions };
-        Definition { name: config.topic(self), partitions, replication: size.replication, settings }
+        TopicDefinition { name: config.topic(self), partitions, replication: size.replication, settings }
     }
 }
 
@@ -107,7 +107,7 @@ impl Topic {
 pub fn commands(config: &Config, size: TopicSize) -> String {
     let brokers = config.brokers.join(",");
     let command = |topic: Topic| {
-        let Definition { name, partitions, replication, settings } = topic.definition(config, size);
+        let TopicDefinition { name, partitions, replication, settings } = topic.definition(config, size);
         let create = format!("kafka-topics.sh --bootstrap-server {brokers} --create --if-not-exists");
         let topic = format!("--topic {name} --partitions {partitions} --replication-factor {replication}");
         let settings = settings.into_iter().map(|(key, value)| format!(" \\\n    --config {key}={value}"));

@@ -58,7 +58,7 @@ const BRAILLE_BLANK: char = '\u{2800}';
 
 /// A character that a name must not have.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct NameFault {
     at: usize,
     pub(crate) error: TextError,
 }
@@ -84,7 +84,7 @@ pub(crate) fn clean(text: &str, chars_max: usize) -> Option<String> {
     let mut chars = normalize(text.chars().take(2 * chars_max));
     loop {
         match fault(&chars) {
-            Some(Fault { at, .. }) => drop(chars.remove(at)),
+            Some(NameFault { at, .. }) => drop(chars.remove(at)),
             None if chars.len() > chars_max => chars.truncate(chars_max),
             None if chars.is_empty() => return None,
             None => return Some(chars.into_iter().collect()),
@@ -123,7 +123,7 @@ fn is_emoji_style(before: Option<char>, c: char, after: Option<char>) -> bool {
 }
 
 /// The first fault of a normalized name.
-fn fault(name: &[char]) -> Option<Fault> {
+fn fault(name: &[char]) -> Option<NameFault> {
     let mut marks = 0;
     // The alphabet of the current word, if it is one of the similar ones.
     let mut alphabet = None;
@@ -135,16 +135,16 @@ fn fault(name: &[char]) -> Option<Fault> {
             continue;
         }
         if !is_visible(c) && !is_joiner(name, at) {
-            return Some(Fault { at, error: TextError::Forbidden(c) });
+            return Some(NameFault { at, error: TextError::Forbidden(c) });
         }
         let category = GeneralCategory::for_char(c);
         if GeneralCategoryGroup::Mark.contains(category) && c != EMOJI_STYLE {
             marks += 1;
             if at == 0 || name[at - 1] == ' ' {
-                return Some(Fault { at, error: TextError::LooseMark(c) });
+                return Some(NameFault { at, error: TextError::LooseMark(c) });
             }
             if marks > MARKS_MAX {
-                return Some(Fault { at, error: TextError::TooManyMarks(c) });
+                return Some(NameFault { at, error: TextError::TooManyMarks(c) });
             }
         } else if !matches!(c, ZWNJ | ZWJ | EMOJI_STYLE) {
             marks = 0;
@@ -155,7 +155,7 @@ fn fault(name: &[char]) -> Option<Fault> {
             if let (Some(own), Some(first)) = (own, alphabet)
                 && own != first
             {
-                return Some(Fault { at, error: TextError::MixedScripts { first, other: own, character: c } });
+                return Some(NameFault { at, error: TextError::MixedScripts { first, other: own, character: c } });
             }
             alphabet = alphabet.or(own);
         } else if !is_within_word(c, category) {

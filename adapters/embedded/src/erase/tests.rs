@@ -100,11 +100,11 @@ impl ErasureFixture {
         deleted.await.unwrap();
     }
 
-    fn rounds(&self) -> (Rounds, Sender<()>) {
+    fn rounds(&self) -> (ErasureRounds, Sender<()>) {
         let (stop, stopped) = channel();
         let (link, clock) = (self.store.link().clone(), self.clock.clone());
         let is_new = link.tables.borrow().as_ref().unwrap().rows() == 0;
-        let rounds = Rounds {
+        let rounds = ErasureRounds {
             link,
             clock,
             within: WITHIN,
@@ -118,7 +118,7 @@ impl ErasureFixture {
     }
 
     /// Runs a step of the rounds on a thread of its own.
-    async fn on_thread<T: Send + 'static>(&self, step: impl FnOnce(&mut Rounds) -> T + Send + 'static) -> T {
+    async fn on_thread<T: Send + 'static>(&self, step: impl FnOnce(&mut ErasureRounds) -> T + Send + 'static) -> T {
         let (mut rounds, stop) = self.rounds();
         let done = tokio::task::spawn_blocking(move || step(&mut rounds)).await.unwrap();
         drop(stop);
@@ -136,7 +136,7 @@ impl ErasureFixture {
 
     /// Runs a round if one is due.
     async fn check(&self) -> Result<(), RoundError> {
-        self.on_thread(Rounds::check).await
+        self.on_thread(ErasureRounds::check).await
     }
 
     async fn pending(&self) -> Option<Pending> {
@@ -245,7 +245,7 @@ async fn a_reader_from_before_holds_the_round_back_until_it_ends() {
     subject.clock.advance(HOUR);
     purge_all(subject.store.link().clone(), subject.clock.clone()).await;
     subject.clock.advance(WITHIN / 2);
-    let impatient = |rounds: &mut Rounds| rounds.readers_patience = Duration::from_millis(200);
+    let impatient = |rounds: &mut ErasureRounds| rounds.readers_patience = Duration::from_millis(200);
     let outlasted = subject.on_thread(move |rounds| {
         impatient(rounds);
         rounds.outlast_readers()

@@ -8,7 +8,7 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tokio::task;
 
-use super::{Definition, Topic, TopicSize};
+use super::{Topic, TopicDefinition, TopicSize};
 use crate::client::{CALL_TIMEOUT, settings};
 use crate::config::Config;
 use crate::location::PARTITIONS_MAX;
@@ -127,7 +127,7 @@ fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(CALL_TIMEOUT)).operation_timeout(Some(CALL_TIMEOUT))
 }
 
-fn new_topic(definition: &Definition) -> NewTopic<'_> {
+fn new_topic(definition: &TopicDefinition) -> NewTopic<'_> {
     let replication = TopicReplication::Fixed(definition.replication.into());
     let topic = NewTopic::new(&definition.name, definition.partitions.into(), replication);
     definition.settings.iter().fold(topic, |topic, (key, value)| topic.set(key, value))

@@ -4,8 +4,8 @@ use std::str::FromStr;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
+use self::AuditRecording::{Action, Read, Unrecorded};
 use self::OperatorRole::{Admin, Support, Viewer};
-use self::Recording::{Action, Read, Unrecorded};
 
 /// The rights of an operator. Each role includes the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl FromStr for OperatorRole {
 
 /// The lines that a request leaves in the audit trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Recording {
+pub(super) enum AuditRecording {
     /// None: its answer names no user, chat or message.
     Unrecorded,
     /// One line before its answer is sent, not synced.
@@ -62,11 +62,11 @@ pub(super) enum Recording {
 pub(super) struct AdminRule {
     /// The lowest role that may call it.
     pub(super) role: OperatorRole,
-    pub(super) recording: Recording,
+    pub(super) recording: AuditRecording,
 }
 
 /// Every route of the admin API. A route without a row is closed to all operators.
-const RULES: &[(&str, &str, OperatorRole, Recording)] = &[
+const RULES: &[(&str, &str, OperatorRole, AuditRecording)] = &[
     ("GET", "/pulse", Viewer, Unrecorded),
     ("GET", "/nodes", Viewer, Unrecorded),
     ("GET", "/gateways", Viewer, Unrecorded),

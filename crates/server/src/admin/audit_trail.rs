@@ -114,7 +114,7 @@ enum AuditLine {
 
 /// Which entries to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listed {
+pub(super) enum ListedEntries {
     Actions,
     ActionsAndReads,
 }
@@ -149,7 +149,7 @@ impl AuditTrail {
     }
 
     /// Up to `limit` entries, newest first, from the last [`TAIL_BYTES_MAX`] bytes of the file.
-    pub(super) async fn newest(&self, listed: Listed, limit: usize) -> io::Result<Vec<AuditEntry>> {
+    pub(super) async fn newest(&self, listed: ListedEntries, limit: usize) -> io::Result<Vec<AuditEntry>> {
         let path = self.path.clone();
         let tail = tokio::task::spawn_blocking(move || tail(&path)).await.map_err(io::Error::other)??;
         Ok(entries(&tail, listed, limit))
@@ -244,7 +244,7 @@ fn tail(path: &Path) -> io::Result<String> {
     })
 }
 
-fn entries(tail: &str, listed: Listed, limit: usize) -> Vec<AuditEntry> {
+fn entries(tail: &str, listed: ListedEntries, limit: usize) -> Vec<AuditEntry> {
     let mut outcomes = BTreeMap::new();
     let mut newest = vec![];
     for line in tail.lines().rev() {
@@ -252,7 +252,7 @@ fn entries(tail: &str, listed: Listed, limit: usize) -> Vec<AuditEntry> {
             Ok(AuditLine::End(ActionEnd { id, outcome })) => {
                 outcomes.insert(id, outcome);
             }
-            Ok(AuditLine::Entry(entry)) if entry.read && listed == Listed::Actions => {}
+            Ok(AuditLine::Entry(entry)) if entry.read && listed == ListedEntries::Actions => {}
             Ok(AuditLine::Entry(mut entry)) => {
                 entry.outcome = entry.outcome.or_else(|| outcomes.remove(&entry.action.id));
                 newest.push(entry);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     async fn newest(trail: &AuditTrail, limit: usize) -> Vec<AuditEntry> {
-        trail.newest(Listed::Actions, limit).await.unwrap()
+        trail.newest(ListedEntries::Actions, limit).await.unwrap()
     }
 
     fn verified(directory: &Path) -> AuditVerification {
@@ -320,7 +320,7 @@ mod tests {
         let all = [entry(3, None), entry(2, Some(done(2))), entry(1, Some(done(1)))];
         assert_eq!(newest(&trail, 10).await, all);
         assert_eq!(newest(&trail, 2).await, all[..2]);
-        assert_eq!(trail.newest(Listed::ActionsAndReads, 2).await.unwrap(), [read, entry(3, None)]);
+        assert_eq!(trail.newest(ListedEntries::ActionsAndReads, 2).await.unwrap(), [read, entry(3, None)]);
         let mode = fs::metadata(directory.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let AuditVerification { lines, broken, cut_short, .. } = verified(directory.path());

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tracing::{error, info};
 
 use super::AdminState;
-use super::access::{self, Recording};
-use super::audit_trail::{ActionOutcome, AdminAction, AdminActor, AuditEntry, Listed, OutcomeKind};
+use super::access::{self, AuditRecording};
+use super::audit_trail::{ActionOutcome, AdminAction, AdminActor, AuditEntry, ListedEntries, OutcomeKind};
 use super::error::AdminError;
 use super::operators::Operator;
 
@@ -54,9 +54,9 @@ pub(super) async fn audit(
     };
     match access::rule(request.method(), &route) {
         Some(rule) if operator.role >= rule.role => match rule.recording {
-            Recording::Unrecorded => Ok(next.run(request).await),
-            Recording::Read => read(&admin, action, request, next).await,
-            Recording::Action => act(&admin, action, request, next).await,
+            AuditRecording::Unrecorded => Ok(next.run(request).await),
+            AuditRecording::Read => read(&admin, action, request, next).await,
+            AuditRecording::Action => act(&admin, action, request, next).await,
         },
         rule => {
             let refusal = match rule {
@@ -180,7 +180,7 @@ pub(super) async fn list(
     Query(AuditQuery { limit, reads }): Query<AuditQuery>,
 ) -> Result<Json<Value>, AdminError> {
     let limit = super::limit(limit, LIMIT, LIMIT_MAX)?;
-    let listed = if reads { Listed::ActionsAndReads } else { Listed::Actions };
+    let listed = if reads { ListedEntries::ActionsAndReads } else { ListedEntries::Actions };
     let entries = admin.trail.newest(listed, limit).await.map_err(|failure| {
         error!(error = %error_chain(&failure), "could not read the audit trail");
         AdminError::new(ErrorCode::ServiceUnavailable, "`admin-audit.jsonl` cannot be read; the log says why")

@@ -43,18 +43,18 @@ pub(crate) struct Operators {
     path: PathBuf,
     /// The file is `admin.operators_file`, which this process only reads.
     is_configured: bool,
-    current: RwLock<Arc<Credentials>>,
+    current: RwLock<Arc<OperatorCredentials>>,
     /// Serializes changes of the files and of `current`.
     turn: Mutex<()>,
     signed_in: Mutex<SignIns>,
 }
 
 /// The contents of both files.
-struct Credentials {
+struct OperatorCredentials {
     root: AdminToken,
     named: OperatorsFile,
     /// Every digest that is or was valid.
-    digests: Vec<(TokenDigest, Option<Timestamp>, Operator)>,
+    digests: Vec<(OperatorTokenDigest, Option<Timestamp>, Operator)>,
 }
 
 /// An authenticated operator.
@@ -66,9 +66,9 @@ pub(super) struct Operator {
     pub(super) fingerprint: Arc<str>,
 }
 
-impl Credentials {
+impl OperatorCredentials {
     fn new(root: AdminToken, named: OperatorsFile) -> Arc<Self> {
-        let operator = |name: &str, role, digest: &TokenDigest| Operator {
+        let operator = |name: &str, role, digest: &OperatorTokenDigest| Operator {
             name: name.into(),
             role,
             fingerprint: digest.fingerprint().into(),
@@ -78,7 +78,7 @@ impl Credentials {
             (digest, expires_at, root)
         });
         let of_named = named.operators.iter().flat_map(|stored| {
-            let of = move |digest: &TokenDigest| operator(&stored.name, stored.role, digest);
+            let of = move |digest: &OperatorTokenDigest| operator(&stored.name, stored.role, digest);
             stored.tokens.iter().map(move |token| (token.sha256, token.expires_at, of(&token.sha256)))
         });
         let digests = of_root.chain(of_named).collect();
@@ -98,7 +98,7 @@ impl Operators {
             None if is_configured => anyhow::bail!("`admin.operators_file`, `{configured}`, does not exist"),
             None => OperatorsFile::default(),
         };
-        let current = RwLock::new(Credentials::new(root, named));
+        let current = RwLock::new(OperatorCredentials::new(root, named));
         let (turn, signed_in) = (Mutex::default(), Mutex::default());
         Ok(Self { data_dir: data_dir.to_owned(), path, is_configured, current, turn, signed_in })
     }
@@ -136,13 +136,13 @@ impl Operators {
         if root == current.root && named == current.named {
             return Ok(false);
         }
-        self.replace(Credentials::new(root, named));
+        self.replace(OperatorCredentials::new(root, named));
         Ok(true)
     }
 
     /// The operator of a token that is valid now.
     fn authenticate(&self, token: &str, now: Timestamp) -> Option<Operator> {
-        let presented = TokenDigest::of(token);
+        let presented = OperatorTokenDigest::of(token);
         let current = self.current();
         let mut found = None;
         // Compares with every digest, so the duration does not depend on the operator.
@@ -185,7 +185,7 @@ impl Operators {
         let _turn = lock(&self.turn);
         let (changed, named) =
             OperatorsFile::edit(&self.path, |file| change(file).map(|changed| (changed, file.clone())))?;
-        self.replace(Credentials::new(self.current().root.clone(), named));
+        self.replace(OperatorCredentials::new(self.current().root.clone(), named));
         Ok(changed)
     }
 
@@ -194,15 +194,15 @@ impl Operators {
         check_overlap(overlap)?;
         let _turn = lock(&self.turn);
         let root = AdminToken::rotate(&self.data_dir, overlap, now)?;
-        self.replace(Credentials::new(root, self.current().named.clone()));
+        self.replace(OperatorCredentials::new(root, self.current().named.clone()));
         Ok(())
     }
 
-    fn current(&self) -> Arc<Credentials> {
+    fn current(&self) -> Arc<OperatorCredentials> {
         self.current.read().expect("no holder of this lock panics").clone()
     }
 
-    fn replace(&self, credentials: Arc<Credentials>) {
+    fn replace(&self, credentials: Arc<OperatorCredentials>) {
         *self.current.write().expect("no holder of this lock panics") = credentials;
     }
 }
@@ -240,9 +240,9 @@ pub(super) async fn require(
 
 /// SHA-256 of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TokenDigest([u8; 32]);
+pub(super) struct OperatorTokenDigest([u8; 32]);
 
-impl TokenDigest {
+impl OperatorTokenDigest {
     pub(super) fn of(token: &str) -> Self {
         let digest = digest::digest(&digest::SHA256, token.as_bytes());
         Self(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
@@ -253,13 +253,13 @@ impl TokenDigest {
     }
 }
 
-impl Serialize for TokenDigest {
+impl Serialize for OperatorTokenDigest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&hex(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for TokenDigest {
+impl<'de> Deserialize<'de> for OperatorTokenDigest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         from_hex(&text).map(Self).ok_or_else(|| de::Error::custom("a digest is not 64 hexadecimal digits"))
@@ -385,6 +385,6 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_the_beginning_of_a_digest() {
-        assert_eq!(TokenDigest::of("abc").fingerprint(), "sha256:ba7816bf");
+        assert_eq!(OperatorTokenDigest::of("abc").fingerprint(), "sha256:ba7816bf");
     }
 }

@@ -8,7 +8,7 @@ use keyfile::{KeyFile, KeyFileError, Keys};
 use serde::{Deserialize, Serialize};
 
 use super::access::OperatorRole;
-use super::operators::{ROOT, TokenDigest, random_token};
+use super::operators::{OperatorTokenDigest, ROOT, random_token};
 
 /// Most operators in a file.
 const OPERATORS_MAX: usize = 100;
@@ -39,7 +39,7 @@ pub(super) struct StoredOperator {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredToken {
-    pub(super) sha256: TokenDigest,
+    pub(super) sha256: OperatorTokenDigest,
     pub(super) created_at: Timestamp,
     /// Set by a rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub(super) fn check_overlap(overlap: Duration) -> Result<(), OperatorsError> {
 impl StoredToken {
     fn random(now: Timestamp) -> (Secret, Self) {
         let token = random_token();
-        let stored = Self { sha256: TokenDigest::of(&token), created_at: now, expires_at: None };
+        let stored = Self { sha256: OperatorTokenDigest::of(&token), created_at: now, expires_at: None };
         (Secret::from(token), stored)
     }
 }
@@ -207,7 +207,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(!text.contains(token.expose()), "{text}");
         let stored = OperatorsFile::read(&path).unwrap().unwrap();
-        assert_eq!(stored.operators[0].tokens[0].sha256, TokenDigest::of(token.expose()));
+        assert_eq!(stored.operators[0].tokens[0].sha256, OperatorTokenDigest::of(token.expose()));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(OperatorsFile::list(&path).unwrap(), [("ann".to_owned(), OperatorRole::Support)]);
     }
@@ -236,11 +236,11 @@ mod tests {
             file.operators[0].tokens.iter().map(|token| (token.sha256, token.expires_at)).collect()
         };
         let first = digests(&file)[0].0;
-        let second = TokenDigest::of(file.rotate("ann", hour, at).unwrap().expose());
+        let second = OperatorTokenDigest::of(file.rotate("ann", hour, at).unwrap().expose());
         assert_eq!(digests(&file), [(first, Some(at + hour)), (second, None)]);
-        let third = TokenDigest::of(file.rotate("ann", hour, at).unwrap().expose());
+        let third = OperatorTokenDigest::of(file.rotate("ann", hour, at).unwrap().expose());
         assert_eq!(digests(&file), [(second, Some(at + hour)), (third, None)]);
-        let last = TokenDigest::of(file.rotate("ann", Duration::ZERO, at).unwrap().expose());
+        let last = OperatorTokenDigest::of(file.rotate("ann", Duration::ZERO, at).unwrap().expose());
         assert_eq!(digests(&file), [(last, None)]);
         let too_long = OVERLAP_MAX + Duration::from_secs(1);
         assert!(matches!(file.rotate("ann", too_long, at), Err(OperatorsError::Overlap)));

@@ -5,7 +5,7 @@ use domain::Timestamp;
 use keyfile::{KeyFile, KeyFileError, Keys};
 use serde::{Deserialize, Serialize};
 
-use super::operators::{TokenDigest, random_token};
+use super::operators::{OperatorTokenDigest, random_token};
 
 /// The token of the operator `root`, in the file `admin.json` of a data directory. Read access to the file grants all
 /// rights of an operator.
@@ -19,7 +19,7 @@ pub struct AdminToken {
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct PreviousToken {
-    sha256: TokenDigest,
+    sha256: OperatorTokenDigest,
     expires_at: Timestamp,
 }
 
@@ -63,12 +63,12 @@ impl AdminToken {
     }
 
     /// The digests of all tokens of `root`, and when they expire.
-    pub(super) fn digests(&self) -> impl Iterator<Item = (TokenDigest, Option<Timestamp>)> {
+    pub(super) fn digests(&self) -> impl Iterator<Item = (OperatorTokenDigest, Option<Timestamp>)> {
         let previous = self.previous.as_ref().map(|previous| (previous.sha256, Some(previous.expires_at)));
         std::iter::once((self.digest(), None)).chain(previous)
     }
 
-    fn digest(&self) -> TokenDigest {
-        TokenDigest::of(&self.token)
+    fn digest(&self) -> OperatorTokenDigest {
+        OperatorTokenDigest::of(&self.token)
     }
 }

@@ -10,10 +10,10 @@ use tokio::sync::Notify;
 
 use super::admission::{Admission, Refusal, ReservedBytes};
 
-/// What a connection is used for.
+/// The current use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Stage {
+pub(super) enum ConnectionStage {
     /// It waits for the head of a request, or receives one.
     Idle,
     /// A request is in progress.
@@ -44,7 +44,7 @@ impl ListenerConnection {
         Self {
             admission,
             network,
-            stage: AtomicU8::new(Stage::Idle as u8),
+            stage: AtomicU8::new(ConnectionStage::Idle as u8),
             requests: AtomicU32::new(0),
             idle_key: AtomicU64::new(0),
             is_uncounted: AtomicBool::new(false),
@@ -52,12 +52,13 @@ impl ListenerConnection {
         }
     }
 
-    pub(super) fn stage(&self) -> Stage {
-        const STAGES: [Stage; 4] = [Stage::Idle, Stage::Busy, Stage::Answered, Stage::Upgraded];
+    pub(super) fn stage(&self) -> ConnectionStage {
+        const STAGES: [ConnectionStage; 4] =
+            [ConnectionStage::Idle, ConnectionStage::Busy, ConnectionStage::Answered, ConnectionStage::Upgraded];
         STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
     }
 
-    fn enter(&self, stage: Stage) {
+    fn enter(&self, stage: ConnectionStage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
@@ -66,19 +67,19 @@ impl ListenerConnection {
     }
 
     pub(super) fn begin_request(&self) {
-        self.enter(Stage::Busy);
+        self.enter(ConnectionStage::Busy);
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.admission.busy(self);
     }
 
     pub(super) fn upgrade(&self) {
-        self.enter(Stage::Upgraded);
+        self.enter(ConnectionStage::Upgraded);
     }
 
     /// Everything was written. If that completes an answer, the connection is idle.
     pub(super) fn flushed(self: &Arc<Self>) {
-        if self.stage() == Stage::Answered {
-            self.enter(Stage::Idle);
+        if self.stage() == ConnectionStage::Answered {
+            self.enter(ConnectionStage::Idle);
             self.admission.idle(self);
         }
     }
@@ -128,8 +129,8 @@ impl hyper::body::Body for AnswerBody {
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
-        if self.state.stage() == Stage::Busy {
-            self.state.enter(Stage::Answered);
+        if self.state.stage() == ConnectionStage::Busy {
+            self.state.enter(ConnectionStage::Answered);
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::HEAD_TIMEOUT;
 use super::admission::ReservedBytes;
-use super::connection::{ListenerConnection, Stage};
+use super::connection::{ConnectionStage, ListenerConnection};
 
 /// Most bytes of one read: less than hyper's smallest buffer, which would grow if a read filled it.
 const READ_BYTES_MAX: u64 = (8 << 10) - 1;
@@ -73,7 +73,7 @@ impl Meter {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.state.stage() == Stage::Busy {
+        if self.state.stage() == ConnectionStage::Busy {
             return Pin::new(&mut stream.take(READ_BYTES_MAX)).poll_read(context, buffer);
         }
         if self.requests != self.state.requests() {
@@ -126,7 +126,7 @@ impl Meter {
 impl<S> Metered<S> {
     /// The meter, unless a WebSocket has taken the connection over.
     fn meter(&mut self) -> Option<&mut Meter> {
-        if self.meter.as_ref().is_some_and(|meter| meter.state.stage() == Stage::Upgraded) {
+        if self.meter.as_ref().is_some_and(|meter| meter.state.stage() == ConnectionStage::Upgraded) {
             self.meter = None;
         }
         self.meter.as_mut()

@@ -76,6 +76,43 @@ test("a group from its first message to its last member", async () => {
   await bob.page.locator(".chat-subtitle", { hasText: "1 member" }).waitFor();
 });
 
+test("a user who wants to be asked is invited, and joins or declines", async () => {
+  const [ada, bob, cleo] = [await person("Ada"), await person("Bob"), await person("Cleo")];
+  for (const { page, name } of [
+    { page: bob.page, name: "Bob" },
+    { page: cleo.page, name: "Cleo" },
+  ]) {
+    await page.getByRole("button", { name: `Settings of ${name}` }).click();
+    const choices = page.getByRole("group", { name: "Who can add you to groups" });
+    await choices.getByRole("radio", { name: "Contacts" }).check();
+    await page.evaluate(() => (location.hash = "#/"));
+  }
+  await ada.page.getByRole("button", { name: "New chat" }).first().click();
+  await ada.page.getByRole("button", { name: "New group" }).click();
+  await ada.page.getByLabel("Name of the group").fill("Book club");
+  await pick(ada.page, bob.phone);
+  await pick(ada.page, cleo.phone);
+  await ada.page.getByRole("button", { name: "Create group" }).click();
+  await ada.page.getByText("2 people want to be asked first and got an invitation.").waitFor();
+  await say(ada.page, "Welcome");
+  await ada.page.locator(".chat-subtitle", { hasText: "1 member" }).waitFor();
+
+  for (const { page } of [bob, cleo]) {
+    await page.reload();
+    await page.getByText("Ada invites you").waitFor();
+    assert.equal(await page.locator("[data-row]").count(), 0, "an invited user is not a member");
+  }
+  await picture(bob.page, "invitation");
+  await bob.page.getByRole("button", { name: "Join" }).click();
+  await sees(bob.page, "Welcome");
+  await ada.page.locator(".chat-subtitle", { hasText: "2 members" }).waitFor();
+  await cleo.page.getByRole("button", { name: "Decline" }).click();
+  await cleo.page.getByText("Ada invites you").waitFor({ state: "detached" });
+  await cleo.page.reload();
+  await cleo.page.getByRole("button", { name: "New chat" }).first().waitFor();
+  assert.equal(await cleo.page.getByText("Ada invites you").count(), 0);
+});
+
 test("a muted chat is not counted in the title", async () => {
   const [ada, bob] = [await person("Ada"), await person("Bob")];
   await ada.page.getByRole("button", { name: "New chat" }).first().click();

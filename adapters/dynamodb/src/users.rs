@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 use aws_sdk_dynamodb::types::AttributeValue;
-use domain::{GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
+use domain::{DisplayName, GroupInvites, PhoneNumber, PresenceVisibility, Timestamp, User, UserId};
 use ports::{NewUser, StoreError, UserKey, UserReader, UserUpdate, UserWriter};
 
 use crate::DynamoStore;

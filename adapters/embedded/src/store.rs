@@ -155,7 +155,7 @@ pub(crate) fn closed<E>(_: E) -> StoreError {
 #[cfg(test)]
 mod tests {
     use contract::Violations;
-    use domain::{Body, ChatId, ClientMessageId, ContentType, MessageId, Sequence, UserId};
+    use domain::{Body, ChatId, ClientMessageId, ContentType, GroupInvites, MessageId, Sequence, UserId};
     use ports::{
         AppendOutcome, ChatReader, ChatWriter, DeadLetterStore, EventLog, MessageReader, MessageWriter, NewGroup,
         NewMessage, Position, RandomIds, SendRefusal, SystemClock, UndeliveredItem, UserReader,
@@ -214,6 +214,7 @@ mod tests {
             let new = ports::NewUser {
                 user_id: UserId::from_bytes([1; 16]),
                 display_name: "Recognizable".to_owned().try_into().unwrap(),
+                group_invites: GroupInvites::default(),
                 created_at: SystemClock.now(),
                 proven_at: SystemClock.now(),
             };

@@ -48,7 +48,7 @@ use tracing::{debug, warn};
 
 use self::admission::AdmittedConnection;
 pub(crate) use self::admission::{Admission, ListenerBounds};
-use self::connection::{AnswerBody, Stage};
+use self::connection::{AnswerBody, ConnectionStage};
 use self::linger::Lingering;
 use self::metered::Metered;
 pub(crate) use self::requests::bounded;
@@ -195,7 +195,7 @@ impl HttpConnection {
                 connection.await
             }
             () = state.shed.notified() => match state.stage() {
-                Stage::Idle => return,
+                ConnectionStage::Idle => return,
                 // It became busy at the same time: the request in progress is answered.
                 _ => {
                     connection.as_mut().graceful_shutdown();

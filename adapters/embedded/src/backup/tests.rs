@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use contract::SampleData;
-use domain::UserId;
+use domain::{GroupInvites, UserId};
 use ports::{Clock, NewUser, RandomIds, SystemClock, UserKey, UserWriter};
 
 use super::*;
@@ -99,6 +99,7 @@ async fn a_restore_keeps_changes_or_removes_the_key_of_a_store() {
         let new = NewUser {
             user_id: UserId::from_bytes([9; 16]),
             display_name: "Ann".to_owned().try_into().unwrap(),
+            group_invites: GroupInvites::default(),
             created_at: SystemClock.now(),
             proven_at: SystemClock.now(),
         };

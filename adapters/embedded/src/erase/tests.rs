@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use domain::{Body, ChatId, ContentType, MessageId, PhoneNumber, Ttl, UserId};
+use domain::{Body, ChatId, ContentType, GroupInvites, MessageId, PhoneNumber, Ttl, UserId};
 use memory::ManualClock;
 use ports::{
     AccountStore, AppendOutcome, ChatWriter, MessageDisposition, MessageReader, MessageWriter, NewGroup, NewMessage,
@@ -51,6 +51,7 @@ impl ErasureFixture {
         let new = NewUser {
             user_id: subject.user_id,
             display_name: "Ann".to_owned().try_into().unwrap(),
+            group_invites: GroupInvites::default(),
             created_at: subject.clock.now(),
             proven_at: subject.clock.now(),
         };

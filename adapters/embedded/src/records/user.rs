@@ -61,13 +61,17 @@ impl Stored for User {
         if [last_seen_at, deleted_at].into_iter().zip(is_last).any(|(at, is_last)| is_last && at == Some(NEVER)) {
             return Err("a timestamp of 0".into());
         }
+        let group_invites = group_invites.map(GroupInvites::from);
+        if group_invites == Some(GroupInvites::Everyone) {
+            return Err("the default of group invitations is stored".into());
+        }
         let [last_seen_at, deleted_at] = [last_seen_at, deleted_at].map(|at| at.filter(|at| *at != NEVER));
         Ok(Self {
             user_id: row.user_id,
             phone_number: row.phone_number.map(|number| number.parse::<PhoneNumber>()).transpose()?,
             display_name: DisplayName::from_stored(row.display_name.into_owned())?,
             presence_visibility: row.presence_visibility.into(),
-            group_invites: group_invites.map(GroupInvites::from).unwrap_or_default(),
+            group_invites: group_invites.unwrap_or_default(),
             created_at: Timestamp::from_millis(row.created_at),
             updated_at: Timestamp::from_millis(row.updated_at),
             last_seen_at: last_seen_at.map(Timestamp::from_millis),

@@ -211,7 +211,8 @@ export interface paths {
         put?: never;
         /**
          * Opens a chat. A pair that has a direct chat gets that one, with status 200.
-         * @description The creator is a member whether or not `member_ids` names them, and the owner of a group. A request whose answer was
+         * @description The creator is a member whether or not `member_ids` names them, and the owner of a group. Users who do not let the
+         *     creator add them (`group_invites` of PATCH `/users/me`) get an invitation, and `invited_user_ids` names them. A request whose answer was
          *     lost is repeated with the same `Idempotency-Key` and opens no second chat.
          */
         post: operations["create_chat"];
@@ -278,7 +279,8 @@ export interface paths {
         /**
          * Adds a member to a group.
          * @description The owner and admins may do this. A new member can read all history. Both their watermarks start at the head, so
-         *     nothing is unread.
+         *     nothing is unread. A user who does not let the caller add them (`group_invites` of PATCH `/users/me`) gets an
+         *     invitation: the status is 202, and the body has `invited`. The user becomes a plain member by accepting it.
          */
         post: operations["add_member"];
         delete?: never;
@@ -508,6 +510,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/invitations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The pending invitations of the caller to groups, newest first.
+         * @description A member of a group who may not add the caller at once (`group_invites` of PATCH `/users/me`) invites them. An
+         *     invitation expires after 30 days. Invitations of users whom the caller has blocked, and of users who can no longer
+         *     add members, are not listed. There are at most 100, and at most 10 of the same user.
+         */
+        get: operations["invitations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{chat_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Declines an invitation; succeeds even without one.
+         * @description For 30 days no member of the group can invite the caller again. Nobody is told about the decline: further
+         *     invitations are dropped silently.
+         */
+        delete: operations["decline_invitation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/{chat_id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accepts an invitation: the caller becomes a member of the group.
+         * @description The inviter must still be allowed to add members, and the group must have room. While the caller blocks the inviter,
+         *     the acceptance is refused. A repeated acceptance of a member succeeds.
+         */
+        post: operations["accept_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/messages/{message_id}": {
         parameters: {
             query?: never;
@@ -663,8 +729,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Changes the caller's display name or presence visibility.
-         * @description Absent fields stay unchanged. A server whose names come from an identity provider refuses another name with
+         * Changes the caller's display name or settings.
+         * @description Absent fields stay unchanged. `group_invites` holds for later additions to groups, and keeps pending invitations. A server whose names come from an identity provider refuses another name with
          *     `INVALID_OPERATION`. Users who may no longer see the caller receive a push that the caller is offline.
          */
         patch: operations["update_me"];
@@ -679,7 +745,7 @@ export interface paths {
         };
         /**
          * Exports all data of the caller as one document.
-         * @description It contains the profile, sessions, devices without their push credentials, contacts, chats with the caller's
+         * @description It contains the profile, sessions, devices without their push credentials, pending invitations, contacts, chats with the caller's
          *     membership, and every unexpired message that the caller sent. Messages of other users are not included; the history
          *     of each chat has them. The response is streamed: a document without `is_complete` at its end is incomplete. The limit
          *     is `exports`.
@@ -770,6 +836,11 @@ export interface components {
         };
         /** @description A chat with its members, as one of them sees it. */
         ChatDetails: components["schemas"]["ChatSummary"] & {
+            /**
+             * @description Only in the response to the creation of a group: the users of `member_ids` who were invited instead of added.
+             *     Absent if there are none.
+             */
+            invited_user_ids?: components["schemas"]["UserId"][];
             members: components["schemas"]["Member"][];
         };
         /** @description The id of a chat. */
@@ -862,6 +933,11 @@ export interface components {
         Data_ChatDetails: {
             /** @description A chat with its members, as one of them sees it. */
             data: components["schemas"]["ChatSummary"] & {
+                /**
+                 * @description Only in the response to the creation of a group: the users of `member_ids` who were invited instead of added.
+                 *     Absent if there are none.
+                 */
+                invited_user_ids?: components["schemas"]["UserId"][];
                 members: components["schemas"]["Member"][];
             };
         };
@@ -874,11 +950,20 @@ export interface components {
                 contacts: components["schemas"]["UserId"][];
                 /** Format: date-time */
                 exported_at: string;
+                /** @description The pending invitations of the user to groups. */
+                invitations?: components["schemas"]["ExportedInvitation"][];
                 /** @description Always `true`: a document without this field is truncated. */
                 is_complete: boolean;
                 push_devices: components["schemas"]["ExportedDevice"][];
                 sessions: components["schemas"]["Session"][];
                 user: components["schemas"]["Me"];
+            };
+        };
+        /** @description A success. */
+        Data_Invitations: {
+            /** @description The pending invitations of the caller, newest first. */
+            data: {
+                invitations: components["schemas"]["Invitation"][];
             };
         };
         /** @description A success. */
@@ -903,6 +988,8 @@ export interface components {
         Data_Me: {
             /** @description A user as they see themselves. */
             data: components["schemas"]["User"] & {
+                /** @description The users who may add the user to a group at once. Others can only invite the user. */
+                group_invites: components["schemas"]["GroupInvites"];
                 /** @description Absent for users who authenticate with another system's tokens. */
                 phone_number?: string;
                 presence_visibility: components["schemas"]["PresenceVisibility"];
@@ -915,6 +1002,11 @@ export interface components {
             /** @description A member of a chat. */
             data: {
                 display_name: string;
+                /**
+                 * @description `true` only in the response to an addition, if the user was invited instead and is not a member. The role is then
+                 *     `member`, and `joined_at` the time of the invitation. Absent for members.
+                 */
+                invited?: boolean;
                 /** Format: date-time */
                 joined_at: string;
                 role: components["schemas"]["Role"];
@@ -1132,6 +1224,8 @@ export interface components {
             contacts: components["schemas"]["UserId"][];
             /** Format: date-time */
             exported_at: string;
+            /** @description The pending invitations of the user to groups. */
+            invitations?: components["schemas"]["ExportedInvitation"][];
             /** @description Always `true`: a document without this field is truncated. */
             is_complete: boolean;
             push_devices: components["schemas"]["ExportedDevice"][];
@@ -1167,6 +1261,13 @@ export interface components {
             /** Format: date-time */
             registered_at: string;
         };
+        /** @description A pending invitation of a user to a group. */
+        ExportedInvitation: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: date-time */
+            created_at: string;
+            invited_by: components["schemas"]["UserId"];
+        };
         /** @description A failure. */
         Failure: {
             /** @description The error. */
@@ -1186,6 +1287,11 @@ export interface components {
             reason: components["schemas"]["ReportReason"];
             user_id?: components["schemas"]["UserId"] | null;
         };
+        /**
+         * @description The users who may add a user to a group at once. All others can only invite the user.
+         * @enum {string}
+         */
+        GroupInvites: "everyone" | "contacts" | "nobody";
         /** @description A page of a chat's messages. */
         History: {
             /** Format: int64 */
@@ -1195,6 +1301,22 @@ export interface components {
         /** @description A page of the inbox, newest activity first. */
         Inbox: {
             chats: components["schemas"]["ChatSummary"][];
+        };
+        /** @description An invitation of the caller to a group. */
+        Invitation: {
+            chat_id: components["schemas"]["ChatId"];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at: string;
+            invited_by: components["schemas"]["User"];
+            /** Format: int32 */
+            member_count: number;
+            name: string;
+        };
+        /** @description The pending invitations of the caller, newest first. */
+        Invitations: {
+            invitations: components["schemas"]["Invitation"][];
         };
         /** @description The start of a chat's last message. */
         LastMessage: {
@@ -1231,6 +1353,8 @@ export interface components {
         };
         /** @description A user as they see themselves. */
         Me: components["schemas"]["User"] & {
+            /** @description The users who may add the user to a group at once. Others can only invite the user. */
+            group_invites: components["schemas"]["GroupInvites"];
             /** @description Absent for users who authenticate with another system's tokens. */
             phone_number?: string;
             presence_visibility: components["schemas"]["PresenceVisibility"];
@@ -1240,6 +1364,11 @@ export interface components {
         /** @description A member of a chat. */
         Member: {
             display_name: string;
+            /**
+             * @description `true` only in the response to an addition, if the user was invited instead and is not a member. The role is then
+             *     `member`, and `joined_at` the time of the invitation. Absent for members.
+             */
+            invited?: boolean;
             /** Format: date-time */
             joined_at: string;
             role: components["schemas"]["Role"];
@@ -1579,6 +1708,8 @@ export interface components {
         UpdateMe: {
             display_name?: string | null;
             /** @enum {string|null} */
+            group_invites?: "everyone" | "contacts" | "nobody" | null;
+            /** @enum {string|null} */
             presence_visibility?: "everyone" | "contacts_only" | "nobody" | null;
         };
         /** @description A user as other users see them. */
@@ -1607,6 +1738,16 @@ export interface components {
         };
     };
     responses: {
+        /** @description `CHAT_FULL`: The group has reached its member limit. `INVALID_OPERATION`: The operation does not apply to this resource or its state. */
+        ChatFullOrInvalidOperation: {
+            headers: {
+                "X-Request-ID": components["headers"]["X-Request-ID"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
         /** @description `FORBIDDEN`: The caller's role does not allow it, or the account is suspended (`details.reason`). */
         Forbidden: {
             headers: {
@@ -2373,6 +2514,20 @@ export interface operations {
                     "application/json": components["schemas"]["Data_Member"];
                 };
             };
+            /** @description The user is invited and not a member */
+            202: {
+                headers: {
+                    "X-Idempotent-Replay": components["headers"]["X-Idempotent-Replay"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_Member"];
+                };
+            };
             400: components["responses"]["ValidationErrorOrChatFullOrInvalidOperation"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrNotAMember"];
@@ -2968,6 +3123,106 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    invitations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_Invitations"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    decline_invitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D3D4ZXR7T2VB5NM8REGATT
+                 */
+                chat_id: components["schemas"]["ChatId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description There is no pending invitation */
+            204: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    accept_invitation: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The chat.
+                 * @example chat_01K9D3D4ZXR7T2VB5NM8REGATT
+                 */
+                chat_id: components["schemas"]["ChatId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_ChatDetails"];
+                };
+            };
+            400: components["responses"]["ChatFullOrInvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["ForbiddenOrNotAMember"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];

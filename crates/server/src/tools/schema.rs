@@ -211,7 +211,7 @@ fn table_json(definition: &Definition) -> Value {
     })
 }
 
-fn topic_json(definition: &topics::Definition) -> Value {
+fn topic_json(definition: &topics::TopicDefinition) -> Value {
     let settings: Map<_, _> =
         definition.settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     json!({

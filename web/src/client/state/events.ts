@@ -25,6 +25,11 @@ export function followEvents(onSignedOut: () => void): void {
     forgetPresences();
   });
   client.on("caughtUp", () => void refresh());
+  // Invitations are not pushed: a user who comes back to the page sees the new ones.
+  document.addEventListener("visibilitychange", () => {
+    const isSignedIn = me.peek() !== undefined;
+    if (document.visibilityState === "visible" && isSignedIn) void unlessUnreachable(loadInvitations);
+  });
   client.on("message", async (message) => {
     await receive(message);
     if (message.client_message_id) noteArrived(message.client_message_id);

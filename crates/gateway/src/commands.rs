@@ -18,6 +18,7 @@ use tracing::{error, warn};
 
 use crate::Gateway;
 use crate::peer::ConnectionPeer;
+use crate::signal_order::SignalTurn;
 use crate::subscriptions::{SUBSCRIPTIONS_MAX, TooManySubscriptions};
 
 /// The result of a command: an optional response frame for the client, or an error.
@@ -80,7 +81,10 @@ impl Gateway {
                 }
                 .boxed()
             }
-            Command::Typing { chat_id, is_typing } => self.signal(kind, Signal::Typing { chat_id, user_id, is_typing }),
+            Command::Typing { chat_id, is_typing } => {
+                let turn = peer.signal_order.next_turn();
+                self.signal(kind, turn, Signal::Typing { chat_id, user_id, is_typing })
+            }
             Command::PresenceSubscribe { request_id, mut user_ids } => {
                 let mut named = HashSet::new();
                 user_ids.retain(|user_id| named.insert(*user_id));
@@ -160,9 +164,10 @@ impl Gateway {
         .boxed()
     }
 
-    fn signal(self: &Arc<Self>, kind: ResponseKind, signal: Signal) -> PendingCommand {
+    fn signal(self: &Arc<Self>, kind: ResponseKind, mut turn: SignalTurn, signal: Signal) -> PendingCommand {
         let gateway = self.clone();
         async move {
+            turn.begin().await;
             let outcome = match gateway.signals.signal(signal).await {
                 Ok(true) => Ok(None),
                 Ok(false) => Err(IngestError::NotAMember.into()),
@@ -293,6 +298,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     use domain::{Body, ClientMessageId, ContentType};
+    use futures_util::future::join_all;
     use serde_json::json;
 
     use super::*;
@@ -318,6 +324,33 @@ mod tests {
         let error = send_error(&world, &connection.peer, 2).await;
         assert_eq!((error.code, error.details), (ErrorCode::ServerBusy, Some(json!({ "retry_after_seconds": 1 }))));
         assert_eq!(world.limiter.calls.load(Ordering::SeqCst), 0, "no limit is on");
+    }
+
+    #[tokio::test]
+    async fn signals_of_a_connection_keep_their_order_whichever_is_quicker() {
+        let world = World::start().await;
+        let user_id = world.user();
+        let connection = world.connect(user_id).await;
+        let chat_id = ChatId::from_bytes([2; 16]);
+        let mut commands = vec![];
+        for is_typing in [true, false, true] {
+            commands.push(world.gateway.begin(&connection.peer, Command::Typing { chat_id, is_typing }).await);
+        }
+        // The last one is polled first.
+        commands.reverse();
+        join_all(commands).await;
+        let expected = [true, false, true].map(|is_typing| Signal::Typing { chat_id, user_id, is_typing });
+        assert_eq!(*world.others.signals.borrow(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_is_given_up_holds_up_no_later_one() {
+        let world = World::start().await;
+        let connection = world.connect(world.user()).await;
+        let typing = Command::Typing { chat_id: ChatId::from_bytes([2; 16]), is_typing: true };
+        drop(world.gateway.begin(&connection.peer, typing.clone()).await);
+        world.gateway.begin(&connection.peer, typing).await.await;
+        assert_eq!(world.others.signals.borrow().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

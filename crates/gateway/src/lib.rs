@@ -29,6 +29,7 @@ mod origins;
 mod peer;
 mod recovery;
 mod run_queue;
+mod signal_order;
 mod socket;
 mod spans;
 mod subscriptions;

@@ -5,6 +5,7 @@ use domain::{ConnectionId, DeviceId, SessionId, Timestamp, UserId};
 use ports::{Assertion, ConnectionHolder, RefreshedRoute};
 
 use crate::mailbox::Mailbox;
+use crate::signal_order::SignalOrder;
 use crate::subscriptions::SubscribedUsers;
 
 /// Value of `written_in` before the handshake has registered the route.
@@ -23,6 +24,7 @@ pub(crate) struct ConnectionPeer {
     pub(crate) assertion: Option<Mutex<Assertion>>,
     pub(crate) mailbox: Mailbox,
     pub(crate) subscribed_users: SubscribedUsers,
+    pub(crate) signal_order: SignalOrder,
     /// Bytes written since the last `take_written`.
     written: AtomicUsize,
     /// Milliseconds from the hub's start to the last frame of the client.
@@ -55,6 +57,7 @@ impl ConnectionPeer {
             assertion: assertion.map(Mutex::new),
             mailbox: Mailbox::default(),
             subscribed_users: SubscribedUsers::default(),
+            signal_order: SignalOrder::default(),
             written: AtomicUsize::new(0),
             last_heard_ms: AtomicU64::new(0),
             written_in: AtomicU64::new(NOT_YET),

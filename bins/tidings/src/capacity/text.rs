@@ -5,8 +5,9 @@ use std::fmt::{self, Write};
 use super::costs;
 use super::curve::{Curve, LimitMark};
 use super::number::{bytes, dollars, percent, short};
-use super::plan::{CapacityPlan, Processes, TablePlan};
+use super::plan::{CapacityPlan, OTHER_TABLES, Processes, TablePlan};
 use super::prices::LIST;
+use super::reads::Consistency;
 
 /// Columns and rows of the plot.
 const WIDTH: usize = 72;
@@ -57,6 +58,9 @@ fn fleet(text: &mut String, plan: &CapacityPlan) {
         let (writes, reads, month) = (short(*write_units), short(*read_units), dollars(*dollars_a_month));
         push(text, format_args!("  {name:<18}{writes:>14}{reads:>14}{:>12}{month:>10}\n", bytes(*stored)));
     }
+    push(text, format_args!("  Rarely used, and left out: {}\n", OTHER_TABLES[..6].join(", ")));
+    push(text, format_args!("    {}\n", OTHER_TABLES[6..].join(", ")));
+    reads(text, plan);
     let head = ["role", "processes", "cores each", "GiB each", "a month"];
     push(text, format_args!("\n  {:<18}{:>14}{:>14}{:>12}{:>10}\n", head[0], head[1], head[2], head[3], head[4]));
     for Processes { role, processes, cores, memory_gib, dollars_a_month } in &plan.processes {
@@ -89,6 +93,30 @@ fn fleet(text: &mut String, plan: &CapacityPlan) {
     );
     push(text, format_args!("  To the clients: {} a month\n", dollars(plan.network.dollars_a_month)));
     push(text, format_args!("  List prices of {}, unless a flag sets another\n", LIST.basis()));
+}
+
+/// The reads with their consistency. The decision is what a strong read costs more, or what an eventual one saves.
+fn reads(text: &mut String, plan: &CapacityPlan) {
+    let head = ["read", "units/s", "", "a month", "decision"];
+    push(text, format_args!("\n  {:<45}{:>8}  {:<9}{:>8}{:>9}\n", head[0], head[1], head[2], head[3], head[4]));
+    for read in &plan.reads {
+        let (units, month, decision) =
+            (short(read.units), dollars(read.dollars_a_month), dollars(read.decision_dollars_a_month));
+        let sign = match read.consistency {
+            Consistency::Strong => '+',
+            Consistency::Eventual => '-',
+        };
+        push(
+            text,
+            format_args!(
+                "  {:<45}{units:>8}  {:<9}{month:>8}{:>9}  {}\n",
+                read.name,
+                read.consistency.name(),
+                format!("{sign}{decision}"),
+                read.why
+            ),
+        );
+    }
 }
 
 fn limits(text: &mut String, plan: &CapacityPlan) {

@@ -8,12 +8,14 @@
 //! billing.
 
 pub(crate) mod access;
+mod alarms;
 mod cloudformation;
 mod iam;
 mod live;
 mod show;
 
 pub use access::{TableAction, access};
+pub use alarms::alarms;
 pub use cloudformation::cloudformation;
 pub use iam::{AwsSite, LogNames, SCAN, auditor_iam, iam, log_iam};
 pub use live::{SchemaError, TableAspect, TableDrift, apply, diff};

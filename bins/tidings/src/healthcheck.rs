@@ -15,7 +15,7 @@ pub(crate) struct HealthcheckArgs {
     /// clients overload the public one]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Checks readiness instead of liveness.
+    /// Checks readiness instead of liveness. A degraded process is ready.
     #[arg(long)]
     ready: bool,
     /// Seconds to wait for the response.

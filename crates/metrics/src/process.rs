@@ -70,6 +70,7 @@ pub(crate) const METRICS: &[Metric] = &[
         Part::Process,
         "Tasks in the global run queue; a persistently high number means too few cores.",
     ),
+    gauge("tidings_process_ready", Part::Process, "1 if `/readyz` answers 200: the process is ready or degraded."),
     gauge("tidings_dependency_up", Part::Process, "1 if a dependency is healthy, 0 if it fails, as `/readyz` reports.")
         .by(&[label("dependency", DEPENDENCIES)]),
     gauge(

@@ -1,8 +1,18 @@
-//! `/healthz`: whether only a restart would help. `/readyz`: whether the process can do its work, with the status of
+//! `/healthz`: whether only a restart would help. `/readyz`: whether the process can do its part now, with the status of
 //! each dependency, and during a drain the remaining work.
+//!
+//! ```text
+//!             an engine fails that it can do without
+//!   ready ◄──────────────────────────────────────────► degraded     both 200
+//!     ▲ ▲                                                  ▲
+//!     │ └──────── a needed engine fails ─► unready ◄───────┘        503
+//!     └────────── drain, resume ─────────► draining                 503
+//! ```
 
+mod dependency;
 mod drain;
 mod liveness;
+mod needs;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -17,16 +27,17 @@ use http::{StatusCode, header};
 use metrics::gauge;
 use ports::EngineHealth;
 use serde_json::{Map, Value, json};
+use tracing::info;
 
+pub(crate) use dependency::Dependency;
 pub(crate) use drain::{Drain, RemainingWork};
 pub(crate) use liveness::Liveness;
+#[cfg(feature = "fleet")]
+pub(crate) use needs::need;
 pub(crate) use requests::Requests;
 
 /// Interval at which the metrics are updated.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Reports the health of a dependency.
-pub(crate) type Probe = Arc<dyn Fn() -> EngineHealth + Send + Sync>;
 
 /// The `Retry-After` of a response that is not ready, in seconds.
 const RETRY_AFTER: &str = "1";
@@ -34,8 +45,7 @@ const RETRY_AFTER: &str = "1";
 /// The inputs of the health endpoints.
 #[derive(Clone)]
 pub(crate) struct HealthState {
-    /// The dependencies of the process, by name.
-    pub(crate) dependencies: Arc<[(&'static str, Probe)]>,
+    pub(crate) dependencies: Arc<[Dependency]>,
     pub(crate) drain: Arc<Drain>,
     pub(crate) liveness: Liveness,
 }
@@ -59,46 +69,97 @@ async fn alive(State(standing): State<HealthState>) -> Response {
     }
 }
 
-/// Exposes the facts of `/readyz` as metrics, until it is stopped.
+/// Whether the process can do its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// It can, without an engine that it usually has.
+    Degraded,
+    Unready,
+    Draining,
+}
+
+impl Readiness {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Unready => "unready",
+            Self::Draining => "draining",
+        }
+    }
+
+    /// Whether balancers route to the process.
+    fn is_ready(self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded)
+    }
+}
+
+impl HealthState {
+    /// The readiness, and the health of each dependency.
+    fn readiness(&self) -> (Readiness, Vec<(&Dependency, EngineHealth)>) {
+        let engines: Vec<_> = self.dependencies.iter().map(|each| (each, each.health())).collect();
+        let mut failing = engines.iter().filter(|(_, health)| *health != EngineHealth::Ok).peekable();
+        let readiness = if self.drain.is_draining() {
+            Readiness::Draining
+        } else if failing.peek().is_none() {
+            Readiness::Ready
+        } else if failing.any(|(dependency, _)| dependency.is_needed()) {
+            Readiness::Unready
+        } else {
+            Readiness::Degraded
+        };
+        (readiness, engines)
+    }
+}
+
+/// Exposes the facts of `/readyz` as metrics and logs its changes, until it is stopped.
 pub(crate) async fn measure(standing: HealthState) {
+    let mut before = Readiness::Ready;
     loop {
+        let (readiness, engines) = standing.readiness();
         let mut up = BTreeMap::new();
-        for (name, probe) in &*standing.dependencies {
+        for (dependency, health) in &engines {
             // If several dependencies share a name, all of them have to be healthy.
-            *up.entry(*name).or_insert(true) &= probe() == EngineHealth::Ok;
+            *up.entry(dependency.name).or_insert(true) &= *health == EngineHealth::Ok;
+        }
+        if readiness != before {
+            let failing: Vec<_> = up.iter().filter(|(_, is_up)| !**is_up).map(|(name, _)| *name).collect();
+            info!(from = before.name(), to = readiness.name(), failing = failing.join(", "), "readiness changed");
+            before = readiness;
         }
         for (name, is_up) in up {
             gauge!("tidings_dependency_up", "dependency" => name).set(f64::from(u8::from(is_up)));
         }
+        gauge!("tidings_process_ready").set(f64::from(u8::from(readiness.is_ready())));
         gauge!("tidings_process_draining").set(f64::from(u8::from(standing.drain.is_draining())));
         tokio::time::sleep(MEASURE_INTERVAL).await;
     }
 }
 
 async fn ready(State(standing): State<HealthState>) -> Response {
-    let mut all_well = true;
+    let (readiness, engines) = standing.readiness();
     let mut dependencies = Map::new();
-    for (name, probe) in &*standing.dependencies {
-        let said = match probe() {
+    for (dependency, health) in engines {
+        let said = match health {
             EngineHealth::Ok => json!({ "status": "ok" }),
-            EngineHealth::Failing { since, reason } => {
-                all_well = false;
-                json!({ "status": "failing", "since": since, "reason": reason })
-            }
+            EngineHealth::Failing { since, reason } => json!({
+                "status": "failing",
+                "since": since,
+                "reason": reason,
+                "needed": dependency.is_needed(),
+                "meanwhile": dependency.meanwhile(),
+            }),
         };
-        dependencies.insert((*name).to_owned(), said);
+        dependencies.insert(dependency.name.to_owned(), said);
     }
-    let draining = standing.drain.is_draining();
-    let status = match (draining, all_well) {
-        (true, _) => "draining",
-        (false, true) => "ready",
-        (false, false) => "unready",
-    };
-    let mut body = json!({ "status": status, "dependencies": dependencies });
-    if draining && let Value::Object(body) = &mut body {
+    let mut body = json!({ "status": readiness.name(), "dependencies": dependencies });
+    if readiness == Readiness::Draining
+        && let Value::Object(body) = &mut body
+    {
         body.append(&mut standing.drain.standing());
     }
-    if status == "ready" {
+    if readiness.is_ready() {
         return Json(body).into_response();
     }
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, RETRY_AFTER)], Json(body)).into_response()
@@ -106,22 +167,35 @@ async fn ready(State(standing): State<HealthState>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use axum::body::{Body, to_bytes};
     use domain::Timestamp;
     use http::Request;
+    use ports::ProcessRole;
     use tower::ServiceExt;
 
     use super::*;
 
-    /// A process that depends on a store and has `left` open requests.
-    fn process(store: EngineHealth, left: &Arc<AtomicUsize>) -> HealthState {
-        let (probe, left) = (Arc::new(move || store.clone()) as Probe, left.clone());
+    type Engine = Arc<Mutex<EngineHealth>>;
+
+    fn engine() -> Engine {
+        Arc::new(Mutex::new(EngineHealth::Ok))
+    }
+
+    fn fail(engine: &Engine) {
+        let since = Timestamp::from_millis(0);
+        *engine.lock().unwrap() = EngineHealth::Failing { since, reason: "no space".to_owned() };
+    }
+
+    /// A process with these roles that depends on one engine and has `left` open requests.
+    fn process(name: &'static str, roles: &[ProcessRole], engine: &Engine, left: &Arc<AtomicUsize>) -> HealthState {
+        let (engine, left) = (engine.clone(), left.clone());
         let left: RemainingWork = ("requests", Arc::new(move || left.load(Ordering::Relaxed)));
         HealthState {
-            dependencies: [("store", probe)].into(),
+            dependencies: [Dependency::new(name, roles, move || engine.lock().unwrap().clone())].into(),
             drain: Arc::new(Drain::of(None, [left])),
             liveness: Liveness::new("the committer", Duration::from_secs(30)),
         }
@@ -137,20 +211,50 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_whose_store_fails_is_alive_and_not_ready() {
-        let failing = EngineHealth::Failing { since: Timestamp::from_millis(0), reason: "no space".to_owned() };
-        let standing = process(failing, &Arc::default());
+    async fn a_process_without_a_needed_engine_is_alive_and_not_ready() {
+        let dynamodb = engine();
+        let standing = process("dynamodb", &[ProcessRole::Ingest], &dynamodb, &Arc::default());
+        assert_eq!(ask(&standing, "/readyz").await.0, 200);
+        fail(&dynamodb);
         assert_eq!(ask(&standing, "/healthz").await.0, 200);
         let (status, after, body) = ask(&standing, "/readyz").await;
         assert_eq!((status, after.as_deref(), &body["status"]), (503, Some("1"), &json!("unready")));
-        assert_eq!(body["dependencies"]["store"]["reason"], "no space");
+        let said = &body["dependencies"]["dynamodb"];
+        assert_eq!((&said["reason"], &said["needed"]), (&json!("no space"), &json!(true)));
         assert!(body.get("safe_to_remove").is_none(), "{body}");
+    }
+
+    #[tokio::test]
+    async fn a_process_without_an_engine_that_it_can_do_without_is_degraded_and_ready() {
+        for (name, roles) in [("kafka", &[ProcessRole::Api][..]), ("store", &ProcessRole::ALL)] {
+            let failing = engine();
+            fail(&failing);
+            let (status, after, body) = ask(&process(name, roles, &failing, &Arc::default()), "/readyz").await;
+            assert_eq!((status, after, &body["status"]), (200, None, &json!("degraded")));
+            let said = &body["dependencies"][name];
+            assert_eq!((&said["status"], &said["needed"]), (&json!("failing"), &json!(false)));
+            assert!(said["meanwhile"].is_string(), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_a_start_needs_has_to_answer_once() {
+        let redis = engine();
+        fail(&redis);
+        let standing = process("redis", &[ProcessRole::Gateway], &redis, &Arc::default());
+        let (status, _, body) = ask(&standing, "/readyz").await;
+        assert_eq!((status, &body["status"]), (503, &json!("unready")));
+        *redis.lock().unwrap() = EngineHealth::Ok;
+        assert_eq!(ask(&standing, "/readyz").await.2["status"], "ready");
+        fail(&redis);
+        let (status, _, body) = ask(&standing, "/readyz").await;
+        assert_eq!((status, &body["status"]), (200, &json!("degraded")));
     }
 
     #[tokio::test]
     async fn a_drain_is_safe_when_no_work_is_left_and_can_be_cancelled() {
         let left = Arc::new(AtomicUsize::new(2));
-        let standing = process(EngineHealth::Ok, &left);
+        let standing = process("store", &ProcessRole::ALL, &engine(), &left);
         assert_eq!(
             ask(&standing, "/readyz").await,
             (200, None, json!({ "status": "ready", "dependencies": { "store": { "status": "ok" } } }))
@@ -171,7 +275,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_unanswered_heartbeat_names_the_stuck_component() {
-        let standing = process(EngineHealth::Ok, &Arc::default());
+        let standing = process("store", &ProcessRole::ALL, &engine(), &Arc::default());
         tokio::time::sleep(Duration::from_secs(31)).await;
         let (status, _, body) = ask(&standing, "/healthz").await;
         assert_eq!((status, &body["status"], &body["what"]), (503, &json!("stuck"), &json!("the committer")));

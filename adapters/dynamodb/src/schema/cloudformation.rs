@@ -11,7 +11,7 @@ use super::{Attribute, Definition, Projection, TTL, Table};
 use crate::Config;
 
 /// The parameter with the table prefix, and its largest length: policies have a size limit, and name every table.
-const TABLE_PREFIX: &str = "TablePrefix";
+pub(super) const TABLE_PREFIX: &str = "TablePrefix";
 const TABLE_PREFIX_LEN_MAX: usize = 32;
 /// The parameter with the MSK cluster that uses IAM authentication, and the condition that it is set.
 const MSK_CLUSTER: &str = "MskCluster";
@@ -49,13 +49,7 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
         "AWSTemplateFormatVersion": "2010-09-09",
         "Description": "The tables of Tidings, and what each role of its fleet may do to them and to the event log.",
         "Parameters": {
-            TABLE_PREFIX: {
-                "Type": "String",
-                "Description": "Prefix of all table names, as in the setting dynamodb.table_prefix.",
-                "Default": config.table_prefix,
-                "AllowedPattern": "[a-zA-Z0-9_.-]*",
-                "MaxLength": TABLE_PREFIX_LEN_MAX,
-            },
+            TABLE_PREFIX: table_prefix(config),
             MSK_CLUSTER: {
                 "Type": "String",
                 "Description": "NAME/UUID, the end of the ARN of the MSK cluster, if its clients sign in with IAM.",
@@ -70,8 +64,19 @@ pub fn cloudformation(config: &Config, log: &LogNames) -> String {
     indented(&template)
 }
 
+/// The parameter with the table prefix.
+pub(super) fn table_prefix(config: &Config) -> Value {
+    json!({
+        "Type": "String",
+        "Description": "Prefix of all table names, as in the setting dynamodb.table_prefix.",
+        "Default": config.table_prefix,
+        "AllowedPattern": "[a-zA-Z0-9_.-]*",
+        "MaxLength": TABLE_PREFIX_LEN_MAX,
+    })
+}
+
 /// Readable JSON, indented with one space per level: the service limits the size of a template.
-fn indented(template: &Value) -> String {
+pub(super) fn indented(template: &Value) -> String {
     let text = format!("{template:#}");
     let halved = text.lines().map(|line| {
         let spaces = line.len() - line.trim_start().len();
@@ -163,7 +168,7 @@ fn policy_resources(role: ProcessRole, log: &LogNames) -> Vec<(String, Value)> {
 }
 
 /// `chat_members` in CloudFormation's style: `ChatMembers`.
-fn camel_case(name: &str) -> String {
+pub(super) fn camel_case(name: &str) -> String {
     let capitalized = name.split('_').map(|word| {
         let mut letters = word.chars();
         letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()

@@ -79,6 +79,10 @@ costs! {
     LAST_SEEN_WRITE = 1.0, "write units", Counted, "a coming or a going", "docs/adr/007-presence-and-routes.md";
     PRESENCE_READ = 5.0, "read units", Counted, "a coming or a going: a handful of rows",
         "docs/adr/007-presence-and-routes.md";
+    READ_BYTES = 4096.0, "bytes", Published, "a read unit, of a strong read", "DynamoDB, read consistency";
+    EVENTUAL = 0.5, "of a strong one", Published, "an eventual read", "DynamoDB, read consistency";
+    INBOX_ROWS = 20.0, "chats", Counted, "on a page of an inbox", "HISTORY_PAGE_DEFAULT";
+    MEMBER_MISSES = 0.1, "of all", Assumed, "messages whose members are not in the cache", "not measured";
     MESSAGE_BYTES = 297.0, "bytes", Counted, "a message in DynamoDB beside its content, names of attributes included",
         "adapters/dynamodb/src/messages.rs";
     SEND_KEY_BYTES = 252.0, "bytes", Counted, "a send key in DynamoDB, for 7 days", "adapters/dynamodb/src/commit.rs";
@@ -89,6 +93,7 @@ costs! {
     PARTITION_WRITES = 1000.0, "write units/s", Published, "one partition of DynamoDB", "ADR-004, App. A";
     TABLE_UNITS = 40_000.0, "units/s", Published, "one table, until a higher quota is asked for", "DynamoDB, quotas";
     DIRTY_SHARDS = 16.0, "partitions", Counted, "dirty-index is spread over", "adapters/dynamodb/src/outbox.rs";
+    OUTBOX_SHARDS = 16.0, "partitions", Counted, "age-index is spread over", "adapters/dynamodb/src/outbox/item.rs";
     DUE_SHARDS = 8.0, "partitions", Counted, "due-index is spread over", "adapters/dynamodb/src/notices.rs";
     // Kafka.
     RECORD_BYTES = 673.0, "bytes", Measured, "a message in Kafka beside its content: key, envelope and headers",

@@ -14,6 +14,12 @@ pub(super) fn page(plan: &CapacityPlan, curve: &Curve) -> String {
         let [writes, reads] = units;
         row([table.name.to_owned(), writes, reads, bytes(table.bytes), dollars(table.dollars_a_month)])
     });
+    let reads = plan.reads.iter().map(|read| {
+        let month = [read.dollars_a_month, read.decision_dollars_a_month].map(dollars);
+        let [month, decision] = month;
+        let consistency = read.consistency.name().to_owned();
+        row([read.name.to_owned(), short(read.units), consistency, month, decision, read.why.to_owned()])
+    });
     let roles = plan.processes.iter().map(|role| {
         let figures = [role.processes, role.cores, role.memory_gib].map(short);
         let [processes, cores, memory] = figures;
@@ -28,7 +34,8 @@ pub(super) fn page(plan: &CapacityPlan, curve: &Curve) -> String {
             limit.lifted_by.to_owned(),
         ])
     });
-    let (tables, roles, limits): (String, String, String) = (tables.collect(), roles.collect(), limits.collect());
+    let (tables, reads): (String, String) = (tables.collect(), reads.collect());
+    let (roles, limits): (String, String) = (roles.collect(), limits.collect());
     let (kafka, redis) = (&plan.kafka, &plan.redis);
     let body = format!(
         r#"<h1>{users} users at their peak</h1>
@@ -36,6 +43,7 @@ pub(super) fn page(plan: &CapacityPlan, curve: &Curve) -> String {
 <p>One machine <strong class="{class}">{verdict}</strong>: {used} of its {short_of} are used. A fleet from {users_max} users on.</p>
 <h2>A fleet, for {month} a month</h2>
 <table><tr><th>table</th><th>write units/s</th><th>read units/s</th><th>stored</th><th>a month</th></tr>{tables}</table>
+<table><tr><th>read</th><th>units/s</th><th></th><th>a month</th><th>price of the decision</th><th>why</th></tr>{reads}</table>
 <table><tr><th>role</th><th>processes</th><th>cores each</th><th>GiB each</th><th>a month</th></tr>{roles}</table>
 <p>Kafka: {brokers} brokers, {partitions} partitions, {bytes_in}/s in, {kept} kept, {kafka_month} a month.
 Redis: {shards} shards, {commands} commands/s, {redis_bytes}, {redis_month} a month.</p>

@@ -12,6 +12,7 @@ mod machine;
 mod number;
 mod plan;
 mod prices;
+mod reads;
 mod text;
 mod usage;
 

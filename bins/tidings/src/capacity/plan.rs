@@ -7,10 +7,11 @@ use super::founding::FoundingEstimate;
 use super::limits::{self, Limit};
 use super::machine::{MachineSpec, OneMachine};
 use super::prices::Prices;
+use super::reads::{ReadPlan, reads};
 use super::usage::{Demand, Usage};
 
 const HOURS: f64 = 730.0;
-const MONTH: f64 = HOURS * 3600.0;
+pub(super) const MONTH: f64 = HOURS * 3600.0;
 const GB: f64 = 1e9;
 pub(super) const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
@@ -20,6 +21,8 @@ pub(super) struct CapacityPlan {
     pub(super) usage: Usage,
     pub(super) demand: Demand,
     pub(super) tables: Vec<TablePlan>,
+    /// The reads of the tables.
+    pub(super) reads: Vec<ReadPlan>,
     pub(super) kafka: KafkaPlan,
     pub(super) redis: RedisPlan,
     pub(super) processes: Vec<Processes>,
@@ -77,12 +80,30 @@ pub(super) struct Network {
     pub(super) dollars_a_month: f64,
 }
 
+/// The tables that users touch rarely, so that they do not change the estimate: when somebody signs up or in, manages
+/// contacts, reports or devices, or when a delivery has failed.
+pub(super) const OTHER_TABLES: [&str; 12] = [
+    "user_keys",
+    "expirations",
+    "direct_chats",
+    "one_time_codes",
+    "push_devices",
+    "dead_letters",
+    "requests",
+    "contacts",
+    "blocks",
+    "reports",
+    "restrictions",
+    "deletions",
+];
+
 /// Computes the resources for a usage.
 pub(super) fn plan(usage: &Usage, machine: &MachineSpec, prices: &Prices) -> CapacityPlan {
     let demand = usage.demand();
-    let tables = tables(usage, &demand, prices);
     let kafka = kafka(usage, &demand, prices);
     let processes = processes(&demand, prices);
+    let reads = reads(usage, &demand, &processes, prices);
+    let tables = tables(usage, &demand, &reads, prices);
     let gateways = processes[0].processes;
     let redis = redis(usage, &demand, gateways, prices);
     let network = network(usage, &demand, prices);
@@ -99,6 +120,7 @@ pub(super) fn plan(usage: &Usage, machine: &MachineSpec, prices: &Prices) -> Cap
         usage: usage.clone(),
         demand,
         tables,
+        reads,
         kafka,
         redis,
         processes,
@@ -106,15 +128,16 @@ pub(super) fn plan(usage: &Usage, machine: &MachineSpec, prices: &Prices) -> Cap
     }
 }
 
-fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<TablePlan> {
+fn tables(usage: &Usage, demand: &Demand, reads: &[ReadPlan], prices: &Prices) -> Vec<TablePlan> {
     let message_bytes = usage.content + MESSAGE_BYTES;
     let (chats, kept) = (usage.users * usage.chats, demand.messages_in_a_day * usage.retention);
     // Most chats are idle when a message arrives, so each message is assumed to need its own commit.
     let commits = demand.messages;
-    let table = |name, write_units: f64, read_units: f64, bytes: f64| {
-        let mean = |units: f64| units / usage.peak * MONTH / 1e6;
-        let dollars_a_month = mean(write_units) * prices.write_units
-            + mean(read_units) * prices.read_units
+    let table = |name, write_units: f64, bytes: f64| {
+        let of_table = || reads.iter().filter(|read| read.table == name);
+        let read_units = of_table().map(|read| read.units).sum();
+        let dollars_a_month = write_units / usage.peak * MONTH / 1e6 * prices.write_units
+            + of_table().map(|read| read.dollars_a_month).sum::<f64>()
             + bytes / GB * prices.table_gb;
         TablePlan { name, write_units, read_units, bytes, dollars_a_month }
     };
@@ -122,38 +145,27 @@ fn tables(usage: &Usage, demand: &Demand, prices: &Prices) -> Vec<TablePlan> {
         table(
             "messages",
             demand.messages * (MESSAGE_ROW * kib(message_bytes) + MESSAGE_INDEX),
-            demand.missed * usage.devices * message_bytes / 4096.0,
             // The index stores the keys a second time.
             kept * (message_bytes + 2.0 * ITEM_BYTES + 80.0),
         ),
         table(
             "chat_counters",
             commits * (COMMIT_COUNTER + PUBLISHED_MARK + DIRTY_INDEX),
-            demand.watermarks * WATERMARK_READ / 2.0 + demand.connects * usage.chats,
             // A chat has one counter, but this counts one per member, which is on the safe side.
             chats * (MESSAGE_BYTES + ITEM_BYTES),
         ),
         table(
             "idempotency_keys",
             demand.messages * MESSAGE_KEY,
-            0.0,
             demand.messages_in_a_day * 7.0 * (SEND_KEY_BYTES + ITEM_BYTES),
         ),
-        table("chat_memberships", commits * COMMIT_MEMBER, 0.0, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
-        table(
-            "delivery_state",
-            demand.watermarks * WATERMARK_WRITE,
-            demand.watermarks * WATERMARK_READ / 2.0 + demand.connects * usage.chats * MEMBERSHIP_BYTES / 2.0 / 4096.0,
-            chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES),
-        ),
-        table("sessions", demand.connections / 3600.0 * SESSION_WRITE, demand.connects * SESSION_READ, 0.0),
-        table(
-            "users",
-            demand.transitions * LAST_SEEN_WRITE,
-            demand.transitions * PRESENCE_READ,
-            usage.users * (USER_BYTES + 4.0 * ITEM_BYTES),
-        ),
-        table("notices", demand.notices * (NOTICE_ROW + NOTICE_INDEX), demand.notices, 0.0),
+        table("chats", 0.0, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
+        table("chat_memberships", commits * COMMIT_MEMBER, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
+        table("delivery_state", demand.watermarks * WATERMARK_WRITE, chats * (MEMBERSHIP_BYTES / 2.0 + ITEM_BYTES)),
+        table("sessions", demand.connections / 3600.0 * SESSION_WRITE, 0.0),
+        table("users", demand.transitions * LAST_SEEN_WRITE, usage.users * (USER_BYTES + 4.0 * ITEM_BYTES)),
+        table("notices", demand.notices * (NOTICE_ROW + NOTICE_INDEX), 0.0),
+        table("outbox", 0.0, 0.0),
     ]
 }
 
@@ -238,9 +250,12 @@ pub(super) fn kib(bytes: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::capacity::machine::tests::machine;
     use crate::capacity::prices::tests::prices;
+    use crate::capacity::reads::Consistency;
     use crate::capacity::usage::tests::usage;
 
     fn planned(arguments: &[&str]) -> CapacityPlan {
@@ -261,6 +276,27 @@ mod tests {
         // Above 1 KiB the row costs twice as much.
         let plan = planned(&[&alone[..8], &["--content", "1000"]].concat());
         assert!((units(&plan) / plan.demand.messages - counted - MESSAGE_ROW).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_table_of_the_schema_is_in_the_plan() {
+        let plan = planned(&[]);
+        let planned: BTreeSet<&str> = plan.tables.iter().map(|table| table.name).chain(OTHER_TABLES).collect();
+        assert_eq!(planned, BTreeSet::from(dynamodb::schema::Table::ALL.map(|table| table.name())));
+        let of_no_table = plan.reads.iter().find(|read| plan.tables.iter().all(|table| table.name != read.table));
+        assert!(of_no_table.is_none(), "{of_no_table:?}");
+    }
+
+    #[test]
+    fn strong_reads_cost_twice_what_eventual_ones_would() {
+        let plan = planned(&[]);
+        let month = |pick: fn(&ReadPlan) -> f64| plan.reads.iter().map(pick).sum::<f64>();
+        assert!(month(|read| read.dollars_a_month) > month(|read| read.decision_dollars_a_month));
+        for read in &plan.reads {
+            let share = read.decision_dollars_a_month / read.dollars_a_month;
+            let expected = if read.consistency == Consistency::Strong { 0.5 } else { 1.0 };
+            assert!((share - expected).abs() < 1e-9, "{read:?}");
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::fmt::{self, Write};
 use super::costs;
 use super::curve::{Curve, LimitMark};
 use super::number::{bytes, dollars, percent, short};
-use super::plan::{CapacityPlan, Processes, TablePlan};
+use super::plan::{CapacityPlan, OTHER_TABLES, Processes, TablePlan};
 use super::prices::LIST;
+use super::reads::Consistency;
 
 /// Columns and rows of the plot.
 const WIDTH: usize = 72;
@@ -57,6 +58,9 @@ fn fleet(text: &mut String, plan: &CapacityPlan) {
         let (writes, reads, month) = (short(*write_units), short(*read_units), dollars(*dollars_a_month));
         push(text, format_args!("  {name:<18}{writes:>14}{reads:>14}{:>12}{month:>10}\n", bytes(*stored)));
     }
+    push(text, format_args!("  Rarely used, and left out: {}\n", OTHER_TABLES[..6].join(", ")));
+    push(text, format_args!("    {}\n", OTHER_TABLES[6..].join(", ")));
+    reads(text, plan);
     let head = ["role", "processes", "cores each", "GiB each", "a month"];
     push(text, format_args!("\n  {:<18}{:>14}{:>14}{:>12}{:>10}\n", head[0], head[1], head[2], head[3], head[4]));
     for Processes { role, processes, cores, memory_gib, dollars_a_month } in &plan.processes {
@@ -89,6 +93,30 @@ fn fleet(text: &mut String, plan: &CapacityPlan) {
     );
     push(text, format_args!("  To the clients: {} a month\n", dollars(plan.network.dollars_a_month)));
     push(text, format_args!("  List prices of {}, unless a flag sets another\n", LIST.basis()));
+}
+
+/// The reads with their consistency. The decision is what a strong read costs more, or what an eventual one saves.
+fn reads(text: &mut String, plan: &CapacityPlan) {
+    let head = ["read", "units/s", "", "a month", "decision"];
+    push(text, format_args!("\n  {:<45}{:>8}  {:<9}{:>8}{:>9}\n", head[0], head[1], head[2], head[3], head[4]));
+    for read in &plan.reads {
+        let (units, month, decision) =
+            (short(read.units), dollars(read.dollars_a_month), dollars(read.decision_dollars_a_month));
+        let sign = match read.consistency {
+            Consistency::Strong => '+',
+            Consistency::Eventual => '-',
+        };
+        push(
+            text,
+            format_args!(
+                "  {:<45}{units:>8}  {:<9}{month:>8}{:>9}  {}\n",
+                read.name,
+                read.consistency.name(),
+                format!("{sign}{decision}"),
+                read.why
+            ),
+        );
+    }
 }
 
 fn limits(text: &mut String, plan: &CapacityPlan) {
@@ -218,16 +246,35 @@ mod tests {
 
             One machine is not enough: 450 % of its connections are used. A fleet from 222K users on.
 
-            A fleet, for $22.3K a month
+            A fleet, for $23.9K a month
               table              write units/s  read units/s      stored   a month
               messages                   2.08K           566     5.67 TB    $2.62K
-              chat_counters              3.47K         9.65K     7.94 GB    $2.96K
-              idempotency_keys           1.39K             0     49.3 GB      $773
-              chat_memberships           1.39K             0     6.00 GB      $762
+              chat_counters              3.47K         9.68K     7.94 GB    $2.97K
+              idempotency_keys           1.39K            -0     49.3 GB      $773
+              chats                          0         5.21K     6.00 GB      $572
+              chat_memberships           1.39K         10.5K     6.00 GB    $1.91K
               delivery_state             8.89K         4.70K     6.00 GB    $5.38K
               sessions                     125           521         0 B      $125
               users                        347         1.74K     1.90 GB      $381
-              notices                    14.0K         1.40K         0 B    $7.82K
+              notices                    14.0K           700         0 B    $7.74K
+              outbox                         0            32         0 B     $10.5
+              Rarely used, and left out: user_keys, expirations, direct_chats, one_time_codes, push_devices, dead_letters
+                requests, contacts, blocks, reports, restrictions, deletions
+
+              read                                          units/s            a month decision
+              messages that a device has missed                 566  strong      $62.0   +$31.0  G6: sync returns every visible message
+              heads of an inbox                               5.21K  strong       $570    +$285  G6: an acknowledged message is in the inbox at once
+              the head above which no watermark moves         4.44K  strong       $487    +$243  G7: an old head would refuse a valid ack
+              unpublished chats, in `dirty-index`                32  eventual    $10.5   -$10.5  the relay asks every second, and again
+              the watermark before it moves                   4.44K  strong       $487    +$243  G7: it never moves back
+              the chats of a user                               254  strong      $27.8   +$13.9  G6: a chat that somebody was added to is listed at once
+              chats of a page of an inbox                     5.21K  strong       $570    +$285  the answer to one's own change shows it
+              memberships of a page of an inbox               10.4K  strong     $1.14K    +$570  G4: a removed member reads nothing more
+              members that get a push, after a cache miss      69.4  strong      $7.60   +$3.80  only members receive: the cache is filled with this
+              the session of a connection                       521  strong      $57.0   +$28.5  a revoked session connects nowhere
+              presence: the user, and who may see it          1.74K  strong       $190   +$95.1  privacy: a block or a hidden status holds at once
+              notices that are due, in `due-index`              700  eventual    $76.6   -$76.6  the claim is conditional, so a stale entry claims nothing
+              unpublished events, in `age-index`                 32  eventual    $10.5   -$10.5  the relay asks every second, and again
 
               role                   processes    cores each    GiB each   a month
               gateway                        5             1           1      $164
@@ -244,14 +291,14 @@ mod tests {
               What lifts it: more partitions of the index (DUE_SHARDS), or a longer notify.silence_seconds.
                   70 %  notices that are due, in `due-index`             5.60K of 8.00K write units/s
                   35 %  the busiest table, writing                       14.0K of 40.0K write units/s
-                  24 %  the busiest table, reading                       9.65K of 40.0K read units/s
+                  26 %  the busiest table, reading                       10.5K of 40.0K read units/s
                  8.7 %  chats that wait for the log, in `dirty-index`    1.39K of 16.0K write units/s
                  2.9 %  readers of the log, one for each partition         694 of 24.0K events/s
                  2.0 %  one chat, in one partition of `messages`            20 of 1.00K write units/s
 
             Beside the founding documents
               write units/s          31.7K   theirs      5.21K   ADR-004, sends alone
-              read units/s           18.6K   theirs      1.56K   ADR-004, sends alone
+              read units/s           33.6K   theirs      1.56K   ADR-004, sends alone
               Redis commands/s       30.6K   theirs       225K   ADR-010, beats alone
               Redis memory          464 MB   theirs     112 MB   ADR-010, connections alone
         "#]]
@@ -263,24 +310,24 @@ mod tests {
         expect![[r#"
 
             Dollars a month over users; @ is where you are
-              $1.00B |                        a       :  : :   :    :
-                     |                        :       b  : :   :    :                     ****
-              $53.4M |                        :       :  c :   :    :               *******
-                     |                        :       :  : d   :    :         *******
-                     |                        :       :  : :   e    :  ********
-               $658K |                        :       :  : :   : ***f***
-                     |                        :       :  : *******  :
-                     |                        :     @*******   :    :
-              $8.11K |                       ******** :  : :   :    :
-                     |************************:       :  : :   :    :
-                     |                        :       :  : :   :    :
-                $100 |                        :       :  : :   :    :
+              $1.00B |                        a       :  ::    :    :
+                     |                        :       b  ::    :    :                     ****
+              $53.4M |                        :       :  c:    :    :               *******
+                     |                        :       :  :d    :    :         *******
+                     |                        :       :  ::    e    :  ********
+               $658K |                        :       :  ::    : ***f***
+                     |                        :       :  *********  :
+                     |                        :    *@*****:    :    :
+              $8.11K |                      ********  :  ::    :    :
+                     |*********************** :       :  ::    :    :
+                     |                        :       :  ::    :    :
+                $100 |                        :       :  ::    :    :
                      +------------------------------------------------------------------------
                       10^3      10^4      10^5      10^6       10^7      10^8      10^9      10^10
               a     222K  one machine ends: connections
               b    1.43M  notices that are due, in `due-index`
               c    2.86M  the busiest table, writing
-              d    4.14M  the busiest table, reading
+              d    3.81M  the busiest table, reading
               e    11.5M  chats that wait for the log, in `dirty-index`
               f    34.6M  readers of the log, one for each partition
         "#]]

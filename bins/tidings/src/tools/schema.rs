@@ -46,6 +46,8 @@ enum SchemaFormat {
     Table,
     /// An AWS CloudFormation template: tables, and the policies of roles.
     Cloudformation,
+    /// An AWS CloudFormation template: the alarms of tables and their indexes.
+    Alarms,
     /// IAM policies of the roles.
     Iam,
     /// Commands that create the topics.
@@ -67,6 +69,7 @@ fn show(arguments: ShowArgs) -> anyhow::Result<ExitCode> {
         _ if role.is_some() => bail!("only policies are of a role; --role goes with --format iam"),
         SchemaFormat::Table => schema::Format::Table,
         SchemaFormat::Cloudformation => schema::Format::Cloudformation,
+        SchemaFormat::Alarms => schema::Format::Alarms,
         SchemaFormat::Kafka => schema::Format::Kafka,
     };
     let json = tool.json;

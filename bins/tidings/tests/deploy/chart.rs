@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use expect_test::expect_file;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::pod::service_links;
 use crate::{root, said};
@@ -21,7 +21,13 @@ fn values(name: &str) -> PathBuf {
 }
 
 fn render(name: &str) -> String {
-    said(Command::new(engines::chart_render()).arg(chart()).args(["tidings", "tidings"]).arg(values(name)))
+    render_with(name, &[])
+}
+
+/// Renders the chart with values over those of a file.
+fn render_with(name: &str, more: &[PathBuf]) -> String {
+    let mut command = Command::new(engines::chart_render());
+    said(command.arg(chart()).args(["tidings", "tidings"]).arg(values(name)).args(more))
 }
 
 /// The documents of a file.
@@ -32,10 +38,22 @@ fn documents(file: &Path) -> Vec<Value> {
 
 /// The objects that the chart renders from some values.
 pub(crate) fn rendered(name: &str) -> Vec<Value> {
+    rendered_with(name, &Value::Object(Map::new()))
+}
+
+/// The objects that the chart renders from some values, and others over them.
+pub(crate) fn rendered_with(name: &str, more: &Value) -> Vec<Value> {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("rendered.yaml");
-    fs::write(&file, render(name)).unwrap();
+    let [values, file] = ["values.yaml", "rendered.yaml"].map(|name| directory.path().join(name));
+    // JSON is YAML.
+    fs::write(&values, more.to_string()).unwrap();
+    fs::write(&file, render_with(name, &[values])).unwrap();
     documents(&file)
+}
+
+/// The settings in the values of a fleet.
+pub(crate) fn fleet_config() -> String {
+    documents(&values("fleet"))[0]["config"].as_str().unwrap().to_owned()
 }
 
 /// Renders the chart, validates it against the schemas of Kubernetes, and returns the objects.

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -81,13 +82,18 @@ fn documented_environment(text: &str) -> Vec<(&str, &str)> {
     variables.map(|variable| variable.split_once('=').unwrap()).collect()
 }
 
-/// A `serve` with the variables of the image and these, on free ports.
-fn serve_as_in_the_image(data: &Path, environment: &[(&str, &str)]) -> Command {
+/// The variables of the image.
+pub(crate) fn image_environment() -> BTreeMap<String, String> {
     let all = instructions();
     let (_, image) = all.iter().find(|(name, _)| name == "ENV").unwrap();
-    let image = image.split_whitespace().map(|variable| variable.split_once('=').unwrap());
+    let variables = image.split_whitespace().map(|variable| variable.split_once('=').unwrap());
+    variables.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A `serve` with the variables of the image and these, on free ports.
+fn serve_as_in_the_image(data: &Path, environment: &[(&str, &str)]) -> Command {
     let mut server = Command::new(env!("CARGO_BIN_EXE_tidings"));
-    server.arg("serve").env_clear().envs(image).envs(environment.iter().copied());
+    server.arg("serve").env_clear().envs(image_environment()).envs(environment.iter().copied());
     // A container has its own network and volume; this test has not. Like a container it listens on all addresses.
     server.args(["--listen", "0.0.0.0:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data);
     server.stdin(Stdio::null());

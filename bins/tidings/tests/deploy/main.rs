@@ -5,6 +5,8 @@ mod chart;
 mod cloudformation;
 mod container;
 mod pod;
+mod shipped;
+mod stack;
 mod unit;
 mod workflows;
 

@@ -1,13 +1,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::ServerChild;
-use crate::chart::rendered;
+use crate::chart::{fleet_config, rendered, rendered_with};
+use crate::shipped::{ContainerRoot, ShippedProcess, Tables, secret, write_secret};
 
 /// The variables that Kubernetes sets in every pod for each Service of the namespace, unless `enableServiceLinks` is
 /// false.
@@ -119,5 +122,84 @@ fn pods_start_with_the_settings_of_the_chart() {
             assert_eq!(examine(""), 0, "{name}");
             assert_eq!(examine("TIDINGS_TRUSTED_PROXIES"), 1, "{name}: this setting admits the listener");
         }
+    }
+}
+
+/// Starts the container of a workload with the files that Kubernetes mounts.
+fn start_pod(objects: &[Value], workload: &Value, platform: &[(String, String)]) -> (ContainerRoot, ShippedProcess) {
+    let pod = &workload["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let files = ContainerRoot::new();
+    let config = objects.iter().find(|object| object["kind"] == "ConfigMap").unwrap();
+    files.write("/etc/tidings/tidings.toml", &files.placed(config["data"]["tidings.toml"].as_str().unwrap()));
+    let volumes = pod["volumes"].as_array().unwrap();
+    let secrets = &volumes.iter().find(|volume| volume["name"] == "secrets").expect("it has secrets")["secret"];
+    assert_eq!(secrets["secretName"], "tidings");
+    // Without a list, all entries are mounted.
+    let all =
+        json!([{ "key": "otp.secret", "path": "otp.secret" }, { "key": "webhook.secret", "path": "webhook.secret" }]);
+    let items = if secrets["items"].is_array() { &secrets["items"] } else { &all };
+    for item in items.as_array().unwrap() {
+        let path = format!("/run/secrets/tidings/{}", item["path"].as_str().unwrap());
+        write_secret(&files.path(&path), &secret(item["key"].as_str().unwrap()));
+    }
+    let mut environment = vec![];
+    for variable in container["env"].as_array().unwrap() {
+        // The only field that pods ask for is their address.
+        let value = variable["value"].as_str().unwrap_or("127.0.0.1").replace("$(POD_IP)", "127.0.0.1");
+        environment.push((variable["name"].as_str().unwrap().to_owned(), value));
+    }
+    environment.extend_from_slice(platform);
+    let command: Vec<String> = serde_json::from_value(container["args"].clone()).unwrap();
+    let process = ShippedProcess::start(&files, &command, &environment);
+    (files, process)
+}
+
+/// Your service that delivers codes: counts the calls with a signature.
+async fn code_service() -> (String, Arc<AtomicUsize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let app = axum::Router::new().fallback(async move |headers: http::HeaderMap| {
+        let is_signed = headers.keys().any(|name| name.as_str().contains("signature"));
+        counted.fetch_add(usize::from(is_signed), Ordering::Relaxed);
+    });
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    (url, calls)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_limit_codes_for_each_client_of_the_ingress_and_deliver_them() {
+    let tables = Tables::start().await;
+    let (url, calls) = code_service().await;
+    let config = fleet_config()
+        .replace("b-1.example:9096,b-2.example:9096,b-3.example:9096", "127.0.0.1:1")
+        .replace("rediss://clustercfg.example:6379", "redis://127.0.0.1:1");
+    for (name, component) in [("single", None), ("fleet", Some("api"))] {
+        let mut values = json!({
+            "secretName": "tidings",
+            "trustedProxies": "127.0.0.0/8",
+            "allowedOrigins": "https://app.example",
+            "otp": { "webhookUrl": format!("{url}/codes") },
+            "webhook": { "url": format!("{url}/events") },
+            "telemetry": { "otlpEndpoint": "http://127.0.0.1:1" },
+        });
+        if name == "fleet" {
+            values["config"] = config.clone().into();
+        }
+        let objects = rendered_with(name, &values);
+        let is_workload = |object: &&Value| {
+            let label = object["metadata"]["labels"]["app.kubernetes.io/component"].as_str();
+            object["spec"]["template"].is_object() && label == component
+        };
+        let workload = objects.iter().find(is_workload).unwrap();
+        let before = calls.load(Ordering::Relaxed);
+        let (_files, process) = start_pod(&objects, workload, &tables.environment());
+        process.check_metrics(true).await;
+        process.check_codes_per_client().await;
+        assert_eq!(calls.load(Ordering::Relaxed) - before, 11, "each code is delivered");
+        assert_eq!(process.allowed_origin("https://app.example").await.as_deref(), Some("https://app.example"));
+        assert_eq!(process.allowed_origin("https://other.example").await, None);
     }
 }

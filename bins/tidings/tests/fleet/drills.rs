@@ -72,6 +72,15 @@ impl Drill {
         }
     }
 
+    /// Stops new sends for a while. Clients stay connected.
+    pub(crate) fn pause(&self) {
+        self.load.pause();
+    }
+
+    pub(crate) async fn resume(&mut self) {
+        self.load.resume().await;
+    }
+
     /// Ends the load, and checks everything that it stored.
     pub(crate) async fn end(mut self, healed: Instant) {
         self.load.pause();
@@ -115,7 +124,7 @@ impl Drill {
 
 /// The environment of an operator: the settings of a process, and the variables that runbook commands use. `ADMIN` is
 /// the first process of a role.
-fn operator(server: &TestServer, role: ProcessRole) -> Vec<(String, String)> {
+pub(crate) fn operator(server: &TestServer, role: ProcessRole) -> Vec<(String, String)> {
     let process = server.fleet.process(role, 0);
     let mut names = names(&server.base_url(), &process.admin_url(), &process.data_dir());
     names.extend(server.fleet.base.environment(ProcessRole::Api));

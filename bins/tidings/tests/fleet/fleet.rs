@@ -48,7 +48,7 @@ impl TestFleet {
         let addresses = |of: ProcessRole| -> Vec<SocketAddr> {
             processes.iter().filter(|(role, ..)| *role == of).map(|(.., process)| process.address()).collect()
         };
-        let balancer = Balancer::start(addresses(ProcessRole::Gateway), addresses(ProcessRole::Api)[0]).await;
+        let balancer = Balancer::start(addresses(ProcessRole::Gateway), addresses(ProcessRole::Api)).await;
         let fleet = Self { processes, balancer, base };
         fleet.settled().await;
         fleet
@@ -75,6 +75,11 @@ impl TestFleet {
     pub(crate) fn process_mut(&mut self, of: ProcessRole, number: usize) -> &mut Process {
         let found = self.processes.iter_mut().find(|(role, n, _)| (*role, *n) == (of, number));
         found.map(|(.., process)| process).expect("there is such a process")
+    }
+
+    /// All processes with their roles and numbers.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (ProcessRole, usize, &Process)> {
+        self.processes.iter().map(|(role, number, process)| (*role, *number, process))
     }
 
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {

@@ -10,6 +10,7 @@ mod balancer;
 mod credentials;
 mod engine;
 mod fleet;
+mod health_checks;
 #[path = "../it/server.rs"]
 mod process;
 mod rules;
@@ -23,6 +24,7 @@ mod gateways;
 mod histories;
 mod impersonation;
 mod published;
+mod readiness;
 mod roles;
 mod traces;
 mod upgrade;

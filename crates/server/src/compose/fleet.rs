@@ -18,8 +18,9 @@ use keyfile::MasterSecret;
 use memory::MemoryLimits;
 use notify::VapidKeys;
 use ports::{
-    ChatReader, Clock, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess, PeerRegistry,
-    PresenceReader, ProcessRole, RandomIds, RateLimiter, SecurityEvents, SignalSender, Stores, SystemClock,
+    ChatReader, Clock, EngineHealth, EventProducer, GatewayId, Identity, Ids, ImportTarget, Ingest, PeerProcess,
+    PeerRegistry, PresenceReader, ProcessRole, RandomIds, RateLimiter, SecurityEvents, SignalSender, Stores,
+    SystemClock,
 };
 use rpc::{
     Asserter, AssertingIdentity, AssertingIngest, AssertionKey, AssertionPolicy, Directory, RemoteDelivery,
@@ -39,7 +40,7 @@ use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gat
 use crate::admin::{self, AdminState, AuditTrail, NodeInfo, Operators, Pulse};
 use crate::config::Config;
 use crate::engines;
-use crate::health::{self, Drain, HealthState, Liveness, Probe, RemainingWork, Requests};
+use crate::health::{self, Dependency, Drain, HealthState, Liveness, RemainingWork, Requests};
 use crate::later_receipts::LaterReceipts;
 use crate::outage_limits::OutageLimits;
 use crate::portioned_limits::PortionedLimits;
@@ -68,11 +69,19 @@ struct SharedAdapters {
     routes: Arc<RedisRoutes>,
     limiter: Arc<dyn RateLimiter>,
     background: JoinSet<()>,
-    probes: Vec<(&'static str, Probe)>,
+    roles: Vec<ProcessRole>,
+    dependencies: Vec<Dependency>,
     /// The logs that this process consumes.
     logs: Vec<Arc<KafkaLog>>,
     /// Pending work to finish before the process may be removed.
     left: Vec<RemainingWork>,
+}
+
+impl SharedAdapters {
+    /// Adds an engine to the dependencies of the process.
+    fn depend_on(&mut self, name: &'static str, health: impl Fn() -> EngineHealth + Send + Sync + 'static) {
+        self.dependencies.push(Dependency::new(name, &self.roles, health));
+    }
 }
 
 pub(super) async fn compose(
@@ -89,14 +98,21 @@ pub(super) async fn compose(
     };
     let security = engines::security(config)?;
     let assertion_key = engines::assertion_key(config)?;
-    let mut commons = commons(config, address, security.clone())?;
+    let mut commons = commons(config, roles.clone(), address, security.clone())?;
+    // Readiness needs to know whether Redis has ever answered.
+    if let Err(failure) = commons.redis.ping().await {
+        warn!(
+            error = &failure as &dyn std::error::Error,
+            "Redis does not answer; starting anyway, not ready until it does"
+        );
+    }
     let mut commits = JoinSet::new();
 
     let store = if roles == [ProcessRole::Gateway] { None } else { Some(open_store(config, &mut commons).await) };
     if let Some(store) = &store {
         match store.is_unfinished().await {
             Ok(is_unfinished) => transfer::ensure_finished(is_unfinished)?,
-            // A process starts without its engines, and reports itself not ready until they are available.
+            // A process starts without its engines, and is not ready until those that it needs have answered.
             Err(failure) => warn!(
                 error = &failure as &dyn std::error::Error,
                 "cannot tell whether the store has an unfinished import; starting anyway"
@@ -167,7 +183,7 @@ pub(super) async fn compose(
         (Some(store), Some(producer)) => Some(RunningRelay::start(store, producer, commons.clock.clone())),
         _ => None,
     };
-    let SharedAdapters { me, clock, peers, routes, mut background, probes, logs, mut left, .. } = commons;
+    let SharedAdapters { me, clock, peers, routes, mut background, dependencies, logs, mut left, .. } = commons;
     let requests = Requests::default();
     left.push(requests.left());
     let drain = Arc::new(Drain::of(hub.clone(), left));
@@ -175,7 +191,7 @@ pub(super) async fn compose(
     let beating = liveness.clone();
     // Every wait in a fleet's process has a deadline, so the liveness check only has to show that its tasks run at all.
     background.spawn(async move { beating.keep_beating(tokio::task::yield_now).await });
-    let standing = HealthState { dependencies: probes.into(), drain: drain.clone(), liveness };
+    let standing = HealthState { dependencies: dependencies.into(), drain: drain.clone(), liveness };
     background.spawn(health::measure(standing.clone()));
     app = app.merge(health::router(standing.clone()));
     if let Some(api) = api {
@@ -234,7 +250,12 @@ fn asserter(config: &Config, key: AssertionKey, commons: &SharedAdapters) -> Ass
     Asserter::new(key, Duration::from_secs(config.rpc.assertion_seconds), commons.clock.clone())
 }
 
-fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow::Result<SharedAdapters> {
+fn commons(
+    config: &Config,
+    roles: Vec<ProcessRole>,
+    address: String,
+    security: rpc::Security,
+) -> anyhow::Result<SharedAdapters> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let ids: Arc<dyn Ids> = Arc::new(RandomIds);
     let redis = Redis::open(engines::redis(config)?, clock.clone()).context("Redis cannot be used")?;
@@ -252,7 +273,7 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
     let limiter = Arc::new(PortionedLimits::new(Arc::new(limits)));
     let me = PeerProcess { id: ids.ulid().to_string().into(), address: address.into() };
     let health = redis.clone();
-    let probes = vec![("redis", Arc::new(move || health.health()) as Probe)];
+    let dependencies = vec![Dependency::new("redis", &roles, move || health.health())];
     Ok(SharedAdapters {
         me,
         clock,
@@ -263,7 +284,8 @@ fn commons(config: &Config, address: String, security: rpc::Security) -> anyhow:
         routes,
         limiter,
         background,
-        probes,
+        roles,
+        dependencies,
         logs: vec![],
         left: vec![],
     })
@@ -290,7 +312,7 @@ async fn open_store(config: &Config, commons: &mut SharedAdapters) -> Arc<Dynamo
     let client = dynamodb::connect(&settings).await;
     let store = Arc::new(DynamoStore::new(client, &settings, commons.clock.clone(), commons.ids.clone()));
     let health = store.clone();
-    commons.probes.push(("dynamodb", Arc::new(move || health.health())));
+    commons.depend_on("dynamodb", move || health.health());
     let unpublished = store.clone();
     commons.left.push(("unpublished", Arc::new(move || unpublished.waiting_for_relay())));
     store
@@ -300,7 +322,7 @@ fn open_producer(config: &Config, commons: &mut SharedAdapters) -> anyhow::Resul
     let producer = KafkaProducer::open(engines::kafka(config)?, commons.clock.clone());
     let producer = Arc::new(producer.context("Kafka cannot be used")?);
     let health = producer.clone();
-    commons.probes.push(("kafka", Arc::new(move || health.health())));
+    commons.depend_on("kafka", move || health.health());
     Ok(producer)
 }
 
@@ -348,7 +370,7 @@ fn fanout(
     let log = KafkaLog::reading(engines::kafka(config)?, commons.clock.clone()).context("Kafka cannot be used")?;
     let log = Arc::new(log);
     let health = log.clone();
-    commons.probes.push(("kafka consumer", Arc::new(move || health.health())));
+    commons.depend_on("kafka consumer", move || health.health());
     commons.logs.push(log.clone());
     let fanout = Arc::new(Fanout {
         chats,

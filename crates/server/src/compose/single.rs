@@ -20,7 +20,7 @@ use super::{ComposedService, RunningEngine, auth_config, spawn_fanout, spawn_gat
 use crate::admin::{AdminState, AuditTrail, Auditable, Backups, NodeInfo, Operators, Pulse};
 use crate::config::Config;
 use crate::embedded_config::embedded_config;
-use crate::health::{self, Drain, HealthState, Liveness, Requests};
+use crate::health::{self, Dependency, Drain, HealthState, Liveness, Requests};
 use crate::portioned_limits::PortionedLimits;
 use crate::scrub;
 use crate::tools::transfer;
@@ -150,7 +150,7 @@ pub(super) async fn compose(config: &Config, security: Arc<dyn SecurityEvents>) 
     };
 
     let health = store.clone();
-    let dependencies = [("store", Arc::new(move || health.health()) as health::Probe)].into();
+    let dependencies = [Dependency::new("store", &ProcessRole::ALL, move || health.health())].into();
     let standing = HealthState { dependencies, drain, liveness };
     background.spawn(health::measure(standing.clone()));
     // Outside the API router: API responses are private to a user and never cached, pages are public and revalidated by

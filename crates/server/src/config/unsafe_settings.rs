@@ -181,7 +181,8 @@ impl Config {
             ("notify.webhook.url", &notify.url, "notify.webhook.secret_file", &notify.secret_file),
             ("webhook.url", &events.url, "webhook.secret_file", &events.secret_file),
         ];
-        let set = calls.into_iter().filter(|(_, url, ..)| !url.is_empty());
+        // Only `api` makes these calls, so only its secrets matter.
+        let set = calls.into_iter().filter(|(_, url, ..)| self.serves_api() && !url.is_empty());
         set.map(|(key, url, secret_key, file)| (key, url.as_str(), secret_key, file.as_str()))
     }
 

@@ -10,6 +10,7 @@ use tidings_redis::Redis;
 use super::{CheckResult, nearest_existing, tempfile_in};
 use crate::config::Config;
 use crate::engines;
+use crate::health::need;
 
 /// Checks the dependencies of a fleet's process, as far as its roles need them.
 pub(super) async fn examine(config: &Config) -> Vec<(&'static str, (CheckResult, String))> {
@@ -23,6 +24,13 @@ pub(super) async fn examine(config: &Config) -> Vec<(&'static str, (CheckResult,
         findings.push(("kafka", log(config).await));
     }
     findings.push(("redis", redis(config).await));
+    for (check, (verdict, message)) in &mut findings {
+        if *verdict == CheckResult::Bad
+            && let Some(row) = need(&roles, check)
+        {
+            message.push_str(&format!(". Meanwhile: {}", row.meanwhile));
+        }
+    }
     findings
         .push(("rpc", or_bad(engines::security(config), "the credentials for calls between processes can be read")));
     if let Some(read) = engines::assertion_key(config).transpose() {

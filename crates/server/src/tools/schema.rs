@@ -21,6 +21,8 @@ pub enum Format {
     Table,
     /// An AWS CloudFormation template with tables and the policies of roles.
     Cloudformation,
+    /// An AWS CloudFormation template with the alarms of tables and indexes.
+    Alarms,
     /// Only the policies of roles.
     Iam(Policies),
     /// The commands that create the topics.
@@ -60,6 +62,7 @@ pub fn show(config: &Config, format: &Format) -> anyhow::Result<String> {
             Ok(text)
         }
         Format::Cloudformation => Ok(schema::cloudformation(&tables, &log_names(&kafka))),
+        Format::Alarms => Ok(schema::alarms(&tables)),
         Format::Iam(which) => {
             let policies = policies(config, which)?;
             let is_alone = policies.len() == 1;
@@ -84,7 +87,7 @@ pub fn show_json(config: &Config, format: &Format) -> anyhow::Result<Value> {
             json!({ "tables": Table::ALL.map(|table| table_json(&table.definition())), "topics": topics() })
         }
         Format::Kafka => json!({ "topics": topics() }),
-        Format::Cloudformation => serde_json::from_str(&show(config, format)?)?,
+        Format::Cloudformation | Format::Alarms => serde_json::from_str(&show(config, format)?)?,
         Format::Iam(which) => {
             let mut by_role = Map::new();
             for (role, policy) in policies(config, which)? {

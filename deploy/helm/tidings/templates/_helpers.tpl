@@ -35,8 +35,8 @@ readOnlyRootFilesystem: true
 capabilities: { drop: [ALL] }
 {{- end -}}
 
-{{/* A start may read a large journal first. A process is restarted when only that helps (/healthz), and is left alone while
-something that it needs is away (/readyz). The admin port answers even while clients overload the public one. */}}
+{{/* A start may read a large journal first. A process is restarted when only that helps (/healthz), and gets no clients
+while it drains or lacks an engine that its role needs (/readyz). The admin port answers even while clients overload the public one. */}}
 {{- define "tidings.probes" -}}
 startupProbe:
   httpGet: { path: /healthz, port: admin }
@@ -66,7 +66,8 @@ lifecycle:
 {{- end }}
 {{- end -}}
 
-{{/* Takes the root and the entries of the secret that the pod gets; all of them if the list is empty. */}}
+{{/* Takes the root and the entries of the secret that the pod gets, with more of them as text; all of them if the list is
+empty. */}}
 {{- define "tidings.volumes" -}}
 - name: config
   configMap: { name: {{ include "tidings.name" .root }} }
@@ -78,6 +79,9 @@ lifecycle:
     {{- with .files }}
     items:
       {{- toYaml . | nindent 6 }}
+      {{- with $.more }}
+      {{- . | nindent 6 }}
+      {{- end }}
     {{- end }}
 {{- end }}
 {{- end -}}
@@ -96,6 +100,37 @@ lifecycle:
 - { name: TIDINGS_DATA_DIR, value: /var/lib/tidings }
 {{- end }}
 - { name: TIDINGS_LOG__FORMAT, value: json }
+{{- with .Values.allowedOrigins }}
+- { name: TIDINGS_ALLOWED_ORIGINS, value: {{ . | quote }} }
+{{- end }}
+{{- with .Values.telemetry.otlpEndpoint }}
+- { name: TIDINGS_TELEMETRY__OTLP_ENDPOINT, value: {{ . | quote }} }
+- { name: TIDINGS_TELEMETRY__TRACE_RATIO, value: {{ $.Values.telemetry.traceRatio | quote }} }
+{{- end }}
+{{- end -}}
+
+{{/* The calls to other servers that one pod, or the pods of the role api make. Their keys are entries of the secret. */}}
+{{- define "tidings.outbound" -}}
+{{- with .Values.otp.webhookUrl }}
+- { name: TIDINGS_AUTH__OTP__SENDER, value: webhook }
+- { name: TIDINGS_AUTH__OTP__WEBHOOK_URL, value: {{ . | quote }} }
+- { name: TIDINGS_AUTH__OTP__WEBHOOK_SECRET_FILE, value: /run/secrets/tidings/otp.secret }
+{{- end }}
+{{- with .Values.webhook.url }}
+- { name: TIDINGS_WEBHOOK__URL, value: {{ . | quote }} }
+- { name: TIDINGS_WEBHOOK__EVENTS, value: {{ $.Values.webhook.events | quote }} }
+- { name: TIDINGS_WEBHOOK__SECRET_FILE, value: /run/secrets/tidings/webhook.secret }
+{{- end }}
+{{- end -}}
+
+{{/* The entries of the secret that these calls need. Kubernetes starts no pod that lacks a listed entry. */}}
+{{- define "tidings.outboundFiles" -}}
+{{- if .Values.otp.webhookUrl }}
+- { key: otp.secret, path: otp.secret }
+{{- end }}
+{{- if .Values.webhook.url }}
+- { key: webhook.secret, path: webhook.secret }
+{{- end }}
 {{- end -}}
 
 {{- define "tidings.placement" -}}

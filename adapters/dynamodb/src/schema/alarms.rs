@@ -14,7 +14,7 @@ const UNITS_MAX: u32 = 40_000 * 60 / 5 * 4;
 const SLOW_MS: u32 = 100;
 const TOPIC: &str = "AlarmTopicArn";
 
-/// What an alarm observes: a metric of DynamoDB, and when it is too high.
+/// The rule of an alarm: a metric of DynamoDB and its threshold.
 struct AlarmRule<'a> {
     description: &'a str,
     metric: &'a str,

@@ -80,8 +80,8 @@ pub(super) struct Network {
     pub(super) dollars_a_month: f64,
 }
 
-/// The tables that users touch rarely, so that they do not change the estimate: when somebody signs up or in, manages
-/// contacts, reports or devices, or when a delivery has failed.
+/// Tables with too few requests to change the estimate: those of sign-ups, sign-ins, contacts, reports, devices and
+/// failed deliveries.
 pub(super) const OTHER_TABLES: [&str; 12] = [
     "user_keys",
     "expirations",
@@ -135,7 +135,8 @@ fn tables(usage: &Usage, demand: &Demand, reads: &[ReadPlan], prices: &Prices) -
     let commits = demand.messages;
     let table = |name, write_units: f64, bytes: f64| {
         let of_table = || reads.iter().filter(|read| read.table == name);
-        let read_units = of_table().map(|read| read.units).sum();
+        // A sum of nothing is -0, which would be printed.
+        let read_units = 0.0 + of_table().map(|read| read.units).sum::<f64>();
         let dollars_a_month = write_units / usage.peak * MONTH / 1e6 * prices.write_units
             + of_table().map(|read| read.dollars_a_month).sum::<f64>()
             + bytes / GB * prices.table_gb;

@@ -34,7 +34,7 @@ pub(super) struct ReadPlan {
     pub(super) consistency: Consistency,
     pub(super) units: f64,
     pub(super) dollars_a_month: f64,
-    /// The price of the decision: what a strong read costs more than an eventual one, or what an eventual one saves.
+    /// The price of the decision: the extra cost of a strong read, or the savings of an eventual one.
     pub(super) decision_dollars_a_month: f64,
     pub(super) why: &'static str,
 }
@@ -84,7 +84,7 @@ pub(super) fn reads(usage: &Usage, demand: &Demand, processes: &[Processes], pri
             "chat_counters",
             "unpublished chats, in `dirty-index`",
             relays * DIRTY_SHARDS * EVENTUAL,
-            "the relay asks every second, and again",
+            "the relay sweeps every second, so a later sweep finds it",
         ),
         by_users(
             "delivery_state",
@@ -140,7 +140,7 @@ pub(super) fn reads(usage: &Usage, demand: &Demand, processes: &[Processes], pri
             "outbox",
             "unpublished events, in `age-index`",
             relays * OUTBOX_SHARDS * EVENTUAL,
-            "the relay asks every second, and again",
+            "the relay sweeps every second, so a later sweep finds it",
         ),
     ]
 }

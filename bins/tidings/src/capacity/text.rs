@@ -95,7 +95,7 @@ fn fleet(text: &mut String, plan: &CapacityPlan) {
     push(text, format_args!("  List prices of {}, unless a flag sets another\n", LIST.basis()));
 }
 
-/// The reads with their consistency. The decision is what a strong read costs more, or what an eventual one saves.
+/// The reads with their consistency. The last figure is the price of the decision.
 fn reads(text: &mut String, plan: &CapacityPlan) {
     let head = ["read", "units/s", "", "a month", "decision"];
     push(text, format_args!("\n  {:<45}{:>8}  {:<9}{:>8}{:>9}\n", head[0], head[1], head[2], head[3], head[4]));
@@ -250,7 +250,7 @@ mod tests {
               table              write units/s  read units/s      stored   a month
               messages                   2.08K           566     5.67 TB    $2.62K
               chat_counters              3.47K         9.68K     7.94 GB    $2.97K
-              idempotency_keys           1.39K            -0     49.3 GB      $773
+              idempotency_keys           1.39K             0     49.3 GB      $773
               chats                          0         5.21K     6.00 GB      $572
               chat_memberships           1.39K         10.5K     6.00 GB    $1.91K
               delivery_state             8.89K         4.70K     6.00 GB    $5.38K
@@ -265,7 +265,7 @@ mod tests {
               messages that a device has missed                 566  strong      $62.0   +$31.0  G6: sync returns every visible message
               heads of an inbox                               5.21K  strong       $570    +$285  G6: an acknowledged message is in the inbox at once
               the head above which no watermark moves         4.44K  strong       $487    +$243  G7: an old head would refuse a valid ack
-              unpublished chats, in `dirty-index`                32  eventual    $10.5   -$10.5  the relay asks every second, and again
+              unpublished chats, in `dirty-index`                32  eventual    $10.5   -$10.5  the relay sweeps every second, so a later sweep finds it
               the watermark before it moves                   4.44K  strong       $487    +$243  G7: it never moves back
               the chats of a user                               254  strong      $27.8   +$13.9  G6: a chat that somebody was added to is listed at once
               chats of a page of an inbox                     5.21K  strong       $570    +$285  the answer to one's own change shows it
@@ -274,7 +274,7 @@ mod tests {
               the session of a connection                       521  strong      $57.0   +$28.5  a revoked session connects nowhere
               presence: the user, and who may see it          1.74K  strong       $190   +$95.1  privacy: a block or a hidden status holds at once
               notices that are due, in `due-index`              700  eventual    $76.6   -$76.6  the claim is conditional, so a stale entry claims nothing
-              unpublished events, in `age-index`                 32  eventual    $10.5   -$10.5  the relay asks every second, and again
+              unpublished events, in `age-index`                 32  eventual    $10.5   -$10.5  the relay sweeps every second, so a later sweep finds it
 
               role                   processes    cores each    GiB each   a month
               gateway                        5             1           1      $164

@@ -47,7 +47,7 @@ fn the_alarms_are_those_of_the_schema() {
     said(Command::new(engines::cfn_lint()).args(["--include-checks", "I", "--"]).arg(template));
 }
 
-/// What Secrets Manager has, as docs/deploy.md says: a role finds nothing of others.
+/// The contents of Secrets Manager, as docs/deploy.md describes them: a role finds only its own entries.
 fn secret_value(value_from: &str) -> String {
     let (_, name) = value_from.split_once(":secret:").unwrap_or_else(|| panic!("{value_from}"));
     let (name, entry) = name.split_once(':').unwrap_or((name, ""));

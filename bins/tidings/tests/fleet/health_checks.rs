@@ -24,7 +24,7 @@ pub(crate) struct CheckSettings {
     successes: usize,
 }
 
-/// What a deployment does with a process that fails a check.
+/// The reaction of a deployment to a failed check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckAction {
     /// Takes it out of rotation.

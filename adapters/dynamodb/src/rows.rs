@@ -17,6 +17,7 @@ use crate::item::{DynamoItem, ItemKey};
 use crate::messages::{read_head, read_message};
 use crate::notices::read_notice;
 use crate::outbox::read_event;
+use crate::passkeys::read_passkey;
 use crate::reports::read_listed;
 use crate::requests::read_request;
 use crate::restrictions::read_restrictions;
@@ -41,6 +42,7 @@ impl Table {
             ExportKind::Send => Self::IdempotencyKeys,
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
+            ExportKind::Passkey => Self::Passkeys,
         }
     }
 
@@ -68,6 +70,7 @@ impl Table {
             Self::Blocks => read_block(item).map(drop),
             Self::Reports => read_listed(item).map(drop),
             Self::Restrictions => read_restrictions(item).map(drop),
+            Self::Passkeys => read_passkey(item).map(drop),
             Self::Deletions => read_deletion(item).map(drop),
         }
     }

@@ -64,6 +64,8 @@ pub enum Table {
     Reports,
     /// Restrictions of users, and the feed of their changes.
     Restrictions,
+    /// Passkeys, by user, and the owner of each credential id.
+    Passkeys,
     /// Accounts with an unfinished deletion.
     Deletions,
 }
@@ -145,7 +147,7 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -167,6 +169,7 @@ impl Table {
         Self::Blocks,
         Self::Reports,
         Self::Restrictions,
+        Self::Passkeys,
         Self::Deletions,
     ];
 
@@ -233,6 +236,7 @@ impl Table {
             Self::Blocks => lasting("blocks", "user_id", Some(Text("blocked_id"))),
             Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
             Self::Restrictions => Definition { expires: true, ..lasting("restrictions", "list", Some(Text("place"))) },
+            Self::Passkeys => lasting("passkeys", "list", Some(Text("place"))),
             Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
         }
     }

@@ -23,6 +23,7 @@ use crate::devices::{device_key, read_registration, register, signed_in};
 use crate::expiry::expiration_key;
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number};
 use crate::messages::{counter_item, message_item, message_key, read_head, read_message};
+use crate::passkeys::{passkey_items, read_passkey};
 use crate::restrictions::{read_restrictions, state_item, state_key};
 use crate::schema::Table;
 use crate::sessions::{read_session, session_item, session_key};
@@ -77,6 +78,10 @@ impl ExportSource for DynamoStore {
                 let blocks = items.iter().filter_map(|item| read_block(item).transpose());
                 let block = |(user_id, blocked_id)| Moved::Block { user_id, blocked_id };
                 blocks.map(|pair| pair.map(block)).collect()
+            }
+            ExportKind::Passkey => {
+                let passkeys = items.iter().filter_map(|item| read_passkey(item).transpose());
+                passkeys.map(|row| row.map(Moved::Passkey)).collect()
             }
             ExportKind::Restriction => {
                 let restricted = items.iter().filter_map(|item| read_restrictions(item).transpose());
@@ -220,6 +225,7 @@ fn items_of(row: &Moved) -> Vec<(ItemKey, DynamoItem)> {
             let expiration = expiration_key(message).map(|key| (key, DynamoItem::new()));
             std::iter::once(row).chain(expiration).collect()
         }
+        Moved::Passkey(passkey) => passkey_items(passkey).into(),
         Moved::Restriction { user_id, restrictions } => vec![(state_key(*user_id), state_item(restrictions))],
         Moved::Send(send) => {
             let key = key_of_send(send.chat_id, send.sender_id, send.client_message_id);

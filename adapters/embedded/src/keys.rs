@@ -7,7 +7,9 @@
 
 use std::ops::Range;
 
-use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, ReportId, Sequence, SessionId, Timestamp, UserId};
+use domain::{
+    ChatId, ClientMessageId, DeviceId, DirectPair, PasskeyId, ReportId, Sequence, SessionId, Timestamp, UserId,
+};
 use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
 use uuid::Uuid;
 
@@ -126,6 +128,16 @@ pub(crate) fn reports_over(now: Timestamp) -> Range<[u8; 9]> {
 pub(crate) fn parse_report(key: &[u8]) -> Result<ReportId, BoxError> {
     let report_id = key.last_chunk().ok_or_else(|| format!("a key of a report has {} bytes", key.len()))?;
     Ok(ReportId::from_bytes(*report_id))
+}
+
+/// Keeps the passkeys of a user adjacent and in order of creation.
+pub(crate) fn passkey(user_id: UserId, passkey_id: PasskeyId) -> [u8; 32] {
+    join(user(user_id), passkey_id.to_bytes())
+}
+
+/// The user and the passkey of a [`passkey`] key.
+pub(crate) fn parse_passkey(key: &[u8]) -> Result<(UserId, PasskeyId), BoxError> {
+    split::<16, 16>(key).map(|(user, passkey_id)| (parse_user(user), PasskeyId::from_bytes(passkey_id)))
 }
 
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
@@ -358,6 +370,8 @@ mod tests {
         for key in [UserKey::Phone("+15551234567".parse().unwrap()), external] {
             assert_eq!(parse_sign_in(&sign_in(&key)).unwrap(), key);
         }
+        let passkey_id = PasskeyId::from_bytes([7; 16]);
+        assert_eq!(parse_passkey(&passkey(user_id, passkey_id)).unwrap(), (user_id, passkey_id));
         assert!(parse_sign_in(&[b"e", &u64::MAX.to_be_bytes()[..], b"issuer"].concat()).is_err());
     }
 

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{
-    Chat, ChatId, DeviceId, Member, MessageId, OneTimeCode, PushDevice, Report, ReportId, Restrictions, Session,
-    SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, CredentialId, DeviceId, Member, MessageId, OneTimeCode, Passkey, PushDevice, Report, ReportId,
+    Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
 use ports::{BoxError, DeadLetter, DeadLetterId, ExportKind, Head, PendingDeletion};
 
@@ -57,6 +57,7 @@ impl Table {
             ExportKind::Send => Self::SendKeys,
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
+            ExportKind::Passkey => Self::Passkeys,
         }
     }
 
@@ -142,6 +143,17 @@ impl Table {
             ),
             Self::ReportIndex => (digits, |key, _| keys::parse_report(key).map(|_| None)),
             Self::Restrictions => (|key, _| id(key, keys::parse_user), kept::<Restrictions>),
+            Self::Passkeys => (
+                |_, row| Passkey::decode(row).map(|passkey| format!("{} {}", passkey.user_id, passkey.passkey_id)),
+                |key, row| match Passkey::decode(row)? {
+                    passkey if passkey.credential_id.as_bytes() == key => Ok(None),
+                    _ => Err("a passkey with the key of another one".into()),
+                },
+            ),
+            Self::PasskeyIndex => (
+                |key, _| keys::parse_passkey(key).map(|(user_id, passkey_id)| format!("{user_id} {passkey_id}")),
+                kept::<CredentialId>,
+            ),
             Self::Deletions => (digits, kept::<PendingDeletion>),
         };
         RowFormat { name, decode }

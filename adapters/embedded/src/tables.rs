@@ -88,12 +88,16 @@ pub(crate) enum Table {
     ReportIndex,
     /// User -> restrictions. A user without any has no row.
     Restrictions,
+    /// Credential id -> passkey.
+    Passkeys,
+    /// User, passkey -> credential id.
+    PasskeyIndex,
     /// User -> deletion: accounts of which something is left to delete.
     Deletions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 30] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -123,6 +127,8 @@ impl Table {
         Self::Reports,
         Self::ReportIndex,
         Self::Restrictions,
+        Self::Passkeys,
+        Self::PasskeyIndex,
         Self::Deletions,
     ];
 
@@ -158,6 +164,8 @@ impl Table {
             Self::Reports => "reports",
             Self::ReportIndex => "report_index",
             Self::Restrictions => "restrictions",
+            Self::Passkeys => "passkeys",
+            Self::PasskeyIndex => "passkey_index",
             Self::Deletions => "deletions",
         }
     }
@@ -666,6 +674,7 @@ mod tests {
             (Table::Devices, Table::Sessions),
             (Table::NoticesDue, Table::Notices),
             (Table::ReportIndex, Table::Reports),
+            (Table::PasskeyIndex, Table::Passkeys),
         ];
         for (pointing, at) in pointing {
             assert!((at as usize) < pointing as usize, "{pointing:?} points at {at:?}");

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use domain::limits::RETENTION;
-use domain::{Chat, ChatId, Member, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks};
+use domain::{
+    Chat, ChatId, Member, Passkey, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks,
+};
 use fjall::Slice;
 use ports::{
     BoxError, ExportKind, ExportPage, ExportSource, ExportedSend, Head, ImportAdmission, ImportId, ImportTarget, Moved,
@@ -14,6 +16,7 @@ use crate::blocks;
 use crate::bookmark::{behind, behind_key, hex};
 use crate::error::unreadable;
 use crate::keys::{self, Expiring};
+use crate::passkeys;
 use crate::records::{MessageLocation, SendKey, Stored, decode_message, encode_message};
 use crate::sessions;
 use crate::tables::{Table, View};
@@ -110,6 +113,7 @@ pub(crate) fn moved(
             let user_id = keys::parse_user(key.as_ref().try_into()?);
             Moved::Restriction { user_id, restrictions: Restrictions::decode(row)? }
         }
+        ExportKind::Passkey => Moved::Passkey(Passkey::decode(row)?),
         ExportKind::Session => Moved::Session(Session::decode(row)?),
         ExportKind::PushDevice => {
             let device = PushDevice::decode(row)?;
@@ -157,6 +161,7 @@ pub(crate) fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
         Moved::Restriction { user_id, restrictions } => {
             tx.put(Table::Restrictions, &keys::user(*user_id), restrictions);
         }
+        Moved::Passkey(passkey) => passkeys::put(tx, passkey),
         Moved::Session(session) => sessions::sign_in(tx, session),
         Moved::PushDevice(device) => {
             tx.put(Table::PushDevices, &keys::device(device.user_id, device.device_id), device);

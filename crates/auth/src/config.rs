@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::Quota;
 
-use crate::PhonePrefixes;
+use crate::{PhonePrefixes, RelyingParty};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -30,6 +30,8 @@ pub struct Config {
     pub prefixes: PhonePrefixes,
     /// A code for every phone instead of a random one; for development only.
     pub fixed_code: Option<String>,
+    /// The relying party of passkeys; passkeys are off without one.
+    pub passkeys: Option<RelyingParty>,
     /// The external identity provider, if one is configured.
     pub external: Option<ExternalConfig>,
 }
@@ -49,6 +51,12 @@ pub struct Limits {
     pub otp_verify_per_phone: Option<Quota>,
     /// Wrong codes from an IP address.
     pub otp_verify_per_ip: Option<Quota>,
+    /// Challenges for sign-ins with a passkey from an IP address.
+    pub passkey_challenge_per_ip: Option<Quota>,
+    /// Refused sign-ins with a passkey from an IP address.
+    pub passkey_verify_per_ip: Option<Quota>,
+    /// Registrations of passkeys that a user begins.
+    pub passkey_registration: Option<Quota>,
     /// Token refreshes of a session.
     pub refresh: Option<Quota>,
 }
@@ -97,6 +105,7 @@ impl Default for Config {
             phone_sign_in: true,
             prefixes: PhonePrefixes::default(),
             fixed_code: None,
+            passkeys: None,
             external: None,
         }
     }
@@ -111,6 +120,9 @@ impl Limits {
         otp_request_total: None,
         otp_verify_per_phone: None,
         otp_verify_per_ip: None,
+        passkey_challenge_per_ip: None,
+        passkey_verify_per_ip: None,
+        passkey_registration: None,
         refresh: None,
     };
 
@@ -130,6 +142,9 @@ impl Default for Limits {
             otp_request_total: Quota::per(1000, 15 * MINUTE),
             otp_verify_per_phone: Self::wrong_codes(5),
             otp_verify_per_ip: Quota::per(30, 15 * MINUTE),
+            passkey_challenge_per_ip: Quota::per(300, 15 * MINUTE),
+            passkey_verify_per_ip: Quota::per(30, 15 * MINUTE),
+            passkey_registration: Quota::per(10, 15 * MINUTE),
             refresh: Quota::per(30, MINUTE),
         }
     }

@@ -196,6 +196,7 @@ const TABLES: &[&str] = &[
     "contacts",
     "blocks",
     "reports",
+    "passkeys",
     "restrictions",
     "deletions",
 ];

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, ClientMessageId, DirectPair, Member, Message, PushDevice, Restrictions, Session, Timestamp, User,
-    UserId, Watermarks,
+    Chat, ChatId, ClientMessageId, DirectPair, Member, Message, Passkey, PushDevice, Restrictions, Session, Timestamp,
+    User, UserId, Watermarks,
 };
 
 use crate::{Head, PageBookmark, Receipt, StoreError, UserKey};
@@ -34,11 +34,13 @@ pub enum ExportKind {
     Block,
     /// Restrictions of users.
     Restriction,
+    /// Passkeys of users.
+    Passkey,
 }
 
 impl ExportKind {
     /// All kinds, in export order: a kind comes after the kinds that it refers to.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::User,
         Self::UserKey,
         Self::Contact,
@@ -51,6 +53,7 @@ impl ExportKind {
         Self::Send,
         Self::Block,
         Self::Restriction,
+        Self::Passkey,
     ];
 
     /// The name of the kind in files and reports.
@@ -68,6 +71,7 @@ impl ExportKind {
             Self::Send => "send",
             Self::Block => "block",
             Self::Restriction => "restriction",
+            Self::Passkey => "passkey",
         }
     }
 }
@@ -136,6 +140,8 @@ pub enum Moved {
         /// Their restrictions.
         restrictions: Restrictions,
     },
+    /// A passkey.
+    Passkey(Passkey),
 }
 
 /// The stored data of a send, so that a retry after the move gets the first receipt (G2).
@@ -169,6 +175,7 @@ impl Moved {
             Self::Send(_) => ExportKind::Send,
             Self::Block { .. } => ExportKind::Block,
             Self::Restriction { .. } => ExportKind::Restriction,
+            Self::Passkey(_) => ExportKind::Passkey,
         }
     }
 
@@ -193,6 +200,7 @@ impl Moved {
             | Self::Contact { .. }
             | Self::Block { .. }
             | Self::Restriction { .. }
+            | Self::Passkey(_)
             | Self::PushDevice(_)
             | Self::Pair { .. }
             | Self::Member { .. } => false,

@@ -75,6 +75,7 @@ pub(crate) enum StorePort {
     LastSeen,
     Sessions,
     Restrictions,
+    Passkeys,
     Codes,
     Watermarks,
     Outbox,
@@ -114,6 +115,7 @@ fn ports_of(role: ProcessRole) -> &'static [StorePort] {
             StorePort::LastSeen,
             StorePort::Sessions,
             StorePort::Restrictions,
+            StorePort::Passkeys,
             StorePort::Codes,
             StorePort::Watermarks,
             StorePort::Outbox,
@@ -175,6 +177,7 @@ impl StorePort {
                 &[(Table::Sessions, &[Get, BatchGet, Put, Delete]), (Table::PushDevices, &[Get, Query, Update, Delete])]
             }
             Self::Restrictions => &[(Table::Restrictions, &[Get, Query, Put, Delete])],
+            Self::Passkeys => &[(Table::Passkeys, &[Get, Query, Put, Update, Delete])],
             Self::Codes => &[(Table::OneTimeCodes, &[Get, Put])],
             Self::Watermarks => &[
                 (Table::Chats, &[Get]),
@@ -273,6 +276,7 @@ mod tests {
               blocks {BatchGet, Query, Put, Delete, Check}
               reports {BatchGet, Query, Put, Update, Delete}
               restrictions {Get, Query, Put, Delete}
+              passkeys {Get, Query, Put, Update, Delete}
               deletions {Get, Query, Put, Delete}
         "#]]
         .assert_eq(&said);
@@ -307,6 +311,8 @@ mod tests {
             blocks::no_direct_chat_is_opened_during_a_block,
             blocks::a_mute_keeps_blocks,
             blocks::neither_user_changes_the_settings_of_a_direct_chat_during_a_block,
+            passkeys::a_use_moves_the_counter_forward,
+            passkeys::a_removed_passkey_signs_nobody_in,
             reports::a_report_is_resolved_once,
             reports::deleting_an_account_deletes_its_reports,
             last_seen::last_seen_only_moves_forward,

@@ -67,6 +67,7 @@ fn holds(table: Table) -> &'static str {
         Table::Blocks => "blocks of each user",
         Table::Reports => "reports of users, for 90 days after they are resolved",
         Table::Restrictions => "suspensions and revoked tokens of users; changes of the last hour",
+        Table::Passkeys => "passkeys of users, and the owner of each credential id",
         Table::Deletions => "accounts with an unfinished deletion",
     }
 }
@@ -102,6 +103,7 @@ mod tests {
             blocks            user_id, blocked_id         -                                             -     yes     blocks of each user
             reports           list, report_id             -                                             ttl   yes     reports of users, for 90 days after they are resolved
             restrictions      list, place                 -                                             ttl   yes     suspensions and revoked tokens of users; changes of the last hour
+            passkeys          list, place                 -                                             -     yes     passkeys of users, and the owner of each credential id
             deletions         shard, user_id              -                                             -     yes     accounts with an unfinished deletion
         "#]].assert_eq(&show());
     }

@@ -83,6 +83,7 @@ impl MemoryStoreState {
                 };
                 restrictions.map(moved).collect()
             }
+            ExportKind::Passkey => self.passkeys.values().cloned().map(Moved::Passkey).collect(),
             ExportKind::Contact => {
                 let lists = self.contacts.iter();
                 let all = lists.flat_map(|(user_id, listed)| listed.iter().map(|contact_id| (*user_id, *contact_id)));
@@ -126,6 +127,7 @@ impl MemoryStoreState {
             ("contacts", self.contacts.values().all(|listed| listed.is_empty())),
             ("blocks", self.blocks.values().all(|blocks| blocks.is_empty())),
             ("restrictions", self.restrictions.is_empty()),
+            ("passkeys", self.passkeys.is_empty()),
             ("sessions", self.sessions.is_empty()),
             ("push_devices", self.push_devices.is_empty()),
             ("chats", self.chats.is_empty()),
@@ -142,6 +144,7 @@ impl MemoryStoreState {
                 self.blocks.entry(user_id).or_default().insert(blocked_id);
             }
             Moved::Restriction { user_id, restrictions } => drop(self.restrictions.insert(user_id, restrictions)),
+            Moved::Passkey(passkey) => drop(self.passkeys.insert(passkey.credential_id.clone(), passkey)),
             Moved::Contact { user_id, contact_id } => {
                 self.contacts.entry(user_id).or_default().insert(contact_id);
             }

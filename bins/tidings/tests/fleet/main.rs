@@ -22,6 +22,7 @@ mod fighting;
 mod gateways;
 mod histories;
 mod impersonation;
+mod passkeys;
 mod published;
 mod roles;
 mod traces;

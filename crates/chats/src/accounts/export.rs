@@ -77,12 +77,15 @@ impl AccountExport {
         let sessions: Vec<_> = sessions.iter().map(|session| rest::Session::new(session, None)).collect();
         let devices = self.accounts.push_devices.devices(&[self.user_id]).await?;
         let devices: Vec<_> = devices.iter().map(rest::ExportedDevice::from).collect();
+        let passkeys = self.accounts.passkeys.passkeys(self.user_id).await?;
+        let passkeys: Vec<_> = passkeys.iter().map(rest::PasskeySummary::from).collect();
         let (user, exported_at) = (rest::Me::from(user), now);
         Ok(format!(
-            r#"{{"data":{{"exported_at":{},"user":{},"sessions":{},"push_devices":{},"contacts":["#,
+            r#"{{"data":{{"exported_at":{},"user":{},"sessions":{},"passkeys":{},"push_devices":{},"contacts":["#,
             json(&exported_at),
             json(&user),
             json(&sessions),
+            json(&passkeys),
             json(&devices)
         ))
     }

@@ -10,6 +10,7 @@ pub(crate) mod history;
 pub(crate) mod inbox;
 pub(crate) mod members;
 pub(crate) mod messages;
+pub(crate) mod passkeys;
 pub(crate) mod presence;
 mod quotas;
 pub(crate) mod receipts;

@@ -9,6 +9,7 @@ mod blocks;
 mod chats;
 mod devices;
 mod messages;
+mod passkeys;
 mod reports;
 mod sensitive;
 mod service;
@@ -27,6 +28,11 @@ pub use chats::{
 pub use devices::{PushKeys, PushProvider, PushRegistration};
 pub use messages::{
     Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
+};
+pub use passkeys::{
+    AddPasskey, PasskeyAlgorithm, PasskeyAttestation, PasskeyAuthentication, PasskeyAuthenticatorSelection,
+    PasskeyCreationOptions, PasskeyDescriptor, PasskeyRegistration, PasskeyRelyingParty, PasskeyRequestOptions,
+    PasskeySignature, PasskeySummary, PasskeyUserEntity, Passkeys, PublicKeyType, SignInWithPasskey,
 };
 pub use reports::{FileReport, Reported};
 pub use sensitive::Sensitive;

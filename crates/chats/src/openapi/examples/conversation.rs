@@ -146,6 +146,7 @@ fn account() -> Vec<OperationExamples> {
         exported_at: story::now(),
         user: ada(PresenceVisibility::Everyone),
         sessions: vec![Session { is_current: false, ..session() }, laptop()],
+        passkeys: vec![],
         push_devices: vec![],
         contacts: vec![],
         chats: vec![chat(conversing(), Sequence(2), vec![first().message]), chat(group(), Sequence::ZERO, vec![])],

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use domain::{
     Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, Member, Message,
-    MessageId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence, Session, SessionId,
-    SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
+    MessageId, Passkey, PasskeyId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence, Session,
+    SessionId, SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
 };
 use expect_test::{Expect, expect, expect_file};
 use ports::{ExportedSend, Head, LastMessage, Receipt, UserKey};
@@ -45,6 +45,18 @@ fn rows() -> Vec<Moved> {
         expires_at: at(9),
         current: [7; 32],
         spent: Some(SpentToken { digest: [8; 32], spent_at: at(1), forgiven: true }),
+    };
+    let passkey = Passkey {
+        passkey_id: PasskeyId::from_bytes([13; 16]),
+        user_id: ann,
+        credential_id: vec![14; 5].try_into().unwrap(),
+        public_key: vec![15; 6],
+        sign_count: 0,
+        is_backup_eligible: true,
+        is_backed_up: false,
+        name: text("Phone"),
+        created_at: at(2),
+        last_used_at: None,
     };
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[9; 16]).unwrap();
     let device = |target| Moved::PushDevice(PushDevice { user_id: ann, device_id, target, registered_at: at(3) });
@@ -114,6 +126,8 @@ fn rows() -> Vec<Moved> {
             user_id: ann,
             restrictions: Restrictions { not_before: Some(at(3)), ..Restrictions::default() },
         },
+        Moved::Passkey(Passkey { sign_count: 7, last_used_at: Some(at(4)), ..passkey.clone() }),
+        Moved::Passkey(passkey),
     ]
 }
 
@@ -168,7 +182,7 @@ fn lines_have_the_documented_format() {
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
         {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"member":2,
-        "message":2,"pair":1,"push_device":2,"restriction":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
+        "message":2,"pair":1,"passkey":2,"push_device":2,"restriction":2,"send":1,"session":2,"user":2,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 
@@ -275,6 +289,19 @@ fn rows_are_checked_as_strictly_as_requests() {
         expect!["`user_01040G2081040G2081040G2081` has blocked themselves"],
     );
     check(ExportKind::Restriction, "\"spam\"", "\"\"", expect!["`suspension.reason`: name is empty"]);
+    check(
+        ExportKind::Passkey,
+        "0e0e",
+        "0e0",
+        expect!["`credential_id` is not 1 to 1023 bytes in lower-case hexadecimal digits"],
+    );
+    check(
+        ExportKind::Passkey,
+        "0f0f0f0f0f0f",
+        "",
+        expect!["`public_key` is not 1 to 1024 bytes in lower-case hexadecimal digits"],
+    );
+    check(ExportKind::Passkey, "\"Phone\"", "\" \"", expect!["`name`: name is empty"]);
     check(ExportKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);
     check(
         ExportKind::PushDevice,

@@ -7,8 +7,8 @@ use domain::{ChatId, Invariant, Quota, RateDecision, Timestamp, UserId};
 use memory::{MemoryLimits, MemoryMemberCache, MemoryPeers, MemoryRecipients, MemoryRoutes, MemoryTickets};
 use ports::{
     Clock, GatewayId, LimitKey, MemberCache, PeerProcess, PeerRegistry, PresenceTransition, PresenceTransitions,
-    ProcessRole, RateLimiter, RecipientLookup, Recipients, RefreshedRoute, Route, RouteWriter, Routes, StoreError,
-    SweepResult, Ticket, TicketStore,
+    ProcessRole, RateLimiter, RecipientLookup, Recipients, RefreshedRoute, Route, RouteWriter, Routes, SpentChallenge,
+    StoreError, SweepResult, Ticket, TicketStore,
 };
 use tokio::time::Instant;
 
@@ -285,5 +285,10 @@ impl TicketStore for SharedStateClient {
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
         let memory = self.memory.clone();
         self.ask(async move { memory.tickets.take(digest, now).await }).await
+    }
+
+    async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError> {
+        let memory = self.memory.clone();
+        self.ask(async move { memory.tickets.spend(challenge).await }).await
     }
 }

@@ -40,7 +40,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.getByLabel("Name or phone number").waitFor();
     await check("new-chat");
     await page.keyboard.press("Escape");
-    for (const section of ["Profile", "Privacy", "Notifications", "Devices", "Appearance"]) {
+    for (const section of ["Profile", "Privacy", "Notifications", "Devices", "Passkeys", "Appearance"]) {
       await page.evaluate(() => (location.hash = "#/settings"));
       await page.getByRole("link", { name: section }).click();
       await page.getByRole("heading", { name: section }).waitFor();

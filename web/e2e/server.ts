@@ -23,6 +23,11 @@ export class Server {
     return `http://127.0.0.1:${this.port}`;
   }
 
+  /** Its address under the name that passkeys are bound to. */
+  get localhostUrl(): string {
+    return `http://localhost:${this.port}`;
+  }
+
   /** Starts it again on the same port and directory. Resolves when it is ready. */
   async start(): Promise<void> {
     const binary = process.env["TIDINGS_BIN"];
@@ -59,6 +64,9 @@ const NO_LIMITS = Object.fromEntries(
     "OTP_REQUEST_PER_IP",
     "OTP_REQUEST_PER_COUNTRY",
     "OTP_REQUEST_TOTAL",
+    "PASSKEY_CHALLENGE_PER_IP",
+    "PASSKEY_VERIFY_PER_IP",
+    "PASSKEY_REGISTRATION",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",

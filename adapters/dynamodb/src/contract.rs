@@ -60,6 +60,7 @@ fn guarded_on(server: DynamoServer, done: &Done) -> StoresWithOutbox {
         last_seen: of(StorePort::LastSeen),
         sessions: of(StorePort::Sessions),
         restrictions: of(StorePort::Restrictions),
+        passkeys: of(StorePort::Passkeys),
         codes: of(StorePort::Codes),
         watermarks: of(StorePort::Watermarks),
         requests: of(StorePort::Requests),

@@ -37,6 +37,7 @@ mod messages;
 mod meter;
 mod notices;
 mod outbox;
+mod passkeys;
 mod push_devices;
 mod recovery;
 mod reports;

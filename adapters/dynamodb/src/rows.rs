@@ -18,6 +18,7 @@ use crate::item::{DynamoItem, ItemKey};
 use crate::messages::{read_head, read_message};
 use crate::notices::read_notice;
 use crate::outbox::read_event;
+use crate::passkeys::read_passkey;
 use crate::reports::read_listed;
 use crate::requests::read_request;
 use crate::restrictions::read_restrictions;
@@ -43,6 +44,7 @@ impl Table {
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
             ExportKind::Invitation => Self::Invitations,
+            ExportKind::Passkey => Self::Passkeys,
         }
     }
 
@@ -71,6 +73,7 @@ impl Table {
             Self::Reports => read_listed(item).map(drop),
             Self::Invitations => read_invitation(item).map(drop),
             Self::Restrictions => read_restrictions(item).map(drop),
+            Self::Passkeys => read_passkey(item).map(drop),
             Self::Deletions => read_deletion(item).map(drop),
         }
     }

@@ -68,6 +68,8 @@ pub enum Table {
     Invitations,
     /// Restrictions of users, and the feed of their changes.
     Restrictions,
+    /// Passkeys, by user, and the owner of each credential id.
+    Passkeys,
     /// Accounts with an unfinished deletion.
     Deletions,
 }
@@ -149,7 +151,7 @@ pub enum Projection {
 
 impl Table {
     /// Every table.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Users,
         Self::UserKeys,
         Self::Chats,
@@ -172,6 +174,7 @@ impl Table {
         Self::Reports,
         Self::Invitations,
         Self::Restrictions,
+        Self::Passkeys,
         Self::Deletions,
     ];
 
@@ -239,6 +242,7 @@ impl Table {
             Self::Reports => Definition { expires: true, ..lasting("reports", "list", Some(Text("report_id"))) },
             Self::Invitations => Definition { expires: true, ..lasting("invitations", "list", Some(Text("place"))) },
             Self::Restrictions => Definition { expires: true, ..lasting("restrictions", "list", Some(Text("place"))) },
+            Self::Passkeys => lasting("passkeys", "list", Some(Text("place"))),
             Self::Deletions => lasting("deletions", "shard", Some(Text("user_id"))),
         }
     }

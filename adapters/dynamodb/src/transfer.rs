@@ -24,6 +24,7 @@ use crate::expiry::expiration_key;
 use crate::invitations::{invitation_items, read_invitation};
 use crate::item::{DynamoItem, ItemKey, ItemReader, item, number};
 use crate::messages::{counter_item, message_item, message_key, read_head, read_message};
+use crate::passkeys::{passkey_items, read_passkey};
 use crate::restrictions::{read_restrictions, state_item, state_key};
 use crate::schema::Table;
 use crate::sessions::{read_session, session_item, session_key};
@@ -82,6 +83,10 @@ impl ExportSource for DynamoStore {
             ExportKind::Invitation => {
                 let invitations = items.iter().filter_map(|item| read_invitation(item).transpose());
                 invitations.map(|row| row.map(Moved::Invitation)).collect()
+            }
+            ExportKind::Passkey => {
+                let passkeys = items.iter().filter_map(|item| read_passkey(item).transpose());
+                passkeys.map(|row| row.map(Moved::Passkey)).collect()
             }
             ExportKind::Restriction => {
                 let restricted = items.iter().filter_map(|item| read_restrictions(item).transpose());
@@ -226,6 +231,7 @@ fn items_of(row: &Moved) -> Vec<(ItemKey, DynamoItem)> {
             std::iter::once(row).chain(expiration).collect()
         }
         Moved::Invitation(invitation) => invitation_items(invitation),
+        Moved::Passkey(passkey) => passkey_items(passkey).into(),
         Moved::Restriction { user_id, restrictions } => vec![(state_key(*user_id), state_item(restrictions))],
         Moved::Send(send) => {
             let key = key_of_send(send.chat_id, send.sender_id, send.client_message_id);

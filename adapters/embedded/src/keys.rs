@@ -7,7 +7,9 @@
 
 use std::ops::Range;
 
-use domain::{ChatId, ClientMessageId, DeviceId, DirectPair, ReportId, Sequence, SessionId, Timestamp, UserId};
+use domain::{
+    ChatId, ClientMessageId, DeviceId, DirectPair, PasskeyId, ReportId, Sequence, SessionId, Timestamp, UserId,
+};
 use ports::{BoxError, DeadLetterId, PhoneKey, RequestKey, UserKey};
 use uuid::Uuid;
 
@@ -156,6 +158,16 @@ pub(crate) fn parse_invitation(key: &[u8]) -> Result<(UserId, ChatId), BoxError>
         Some((b'e', key)) => split::<8, 32>(key).and_then(|(_, key)| parse_listing(&key)),
         _ => Err("an index key of an invitation of unknown kind".into()),
     }
+}
+
+/// Keeps the passkeys of a user adjacent and in order of creation.
+pub(crate) fn passkey(user_id: UserId, passkey_id: PasskeyId) -> [u8; 32] {
+    join(user(user_id), passkey_id.to_bytes())
+}
+
+/// The user and the passkey of a [`passkey`] key.
+pub(crate) fn parse_passkey(key: &[u8]) -> Result<(UserId, PasskeyId), BoxError> {
+    split::<16, 16>(key).map(|(user, passkey_id)| (parse_user(user), PasskeyId::from_bytes(passkey_id)))
 }
 
 pub(crate) fn direct(pair: DirectPair) -> [u8; 32] {
@@ -392,6 +404,8 @@ mod tests {
         let end = invitation_end(Timestamp::from_millis(9), user_id, chat_id);
         assert_eq!(parse_invitation(&end).unwrap(), (user_id, chat_id));
         assert!(parse_invitation(&end[..40]).is_err() && parse_invitation(b"").is_err());
+        let passkey_id = PasskeyId::from_bytes([7; 16]);
+        assert_eq!(parse_passkey(&passkey(user_id, passkey_id)).unwrap(), (user_id, passkey_id));
         assert!(parse_sign_in(&[b"e", &u64::MAX.to_be_bytes()[..], b"issuer"].concat()).is_err());
     }
 

@@ -45,6 +45,7 @@ mod messages;
 mod meter;
 mod migrate;
 mod notices;
+mod passkeys;
 mod private;
 mod push_devices;
 mod records;

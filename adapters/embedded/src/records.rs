@@ -13,6 +13,7 @@ mod fuzz;
 mod invitation;
 mod message;
 mod notify;
+mod passkey;
 mod report;
 mod restrictions;
 mod user;
@@ -119,10 +120,10 @@ mod tests {
     use std::fmt::Debug;
 
     use domain::{
-        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId,
-        GroupInvites, Invitation, Member, MembershipChange, Message, MessageId, Metadata, OneTimeCode, PendingCode,
-        PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence,
-        Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
+        Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, CredentialId, DeviceId, Event, EventBody,
+        EventId, GroupInvites, Invitation, Member, MembershipChange, Message, MessageId, Metadata, OneTimeCode,
+        Passkey, PasskeyId, PendingCode, PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason,
+        Resolution, Role, Sequence, Session, SpentToken, Timestamp, User, Watermarks, WebPushSubscription,
     };
     use ports::{
         DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, StoredResponse,
@@ -293,6 +294,29 @@ mod tests {
             resolution: Some(Resolution { resolved_at: at(9), note: text("warned") }),
             ..bare
         });
+    }
+
+    #[test]
+    fn a_row_of_a_passkey_round_trips_and_is_bounded() {
+        let bare = Passkey {
+            passkey_id: PasskeyId::from_bytes([1; 16]),
+            user_id: UserId::from_bytes([3; 16]),
+            credential_id: vec![7; 32].try_into().unwrap(),
+            public_key: vec![8; 77],
+            sign_count: 0,
+            is_backup_eligible: false,
+            is_backed_up: false,
+            name: "Phone".to_owned().try_into().unwrap(),
+            created_at: at(1),
+            last_used_at: None,
+        };
+        check(bare.clone());
+        let used = Passkey { sign_count: u32::MAX, is_backup_eligible: true, last_used_at: Some(at(300)), ..bare };
+        check(used.clone());
+        let long = Passkey { public_key: vec![8; 1025], ..used };
+        assert_eq!(Passkey::decode(&long.encode()).unwrap_err().to_string(), "a public key of 1025 bytes");
+        assert!(CredentialId::decode(&[]).is_err() && CredentialId::decode(&[7; 1024]).is_err());
+        assert_eq!(CredentialId::decode(&[7; 32]).unwrap(), long.credential_id);
     }
 
     #[test]

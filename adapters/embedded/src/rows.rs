@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use domain::limits::{REQUEST_KEY_RETENTION, RETENTION};
 use domain::{
-    Chat, ChatId, DeviceId, Invitation, Member, MessageId, OneTimeCode, PushDevice, Report, ReportId, Restrictions,
-    Session, SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, CredentialId, DeviceId, Invitation, Member, MessageId, OneTimeCode, Passkey, PushDevice, Report,
+    ReportId, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks,
 };
 use ports::{BoxError, DeadLetter, DeadLetterId, ExportKind, Head, PendingDeletion};
 
@@ -58,6 +58,7 @@ impl Table {
             ExportKind::Block => Self::Blocks,
             ExportKind::Restriction => Self::Restrictions,
             ExportKind::Invitation => Self::Invitations,
+            ExportKind::Passkey => Self::Passkeys,
         }
     }
 
@@ -149,6 +150,17 @@ impl Table {
                 Ok(Some((Table::InvitationIndex, end.to_vec())))
             }),
             Self::InvitationIndex => (digits, |key, _| keys::parse_invitation(key).map(|_| None)),
+            Self::Passkeys => (
+                |_, row| Passkey::decode(row).map(|passkey| format!("{} {}", passkey.user_id, passkey.passkey_id)),
+                |key, row| match Passkey::decode(row)? {
+                    passkey if passkey.credential_id.as_bytes() == key => Ok(None),
+                    _ => Err("a passkey with the key of another one".into()),
+                },
+            ),
+            Self::PasskeyIndex => (
+                |key, _| keys::parse_passkey(key).map(|(user_id, passkey_id)| format!("{user_id} {passkey_id}")),
+                kept::<CredentialId>,
+            ),
             Self::Deletions => (digits, kept::<PendingDeletion>),
         };
         RowFormat { name, decode }

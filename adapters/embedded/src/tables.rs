@@ -93,12 +93,16 @@ pub(crate) enum Table {
     /// Secondary keys of invitations -> nothing: pending ones by chat, and all by the time at which they end. They are
     /// not in [`Expiries`](Self::Expiries), for the same reason as those of reports.
     InvitationIndex,
+    /// Credential id -> passkey.
+    Passkeys,
+    /// User, passkey -> credential id.
+    PasskeyIndex,
     /// User -> deletion: accounts of which something is left to delete.
     Deletions,
 }
 
 impl Table {
-    pub(crate) const ALL: [Self; 32] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::Meta,
         Self::Users,
         Self::UserKeys,
@@ -130,6 +134,8 @@ impl Table {
         Self::Restrictions,
         Self::Invitations,
         Self::InvitationIndex,
+        Self::Passkeys,
+        Self::PasskeyIndex,
         Self::Deletions,
     ];
 
@@ -167,6 +173,8 @@ impl Table {
             Self::Restrictions => "restrictions",
             Self::Invitations => "invitations",
             Self::InvitationIndex => "invitation_index",
+            Self::Passkeys => "passkeys",
+            Self::PasskeyIndex => "passkey_index",
             Self::Deletions => "deletions",
         }
     }
@@ -676,6 +684,7 @@ mod tests {
             (Table::NoticesDue, Table::Notices),
             (Table::ReportIndex, Table::Reports),
             (Table::InvitationIndex, Table::Invitations),
+            (Table::PasskeyIndex, Table::Passkeys),
         ];
         for (pointing, at) in pointing {
             assert!((at as usize) < pointing as usize, "{pointing:?} points at {at:?}");

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, Invitation, Member, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId, Watermarks,
+    Chat, ChatId, Invitation, Member, Passkey, PushDevice, Restrictions, Session, SessionId, Timestamp, User, UserId,
+    Watermarks,
 };
 use fjall::Slice;
 use ports::{
@@ -17,6 +18,7 @@ use crate::bookmark::{behind, behind_key, hex};
 use crate::error::unreadable;
 use crate::invitations;
 use crate::keys::{self, Expiring};
+use crate::passkeys;
 use crate::records::{MessageLocation, SendKey, Stored, decode_message, encode_message};
 use crate::sessions;
 use crate::tables::{Table, View};
@@ -114,6 +116,7 @@ pub(crate) fn moved(
             Moved::Restriction { user_id, restrictions: Restrictions::decode(row)? }
         }
         ExportKind::Invitation => Moved::Invitation(Invitation::decode(row)?),
+        ExportKind::Passkey => Moved::Passkey(Passkey::decode(row)?),
         ExportKind::Session => Moved::Session(Session::decode(row)?),
         ExportKind::PushDevice => {
             let device = PushDevice::decode(row)?;
@@ -162,6 +165,7 @@ pub(crate) fn take_in(tx: &mut Tx<'_>, row: &Moved) -> Result<(), StoreError> {
             tx.put(Table::Restrictions, &keys::user(*user_id), restrictions);
         }
         Moved::Invitation(invitation) => invitations::put(tx, invitation)?,
+        Moved::Passkey(passkey) => passkeys::put(tx, passkey),
         Moved::Session(session) => sessions::sign_in(tx, session),
         Moved::PushDevice(device) => {
             tx.put(Table::PushDevices, &keys::device(device.user_id, device.device_id), device);

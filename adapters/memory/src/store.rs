@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use domain::{
-    Chat, ChatId, ClientMessageId, DeviceId, DirectPair, Event, EventBody, Invitation, Member, Message, MessageId,
-    OneTimeCode, PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId, Timestamp, User, UserId,
-    Watermarks,
+    Chat, ChatId, ClientMessageId, CredentialId, DeviceId, DirectPair, Event, EventBody, Invitation, Member, Message,
+    MessageId, OneTimeCode, Passkey, PushDevice, Report, ReportId, Restrictions, Sequence, Session, SessionId,
+    Timestamp, User, UserId, Watermarks,
 };
 use ports::{
     CommitQueue, DeadLetter, DeadLetterId, Head, Ids, ImportId, PendingDeletion, PhoneKey, Position, RequestKey,
@@ -26,6 +26,7 @@ mod log;
 mod messages;
 mod notices;
 mod outbox;
+mod passkeys;
 mod purge;
 mod push_devices;
 mod reports;
@@ -78,6 +79,7 @@ struct MemoryStoreState {
     reports: BTreeMap<ReportId, Report>,
     sessions: BTreeMap<SessionId, Session>,
     restrictions: BTreeMap<UserId, Restrictions>,
+    passkeys: BTreeMap<CredentialId, Passkey>,
     codes: BTreeMap<PhoneKey, OneTimeCode>,
     requests: HashMap<RequestKey, requests::IdempotencyEntry>,
     push_devices: BTreeMap<(UserId, DeviceId), PushDevice>,
@@ -139,6 +141,7 @@ impl MemoryStore {
             reports: BTreeMap::new(),
             sessions: BTreeMap::new(),
             restrictions: BTreeMap::new(),
+            passkeys: BTreeMap::new(),
             codes: BTreeMap::new(),
             requests: HashMap::new(),
             push_devices: BTreeMap::new(),

@@ -61,6 +61,11 @@ pub(crate) fn ws_ticket(digest: [u8; 32]) -> String {
     format!("ws_ticket:{{{}}}", BASE64_URL_SAFE_NO_PAD.encode(digest))
 }
 
+/// The mark of a challenge that was answered.
+pub(crate) fn spent_challenge(digest: [u8; 32]) -> String {
+    format!("spent_challenge:{{{}}}", BASE64_URL_SAFE_NO_PAD.encode(digest))
+}
+
 /// The time at which a rate-limit bucket is full again.
 pub(crate) fn rate_limit(key: LimitKey) -> String {
     match key {
@@ -74,6 +79,9 @@ pub(crate) fn rate_limit(key: LimitKey) -> String {
             format!("ratelimit:otp_verify_phone:{}", BASE64_URL_SAFE_NO_PAD.encode(phone))
         }
         LimitKey::OtpVerifyIp(ip) => format!("ratelimit:otp_verify_ip:{ip}"),
+        LimitKey::PasskeyChallengeIp(ip) => format!("ratelimit:passkey_challenge_ip:{ip}"),
+        LimitKey::PasskeyVerifyIp(ip) => format!("ratelimit:passkey_verify_ip:{ip}"),
+        LimitKey::PasskeyRegistration(user_id) => format!("ratelimit:passkey_registration:{{{user_id}}}"),
         LimitKey::Refresh(session_id) => format!("ratelimit:refresh:{session_id}"),
         LimitKey::RestRead(user_id) => format!("ratelimit:rest_read:{{{user_id}}}"),
         LimitKey::RestWrite(user_id) => format!("ratelimit:rest_write:{{{user_id}}}"),

@@ -1,13 +1,18 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use domain::{DeviceId, SessionId, Timestamp, UserId};
-use ports::{StoreError, Ticket, TicketStore};
+use ports::{SpentChallenge, StoreError, Ticket, TicketStore};
 use serde::{Deserialize, Serialize};
 
 use crate::call::SlotCommand;
 use crate::client::Redis;
 use crate::keys;
 
-/// The WebSocket tickets of a fleet.
+/// The time for which a spent challenge is remembered after its expiry.
+const SPENT_MARGIN: Duration = Duration::from_secs(60);
+
+/// The WebSocket tickets and the spent challenges of a fleet.
 pub struct RedisTickets {
     redis: Redis,
 }
@@ -34,6 +39,16 @@ impl TicketStore for RedisTickets {
         let record: TicketRecord = serde_json::from_slice(&record).map_err(unreadable)?;
         // Expiry is decided by our clock, not by the clock of Redis.
         Ok(Some(Ticket::from(record)).filter(|ticket| ticket.expires_at > now))
+    }
+
+    async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError> {
+        // Kept longer than the challenge, because the clocks of processes differ.
+        let life_ms = (challenge.expires_at.since(self.redis.now()) + SPENT_MARGIN).as_millis() as u64;
+        let key = keys::spent_challenge(challenge.digest);
+        let set = SlotCommand::new("SET", &key).arg(1).arg("NX").arg("PX").arg(life_ms);
+        // Redis answers nothing if the key exists.
+        let set: Option<String> = self.redis.run_one(set).await?;
+        Ok(set.is_some())
     }
 }
 

@@ -158,7 +158,7 @@ impl StoreCommand {
 impl LogCommand {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Events(command) => tools::events::run(command).await,
+            Self::Events(command) => Box::pin(tools::events::run(command)).await,
             Self::Reconcile(arguments) => tools::reconcile::run(arguments).await,
             Self::Webhook(command) => admin::webhook::run(command).await,
             Self::Notifications(command) => admin::notifications::run(command).await,

@@ -2,6 +2,7 @@ import type { Access } from "./access.js";
 import { ApiError } from "./errors.js";
 import type { paths } from "./generated/rest.js";
 import type { Answer, Http, Method, Request, Route } from "./http.js";
+import { createPasskey, usePasskey } from "./passkeys.js";
 import type { Schemas } from "./wire.js";
 
 /** A page of a list: its rows in `data`, and the cursor of the next page in `pagination`. */
@@ -58,6 +59,52 @@ export class Api {
     const { data } = await this.#http.call("post", "/api/v1/auth/verify-otp", { body });
     await this.#access.signedIn(data.user.user_id, data.tokens);
     return data;
+  }
+
+  /**
+   * Signs in with a passkey that the user chooses: no phone number, no code. For browsers where `supportsPasskeys()`.
+   * Rejects with a `DOMException` if the user declines.
+   */
+  async signInWithPasskey(): Promise<Schemas["SignedIn"]> {
+    return this.verifyPasskey(await usePasskey(await this.passkeyChallenge()));
+  }
+
+  /** Creates a passkey on this device, or one that the user carries, and registers it. For browsers. */
+  async registerPasskey(name: string): Promise<Schemas["PasskeySummary"]> {
+    return this.addPasskey(name, await createPasskey(await this.beginPasskey()));
+  }
+
+  /** The options for `navigator.credentials.get`, in their JSON form. */
+  async passkeyChallenge(): Promise<Schemas["PasskeyRequestOptions"]> {
+    return (await this.#http.call("post", "/api/v1/auth/passkeys/challenges", {})).data;
+  }
+
+  /** Signs in with the answer of an authenticator. */
+  async verifyPasskey(credential: Schemas["PasskeyAuthentication"]): Promise<Schemas["SignedIn"]> {
+    const body = { device_id: await this.#access.deviceId(), credential };
+    const { data } = await this.#http.call("post", "/api/v1/auth/passkeys/sessions", { body });
+    await this.#access.signedIn(data.user.user_id, data.tokens);
+    return data;
+  }
+
+  /** The options for `navigator.credentials.create`, in their JSON form. */
+  beginPasskey(): Promise<Schemas["PasskeyCreationOptions"]> {
+    return this.#data("post", "/api/v1/auth/passkeys/registrations", {});
+  }
+
+  /** Registers a passkey that an authenticator has created. */
+  addPasskey(name: string, credential: Schemas["PasskeyRegistration"]): Promise<Schemas["PasskeySummary"]> {
+    return this.#data("post", "/api/v1/auth/passkeys", { body: { name, credential } });
+  }
+
+  /** The passkeys of the user, oldest first. */
+  async passkeys(): Promise<Schemas["PasskeySummary"][]> {
+    return (await this.#data("get", "/api/v1/auth/passkeys", {})).passkeys;
+  }
+
+  /** Removes a passkey. Sessions that it opened stay. */
+  removePasskey(passkeyId: string): Promise<undefined> {
+    return this.#call("delete", "/api/v1/auth/passkeys/{passkey_id}", { path: { passkey_id: passkeyId } });
   }
 
   /** Ends the session on the server. `client.signOut()` also deletes it here. */

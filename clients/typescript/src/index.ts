@@ -9,6 +9,7 @@ export { Api, type Page, type PageOptions } from "./api.js";
 export { Client, type ClientOptions, type Outgoing, type SendOptions } from "./client.js";
 export { ApiError, SendError, type ApiErrorCode, type SendErrorCode } from "./errors.js";
 export type { ClientEvents, Listener, StopReason } from "./events.js";
+export { supportsPasskeys } from "./passkeys.js";
 export { indexedDbStorage } from "./storage/indexed-db.js";
 export { memoryStorage } from "./storage/memory.js";
 export type { KeptDevice, KeptTokens, Position, QueuedSend, Storage } from "./storage/storage.js";
@@ -25,6 +26,7 @@ export type {
   Member,
   Message,
   MessageWithStatus,
+  Passkey,
   Presence,
   Receipt,
   Schemas,

@@ -37,6 +37,8 @@ export type Tokens = Schemas["Tokens"];
 export type User = Schemas["User"];
 /** A user as they see themselves. */
 export type Me = Schemas["Me"];
+/** A passkey of the user. */
+export type Passkey = Schemas["PasskeySummary"];
 /** A member of a chat. */
 export type Member = Schemas["Member"];
 /** An invitation of the user to a group. */

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use domain::{AccessRefusal, DeviceId, Quota, RateDecision, Restrictions, Session, SessionId, Timestamp, UserId};
 use jsonwebtoken::decode_header;
 use ports::{
-    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, Principal, RateLimiter, RestrictionStore, SecurityEvent,
-    SecurityEvents, SessionStore, TicketStore, UserReader, UserWriter,
+    Clock, CodeStore, Delivery, Ids, LimitKey, OtpSender, PasskeyStore, Principal, RateLimiter, RestrictionStore,
+    SecurityEvent, SecurityEvents, SessionStore, TicketStore, UserReader, UserWriter,
 };
 
 use crate::external::ExternalProvider;
@@ -26,9 +26,11 @@ pub struct Ports {
     pub sessions: Arc<dyn SessionStore>,
     /// Keeps the restrictions of users.
     pub restrictions: Arc<dyn RestrictionStore>,
+    /// Keeps passkeys.
+    pub passkeys: Arc<dyn PasskeyStore>,
     /// Keeps one-time codes.
     pub codes: Arc<dyn CodeStore>,
-    /// Keeps tickets.
+    /// Keeps tickets and spent challenges.
     pub tickets: Arc<dyn TicketStore>,
     /// Enforces rate limits.
     pub limits: Arc<dyn RateLimiter>,

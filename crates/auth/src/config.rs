@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::{GroupInvites, Quota};
 
-use crate::PhonePrefixes;
+use crate::{PhonePrefixes, RelyingParty};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -32,6 +32,8 @@ pub struct Config {
     pub fixed_code: Option<String>,
     /// The users who may add a new user to a group at once, until the user changes it.
     pub group_invites: GroupInvites,
+    /// The relying party of passkeys; passkeys are off without one.
+    pub passkeys: Option<RelyingParty>,
     /// The external identity provider, if one is configured.
     pub external: Option<ExternalConfig>,
 }
@@ -51,6 +53,12 @@ pub struct Limits {
     pub otp_verify_per_phone: Option<Quota>,
     /// Wrong codes from an IP address.
     pub otp_verify_per_ip: Option<Quota>,
+    /// Challenges for sign-ins with a passkey from an IP address.
+    pub passkey_challenge_per_ip: Option<Quota>,
+    /// Refused sign-ins with a passkey from an IP address.
+    pub passkey_verify_per_ip: Option<Quota>,
+    /// Registrations of passkeys that a user begins.
+    pub passkey_registration: Option<Quota>,
     /// Token refreshes of a session.
     pub refresh: Option<Quota>,
 }
@@ -100,6 +108,7 @@ impl Default for Config {
             prefixes: PhonePrefixes::default(),
             fixed_code: None,
             group_invites: GroupInvites::default(),
+            passkeys: None,
             external: None,
         }
     }
@@ -114,6 +123,9 @@ impl Limits {
         otp_request_total: None,
         otp_verify_per_phone: None,
         otp_verify_per_ip: None,
+        passkey_challenge_per_ip: None,
+        passkey_verify_per_ip: None,
+        passkey_registration: None,
         refresh: None,
     };
 
@@ -133,6 +145,9 @@ impl Default for Limits {
             otp_request_total: Quota::per(1000, 15 * MINUTE),
             otp_verify_per_phone: Self::wrong_codes(5),
             otp_verify_per_ip: Quota::per(30, 15 * MINUTE),
+            passkey_challenge_per_ip: Quota::per(300, 15 * MINUTE),
+            passkey_verify_per_ip: Quota::per(30, 15 * MINUTE),
+            passkey_registration: Quota::per(10, 15 * MINUTE),
             refresh: Quota::per(30, MINUTE),
         }
     }

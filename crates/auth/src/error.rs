@@ -1,7 +1,10 @@
 use std::time::Duration;
 
+use domain::limits::PASSKEYS_MAX;
 use domain::{AccessRefusal, PhoneNumberError, RateDecision};
 use ports::StoreError;
+
+use crate::PasskeyRefusal;
 
 /// Why authentication or sign-in failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,24 @@ pub enum AuthError {
     /// Users cannot sign in with a phone here.
     #[error("sign-in with a phone number is off on this server; sign in with your identity provider")]
     PhoneSignInOff,
+    /// This server has no passkeys.
+    #[error("passkeys are off on this server")]
+    PasskeysOff,
+    /// A user of an external provider cannot register a passkey.
+    #[error("passkeys are for users who sign in here; sign in with your identity provider")]
+    PasskeyWithoutSession,
+    /// The sign-in was refused. The answer is deliberately the same for every cause.
+    #[error("the passkey was not accepted")]
+    PasskeyRefused(#[from] PasskeyRefusal),
+    /// The new passkey was refused. The caller is signed in and may know the cause.
+    #[error("the passkey cannot be registered: {0}")]
+    PasskeyNotRegistered(PasskeyRefusal),
+    /// A passkey with the same credential id exists.
+    #[error("this passkey is already registered")]
+    PasskeyTaken,
+    /// The user has the maximum number of passkeys.
+    #[error("a user has at most {PASSKEYS_MAX} passkeys; remove one first")]
+    TooManyPasskeys,
     /// The number is not valid, or no such number can exist.
     #[error("the phone number is not a valid E.164 number")]
     InvalidPhoneNumber,
@@ -60,6 +81,11 @@ impl AuthError {
             Self::Locked { .. } => "locked",
             Self::RateLimited { .. } => "rate_limited",
             Self::PhoneSignInOff => "phone_sign_in_off",
+            Self::PasskeysOff => "passkeys_off",
+            Self::PasskeyWithoutSession => "passkey_without_session",
+            Self::PasskeyRefused(refusal) | Self::PasskeyNotRegistered(refusal) => refusal.reason(),
+            Self::PasskeyTaken => "passkey_taken",
+            Self::TooManyPasskeys => "too_many_passkeys",
             Self::InvalidPhoneNumber => "invalid_phone_number",
             Self::PhoneNumberRefused => "phone_number_refused",
             Self::NotDelivered => "not_delivered",

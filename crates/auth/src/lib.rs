@@ -1,6 +1,6 @@
-//! Issues and verifies one-time codes, tokens and sessions.
+//! Issues and verifies one-time codes, passkeys, tokens and sessions.
 //!
-//! [`Auth`] is the entry point. A user who signs in with a phone gets a session, an access token (a JWT, valid for an
+//! [`Auth`] is the entry point. A user who signs in with a phone or a passkey gets a session, an access token (a JWT, valid for an
 //! hour) and a refresh token (valid once). Every check of an access token looks up its session, so deleting the session
 //! row revokes the token at once. Users of an external identity provider present that provider's JWTs and have no
 //! session here.
@@ -15,6 +15,7 @@ mod identity;
 mod phone;
 
 mod codes;
+mod passkeys;
 mod restrictions;
 mod sessions;
 mod sign_in;
@@ -35,6 +36,7 @@ pub use config::{Config, ExternalConfig, JwksSource, Limits};
 pub use error::AuthError;
 pub use keyfile::KeyFileError;
 pub use keys::KeyRing;
+pub use passkeys::{PasskeyCreation, PasskeyRefusal, PasskeySignIn, RegisterPasskey, RelyingParty, RelyingPartyError};
 pub use phone::{PhonePrefixes, parse_phone};
 pub use ports::Principal;
 pub use restrictions::token_id;

@@ -187,7 +187,7 @@ impl Auth {
         if self.config().phone_sign_in { Ok(()) } else { Err(AuthError::PhoneSignInOff) }
     }
 
-    async fn open_session(
+    pub(crate) async fn open_session(
         &self,
         user_id: UserId,
         device_id: DeviceId,

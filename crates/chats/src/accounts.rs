@@ -13,8 +13,8 @@ use auth::{Auth, AuthError, Revoke};
 use domain::{ChatCommand, ChatId, ChatRefusal, Member, RestrictionChange, Role, Sequence, Timestamp, UserId};
 use ports::{
     AccountStore, BlockStore, ChatReader, ChatWriter, Clock, ContactStore, Expiry, InvitationStore, MemberCache,
-    MessageDisposition, MessageExpirer, MessageReader, PendingDeletion, Principal, PushDeviceStore, ReportStore,
-    SecurityEvent, SecurityEventKind, SecurityEvents, StoreError, UserReader, WatermarkStore, error_chain,
+    MessageDisposition, MessageExpirer, MessageReader, PasskeyStore, PendingDeletion, Principal, PushDeviceStore,
+    ReportStore, SecurityEvent, SecurityEventKind, SecurityEvents, StoreError, UserReader, WatermarkStore, error_chain,
 };
 use tokio::sync::Notify;
 use tracing::{info, warn};
@@ -54,6 +54,8 @@ pub struct Accounts {
     pub invitations: Arc<dyn InvitationStore>,
     /// Stores reports.
     pub reports: Arc<dyn ReportStore>,
+    /// Stores passkeys.
+    pub passkeys: Arc<dyn PasskeyStore>,
     /// Stores the devices that receive notifications.
     pub push_devices: Arc<dyn PushDeviceStore>,
     /// Records deletions.
@@ -149,6 +151,8 @@ impl Accounts {
 
     async fn finish(&self, deletion: PendingDeletion) -> Result<(), StoreError> {
         let PendingDeletion { user_id, messages, .. } = deletion;
+        // Without them, no passkey signs the user in again.
+        self.passkeys.forget_user(user_id).await?;
         self.sign_out(user_id).await?;
         // All other data of the user is removed here, by calls that may be repeated.
         self.forget_contacts(user_id).await?;

@@ -15,8 +15,8 @@ use utoipa_axum::routes;
 use crate::http::{RestError, authenticate, deadline, envelope, limit_requests};
 use crate::openapi::{described, secured};
 use crate::routes::{
-    account, auth, blocks, chats, contacts, devices, history, inbox, invitations, members, messages, presence,
-    receipts, reports, service, sessions, users,
+    account, auth, blocks, chats, contacts, devices, history, inbox, invitations, members, messages, passkeys,
+    presence, receipts, reports, service, sessions, users,
 };
 use crate::{Api, openapi};
 
@@ -60,7 +60,9 @@ pub(crate) fn all_routes(
         .routes(routes!(service::service))
         .routes(routes!(auth::request_otp))
         .routes(routes!(auth::verify_otp))
-        .routes(routes!(auth::refresh));
+        .routes(routes!(auth::refresh))
+        .routes(routes!(passkeys::passkey_challenge))
+        .routes(routes!(passkeys::sign_in_with_passkey));
     let api = public.merge(guard(private_routes()));
     described().routes(routes!(service::jwks)).nest("/api/v1", api)
 }
@@ -69,6 +71,9 @@ fn private_routes() -> OpenApiRouter<Arc<Api>> {
     let routes = OpenApiRouter::default()
         .routes(routes!(auth::logout))
         .routes(routes!(auth::ws_ticket))
+        .routes(routes!(passkeys::passkeys, passkeys::add_passkey))
+        .routes(routes!(passkeys::begin_passkey))
+        .routes(routes!(passkeys::remove_passkey))
         .routes(routes!(users::me, users::update_me, account::delete_me))
         .routes(routes!(account::export_me))
         .routes(routes!(users::lookup))

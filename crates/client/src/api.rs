@@ -2,13 +2,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::{ChatId, DeviceId, MessageId, Role, Sequence, SessionId, UserId};
+use domain::{ChatId, DeviceId, MessageId, PasskeyId, Role, Sequence, SessionId, UserId};
 use protocol::frame::{Presence, PresenceSnapshot, SendMessageAck};
 use protocol::rest::{
-    AddMember, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, FileReport, History,
-    Inbox, Invitation, Invitations, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute, Muted,
-    OtpRequested, Paged, PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked,
-    SendMessage, Sessions, SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
+    AddMember, AddPasskey, Around, Blocks, ChangeRole, ChatDetails, Contacts, CreateChat, Data, Failure, FileReport,
+    History, Inbox, Invitation, Invitations, Lookup, LookupResults, MarkRead, MarkedRead, Me, Member, Message, Mute,
+    Muted, OtpRequested, Paged, PasskeyAuthentication, PasskeyCreationOptions, PasskeyRequestOptions, PasskeySummary,
+    Passkeys, PresenceQuery, PushRegistration, Receipts, RefreshTokens, Reported, RequestOtp, Revoked, SendMessage,
+    Sessions, SignInWithPasskey, SignedIn, Tokens, TokensRefreshed, UpdateChat, UpdateMe, User, VerifyOtp, WsTicket,
 };
 use reqwest::{Method, Response, StatusCode};
 use serde::Serialize;
@@ -113,6 +114,19 @@ impl Api {
         Ok(signed_in)
     }
 
+    /// Begins a sign-in with a passkey: the options for an authenticator.
+    pub async fn passkey_challenge(&self) -> Result<PasskeyRequestOptions, ApiError> {
+        self.open(Method::POST, "/auth/passkeys/challenges", &()).await
+    }
+
+    /// Signs in with the answer of an authenticator.
+    pub async fn verify_passkey(&self, credential: PasskeyAuthentication) -> Result<SignedIn, ApiError> {
+        let body = SignInWithPasskey { device_id: self.shared.device_id, credential };
+        let signed_in: SignedIn = self.open(Method::POST, "/auth/passkeys/sessions", &body).await?;
+        self.hold(Some(signed_in.tokens.clone()));
+        Ok(signed_in)
+    }
+
     /// Resumes a session with stored tokens of an earlier run.
     pub fn resume(&self, tokens: Tokens) {
         *self.tokens() = Some(HeldTokens::new(tokens, Instant::now()));
@@ -198,6 +212,26 @@ impl Api {
     /// The sessions of the user.
     pub async fn sessions(&self) -> Result<Sessions, ApiError> {
         self.get("/sessions").await
+    }
+
+    /// Begins the registration of a passkey: the options for an authenticator.
+    pub async fn begin_passkey(&self) -> Result<PasskeyCreationOptions, ApiError> {
+        self.call(Method::POST, "/auth/passkeys/registrations", NO_BODY).await
+    }
+
+    /// Registers a passkey that an authenticator has created.
+    pub async fn add_passkey(&self, passkey: &AddPasskey) -> Result<PasskeySummary, ApiError> {
+        self.call(Method::POST, "/auth/passkeys", Some(passkey)).await
+    }
+
+    /// The passkeys of the user, oldest first.
+    pub async fn passkeys(&self) -> Result<Passkeys, ApiError> {
+        self.get("/auth/passkeys").await
+    }
+
+    /// Removes a passkey. Sessions that it opened stay.
+    pub async fn remove_passkey(&self, passkey_id: PasskeyId) -> Result<(), ApiError> {
+        self.command(Method::DELETE, &format!("/auth/passkeys/{passkey_id}"), NO_BODY).await
     }
 
     /// Ends one of the user's sessions.

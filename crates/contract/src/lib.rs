@@ -45,6 +45,7 @@ pub mod messages;
 pub mod notices;
 pub mod outbox;
 pub mod pages;
+pub mod passkeys;
 pub mod peers;
 pub mod push_devices;
 pub mod recipients;

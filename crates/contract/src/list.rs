@@ -21,6 +21,7 @@ macro_rules! tests {
         $crate::tests!(last_seen: $stores);
         $crate::tests!(sessions: $stores);
         $crate::tests!(restrictions: $stores);
+        $crate::tests!(passkeys: $stores);
         $crate::tests!(codes: $stores);
         $crate::tests!(watermarks: $stores);
         $crate::tests!(requests: $stores);
@@ -201,6 +202,17 @@ macro_rules! tests {
             denied_tokens_are_bounded,
         ]);
     };
+    (passkeys: $stores:expr) => {
+        $crate::tests!(@ passkeys, $stores, [
+            a_passkey_is_found_by_credential_and_by_user,
+            a_credential_id_belongs_to_one_passkey,
+            the_passkeys_of_a_user_are_bounded,
+            a_removed_passkey_signs_nobody_in,
+            a_use_moves_the_counter_forward,
+            of_concurrent_uses_with_one_counter_one_is_recorded,
+            deleting_an_account_deletes_its_passkeys,
+        ]);
+    };
     (codes: $stores:expr) => {
         $crate::tests!(@ codes, $stores, [
             a_code_is_spent_by_its_use,
@@ -339,6 +351,8 @@ macro_rules! tests {
             a_ticket_is_taken_once,
             of_concurrent_takers_one_gets_the_ticket,
             a_ticket_is_void_once_it_expires,
+            a_challenge_is_spent_once,
+            of_concurrent_spenders_one_succeeds,
         ]);
     };
     (limits: $limits:expr) => {

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, GroupInvites,
+    Advance, ChatCommand, ChatId, ChatUpdate, ContentType, DeviceId, DirectPair, DisplayName, GroupInvites, Passkey,
     PresenceVisibility, PushDevice, PushTarget, RefreshAttempt, RefreshOutcome, RestrictionChange, Role, Sequence,
     Session, SpentToken, Timestamp, Ttl, UserId, WatermarkKind, Watermarks, WebPushSubscription,
 };
 
 use super::ContractStores;
 use super::fixtures::{ExpectNew, WORKS, body, expired, fresh, new_message, now, retry_of, sequences, with_metadata};
+use super::passkeys::new_passkey;
 use ports::{
     AppendOutcome, ExportKind, ExportSource, ImportAdmission, ImportId, ImportTarget, Moved, NewDirectChat, NewMessage,
-    NewUser, Outbox, Receipt, SendRefusal, UserKey, UserUpdate,
+    NewUser, Outbox, PasskeyAddition, Receipt, SendRefusal, UserKey, UserUpdate,
 };
 
 /// Rows per page: few, so that every kind takes several pages.
@@ -275,6 +276,10 @@ async fn fill(stores: &ContractStores) -> TransferSample {
     }
     for (user_id, blocked_id) in [(zoe, ann), (zoe, bob)] {
         assert!(stores.blocks.block(user_id, blocked_id).await.expect(WORKS));
+    }
+    let used = Passkey { sign_count: 7, is_backup_eligible: true, last_used_at: Some(now()), ..new_passkey(ann) };
+    for passkey in [used, new_passkey(zoe)] {
+        assert_eq!(stores.passkeys.add(passkey).await.expect(WORKS), PasskeyAddition::Added);
     }
     for change in [
         RestrictionChange::Suspend { reason: "spam".to_owned().try_into().ok() },

@@ -195,6 +195,11 @@ prefixed_id!(
     ReportId,
     "rep_"
 );
+prefixed_id!(
+    /// One passkey of a user.
+    PasskeyId,
+    "pk_"
+);
 uuid_id!(
     /// A device. The client chooses the id, and it outlives the device's sessions.
     DeviceId

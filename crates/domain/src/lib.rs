@@ -19,6 +19,7 @@ pub mod limits;
 mod message;
 mod metadata;
 mod name;
+mod passkey;
 mod presence;
 mod push;
 mod rate;
@@ -40,13 +41,15 @@ pub use chat::{
 pub use code::{CodeAttempt, CodeDevice, CodeDigest, OneTimeCode, PendingCode};
 pub use event::{Event, EventBody, EventKind, MembershipChange};
 pub use ids::{
-    ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, ReportId, SessionId, UserId,
+    ChatId, ClientMessageId, ConnectionId, DeviceId, EventId, IdError, MessageId, PasskeyId, ReportId, SessionId,
+    UserId,
 };
 pub use ingest_error::{IngestError, StorageLimit};
 pub use invariant::{Invariant, InvariantPlane};
 pub use invitation::{GroupInvites, Invitation, UnknownGroupInvites};
 pub use message::{Body, Content, ContentError, ContentType, Message, Ttl, UnknownContentType};
 pub use metadata::{Metadata, MetadataError};
+pub use passkey::{CredentialId, CredentialIdError, Passkey, PasskeyUse};
 pub use presence::{OnlineStatus, PresenceView, PresenceVisibility, ViewerRelation};
 pub use push::{PushDevice, PushTarget, PushTargetError, PushToken, WebPushSubscription};
 pub use rate::{Quota, RateDecision, network};

@@ -38,6 +38,14 @@ pub const INBOX_NEWER_MAX: usize = 200;
 pub const RECEIPT_MEMBERS_MAX: usize = 100;
 /// Maximum devices per user that are registered for notifications.
 pub const PUSH_DEVICES_MAX: usize = 20;
+/// Maximum passkeys per user.
+pub const PASSKEYS_MAX: usize = 20;
+/// Maximum bytes of the id of a WebAuthn credential (WebAuthn Level 3, 4).
+pub const CREDENTIAL_ID_BYTES_MAX: usize = 1023;
+/// Maximum bytes of the public key of a passkey: enough for RSA with 4096 bits.
+pub const PASSKEY_KEY_BYTES_MAX: usize = 1024;
+/// Lifetime of the challenge that a passkey signs.
+pub const PASSKEY_CHALLENGE_LIFETIME: Duration = Duration::from_secs(300);
 /// Maximum users that one user can block.
 pub const BLOCKS_MAX: usize = 1000;
 /// Lifetime of an invitation to a group. A declined one prevents a new one to the same group for as long.

@@ -197,6 +197,7 @@ const TABLES: &[&str] = &[
     "blocks",
     "reports",
     "invitations",
+    "passkeys",
     "restrictions",
     "deletions",
 ];

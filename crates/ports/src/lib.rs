@@ -37,6 +37,7 @@ mod lock;
 mod log;
 mod messages;
 mod notify;
+mod passkeys;
 mod peers;
 mod presence;
 mod publish;
@@ -85,6 +86,7 @@ pub use notify::{
     DeadLetter, DeadLetterId, DeadLetterStore, Notice, NoticeStore, Notification, Notifier, NotifyError,
     PushDeviceStore, Settled, UndeliveredItem, UnusableTarget,
 };
+pub use passkeys::{PasskeyAddition, PasskeyStore, PasskeyUseOutcome};
 pub use peers::{PeerProcess, PeerRegistry, ProcessRole};
 pub use presence::{
     LastSeenStore, Look, PresenceNotifier, PresenceReader, PresenceTransition, PresenceTransitions, PresenceUpdate,
@@ -101,7 +103,7 @@ pub use routing::{
 pub use security::{
     NoSecurityEvents, SecurityContext, SecurityEvent, SecurityEventKind, SecurityEvents, SecurityOutcome,
 };
-pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, Ticket, TicketStore};
+pub use sessions::{CodeStore, OtpError, OtpSender, PhoneKey, SessionStore, SpentChallenge, Ticket, TicketStore};
 pub use stores::{DurableStore, Stores};
 pub use transfer::{
     ExportKind, ExportPage, ExportSource, ExportedSend, ImportAdmission, ImportId, ImportTarget, Moved,

@@ -20,6 +20,12 @@ pub enum LimitKey {
     OtpVerifyPhone(PhoneKey),
     /// Wrong one-time codes from an IP address.
     OtpVerifyIp(IpAddr),
+    /// Challenges for sign-ins with a passkey from an IP address.
+    PasskeyChallengeIp(IpAddr),
+    /// Refused sign-ins with a passkey from an IP address.
+    PasskeyVerifyIp(IpAddr),
+    /// Registrations of passkeys that a user begins.
+    PasskeyRegistration(UserId),
     /// Token refreshes of a session.
     Refresh(SessionId),
     /// REST reads of a user.

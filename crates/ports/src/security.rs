@@ -74,12 +74,18 @@ macro_rules! kinds {
 kinds! {
     /// A one-time code was requested.
     CodeRequested = "code_requested",
-    /// A user signed in with a code.
+    /// A user signed in, with a code or a passkey.
     SignIn = "sign_in",
     /// A sign-in was refused.
     SignInFailed = "sign_in_failed",
     /// A spent refresh token was used again, so a copy of it exists.
     RefreshReuseDetected = "refresh_reuse_detected",
+    /// A user added a passkey.
+    PasskeyAdded = "passkey_added",
+    /// A user removed a passkey.
+    PasskeyRemoved = "passkey_removed",
+    /// The counter of a passkey has not grown, so a copy of its private key may exist.
+    PasskeyCopyDetected = "passkey_copy_detected",
     /// A session ended before its time.
     SessionRevoked = "session_revoked",
     /// A user was suspended.

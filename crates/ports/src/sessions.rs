@@ -75,6 +75,24 @@ pub trait TicketStore: Send + Sync {
 
     /// Removes and returns a ticket, if it exists and has not expired. Of concurrent callers, one gets it.
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError>;
+
+    /// Marks a challenge as spent, by its digest, until it expires. Returns `false` if it was spent before: of concurrent
+    /// callers, in any process, one gets `true`.
+    ///
+    /// A mark is never displaced by another. A store that is full of marks fails, and one that starts without its earlier
+    /// marks refuses challenges that were issued before its start, if it knows when that was.
+    async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError>;
+}
+
+/// A challenge that was answered with a valid signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpentChallenge {
+    /// The digest of the challenge.
+    pub digest: [u8; 32],
+    /// The time at which it was issued.
+    pub issued_at: Timestamp,
+    /// The time from which on it is refused anyway.
+    pub expires_at: Timestamp,
 }
 
 /// A one-time code could not be sent.

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use crate::{
     AccountStore, BlockStore, ChatReader, ChatWriter, CodeStore, ContactStore, DeadLetterStore, InvitationStore,
-    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, NoticeStore, PushDeviceStore, ReportStore,
-    RequestStore, RestrictionStore, SessionStore, UserReader, UserWriter, WatermarkStore,
+    LastSeenStore, MessageExpirer, MessageReader, MessageWriter, NoticeStore, PasskeyStore, PushDeviceStore,
+    ReportStore, RequestStore, RestrictionStore, SessionStore, UserReader, UserWriter, WatermarkStore,
 };
 
 /// Expands the list of durable ports into [`DurableStore`] and [`Stores`], so that a port is listed once.
@@ -70,6 +70,8 @@ durable_ports! {
     sessions: SessionStore,
     /// Stores the restrictions of users.
     restrictions: RestrictionStore,
+    /// Stores passkeys.
+    passkeys: PasskeyStore,
     /// Stores one-time codes.
     codes: CodeStore,
     /// Stores responses to idempotent requests.

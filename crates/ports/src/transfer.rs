@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use domain::limits::RETENTION;
 use domain::{
-    Chat, ChatId, ClientMessageId, DirectPair, Invitation, Member, Message, PushDevice, Restrictions, Session,
+    Chat, ChatId, ClientMessageId, DirectPair, Invitation, Member, Message, Passkey, PushDevice, Restrictions, Session,
     Timestamp, User, UserId, Watermarks,
 };
 
@@ -36,11 +36,13 @@ pub enum ExportKind {
     Restriction,
     /// Invitations of users to groups, pending and declined ones.
     Invitation,
+    /// Passkeys of users.
+    Passkey,
 }
 
 impl ExportKind {
     /// All kinds, in export order: a kind comes after the kinds that it refers to.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::User,
         Self::UserKey,
         Self::Contact,
@@ -54,6 +56,7 @@ impl ExportKind {
         Self::Block,
         Self::Restriction,
         Self::Invitation,
+        Self::Passkey,
     ];
 
     /// The name of the kind in files and reports.
@@ -72,6 +75,7 @@ impl ExportKind {
             Self::Block => "block",
             Self::Restriction => "restriction",
             Self::Invitation => "invitation",
+            Self::Passkey => "passkey",
         }
     }
 }
@@ -142,6 +146,8 @@ pub enum Moved {
     },
     /// An invitation.
     Invitation(Invitation),
+    /// A passkey.
+    Passkey(Passkey),
 }
 
 /// The stored data of a send, so that a retry after the move gets the first receipt (G2).
@@ -176,6 +182,7 @@ impl Moved {
             Self::Block { .. } => ExportKind::Block,
             Self::Restriction { .. } => ExportKind::Restriction,
             Self::Invitation(_) => ExportKind::Invitation,
+            Self::Passkey(_) => ExportKind::Passkey,
         }
     }
 
@@ -201,6 +208,7 @@ impl Moved {
             | Self::Contact { .. }
             | Self::Block { .. }
             | Self::Restriction { .. }
+            | Self::Passkey(_)
             | Self::PushDevice(_)
             | Self::Pair { .. }
             | Self::Member { .. } => false,

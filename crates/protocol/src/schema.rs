@@ -43,6 +43,8 @@ prefixed_ids! {
     SessionId = "sess_",
     /// The id of a connection.
     ConnectionId = "conn_",
+    /// The id of a passkey.
+    PasskeyId = "pk_",
     /// The id of a report.
     ReportId = "rep_",
 }

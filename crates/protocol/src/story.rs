@@ -6,7 +6,9 @@
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use domain::{ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, ReportId, SessionId, Timestamp, UserId};
+use domain::{
+    ChatId, ClientMessageId, ConnectionId, DeviceId, MessageId, PasskeyId, ReportId, SessionId, Timestamp, UserId,
+};
 
 macro_rules! story {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $text:literal,)*) => {$(
@@ -42,6 +44,10 @@ story! {
     session: SessionId = "sess_01K9D2ZT9AF3J7NQ1SW5SESS0A",
     /// Ada's session on her laptop.
     other_session: SessionId = "sess_01K9D3B1FYK8P2VR6XT4SESS0B",
+    /// Ada's session on her laptop after a sign-in with her passkey.
+    passkey_session: SessionId = "sess_01K9D3G4TBN6W8XS2PK7SESS0C",
+    /// Ada's passkey.
+    passkey: PasskeyId = "pk_01K9D3F6QHZ4M8RT2VX5PASS01",
     /// The connection of Ada's phone.
     connection: ConnectionId = "conn_01K9D38D5CH6M2RT8VX4C0NN0A",
     /// Ada's phone.

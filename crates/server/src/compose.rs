@@ -98,7 +98,8 @@ fn spawn_gateway(gateway: &Arc<Gateway>, background: &mut JoinSet<()>) {
 }
 
 fn auth_config(config: &Config) -> anyhow::Result<auth::Config> {
-    Ok(config.auth.config(&config.limits, config.dev.then(|| FIXED_CODE.to_owned()))?)
+    let fixed_code = config.dev.then(|| FIXED_CODE.to_owned());
+    Ok(config.auth.config(&config.limits, fixed_code, config.relying_party()?)?)
 }
 
 fn otp_sender(config: &Config, clock: Arc<dyn Clock>) -> anyhow::Result<Arc<dyn OtpSender>> {

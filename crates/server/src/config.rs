@@ -152,6 +152,7 @@ pub struct AuthSettings {
     pub group_invites_default: GroupInvites,
     pub phone: PhoneSettings,
     pub otp: OtpSettings,
+    pub passkeys: PasskeySettings,
     pub external: ExternalAuthSettings,
 }
 
@@ -184,6 +185,18 @@ pub enum OtpSenderKind {
     Log,
     Webhook,
     Fixed,
+}
+
+/// Sign-in with passkeys (WebAuthn); off while `rp_id` is empty, except with `--dev`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PasskeySettings {
+    /// The domain that passkeys are bound to. A change of it invalidates all of them.
+    pub rp_id: String,
+    /// The name of the service in the dialogs of browsers.
+    pub rp_name: String,
+    /// Origins of the pages that may use passkeys, separated by commas.
+    pub origins: String,
 }
 
 /// An external identity provider whose tokens are accepted; off while neither file, URL nor issuer is set. With the
@@ -382,6 +395,9 @@ pub struct LimitSettings {
     pub otp_request_total: u32,
     pub otp_verify: u32,
     pub otp_verify_per_ip: u32,
+    pub passkey_challenge_per_ip: u32,
+    pub passkey_verify_per_ip: u32,
+    pub passkey_registration: u32,
     pub refresh: u32,
     pub rest_read: u32,
     pub rest_write: u32,
@@ -451,6 +467,7 @@ impl Default for Config {
                     webhook_url: String::new(),
                     webhook_secret_file: String::new(),
                 },
+                passkeys: PasskeySettings { rp_id: String::new(), rp_name: "Tidings".into(), origins: String::new() },
                 external: ExternalAuthSettings {
                     jwks_file: String::new(),
                     jwks_url: String::new(),
@@ -536,6 +553,9 @@ impl Default for Config {
                 otp_request_total: 1000,
                 otp_verify: 5,
                 otp_verify_per_ip: 30,
+                passkey_challenge_per_ip: 300,
+                passkey_verify_per_ip: 30,
+                passkey_registration: 10,
                 refresh: 30,
                 rest_read: 300,
                 rest_write: 60,

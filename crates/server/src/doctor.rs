@@ -104,6 +104,10 @@ pub async fn examine(config: &Config) -> Vec<CheckFinding> {
         let (verdict, message) = certificate(&files);
         note(files.table, verdict, message);
     }
+    if let Ok(Some(party)) = config.relying_party() {
+        let (rp_id, origins) = (party.rp_id(), party.origins().join(", "));
+        note("auth.passkeys", CheckResult::Good, format!("passkeys are bound to `{rp_id}`, for pages of {origins}"));
+    }
     for setting in config.unsafe_settings() {
         let accepted = config.dev || config.insecure;
         let verdict = match setting.severity {

@@ -41,7 +41,7 @@ const KEY_CHECK: Duration = Duration::from_secs(3600);
 /// It prints one line with its address to standard output when it is ready to serve. On SIGHUP it calls `load` again
 /// and applies the settings that can change without a restart.
 pub async fn run(
-    config: Config,
+    mut config: Config,
     load: ConfigLoader,
     mut telemetry: Telemetry,
     shutdown: impl Future<Output = ()>,
@@ -52,6 +52,8 @@ pub async fn run(
     let manager = Arc::new(NotifySocket::from_environment());
     // Bound first: with an address in use the data directory stays untouched.
     let public = bind("listen", config.listen)?;
+    // Port 0 takes any free port.
+    config.listen = public.local_addr()?;
     let private = bind("admin.listen", config.admin.listen)?;
     let [public_certificate, admin_certificate] = tls::open(&config)?;
     let [public_tls, admin_tls] = [&public_certificate, &admin_certificate].map(Option::is_some);

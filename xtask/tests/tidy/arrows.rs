@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("protocol", &["domain"]),
     ("ports", &["domain"]),
     ("contract", &["domain", "ports"]),
+    ("authenticator", &[]),
     ("damage", &[]),
     ("html", &[]),
     ("keyfile", &[]),
@@ -54,10 +55,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xtask", &["programs"]),
 ];
 
-/// Further dependencies of tests: the auditor of stored data, the client, the contracts of the ports, the generator of
-/// damaged input, the servers that adapters connect to, the plane that sends, the reference adapter, and the table of
-/// metrics.
-const IN_TESTS: &[&str] = &["audit", "client", "contract", "damage", "engines", "ingest", "memory", "metrics"];
+/// Further dependencies of tests: the auditor of stored data, the authenticator of passkeys, the client, the contracts of
+/// the ports, the generator of damaged input, the servers that adapters connect to, the plane that sends, the reference
+/// adapter, and the table of metrics.
+const IN_TESTS: &[&str] =
+    &["audit", "authenticator", "client", "contract", "damage", "engines", "ingest", "memory", "metrics"];
 
 /// Further dependencies of the end-to-end tests of the binary, which inspect the engines of a fleet directly.
 const IN_TESTS_OF_BINARY: &[&str] = &["dynamodb", "kafka", "redis", "rpc"];

@@ -76,6 +76,7 @@ pub(crate) enum StorePort {
     LastSeen,
     Sessions,
     Restrictions,
+    Passkeys,
     Codes,
     Watermarks,
     Outbox,
@@ -116,6 +117,7 @@ fn ports_of(role: ProcessRole) -> &'static [StorePort] {
             StorePort::LastSeen,
             StorePort::Sessions,
             StorePort::Restrictions,
+            StorePort::Passkeys,
             StorePort::Codes,
             StorePort::Watermarks,
             StorePort::Outbox,
@@ -190,6 +192,7 @@ impl StorePort {
                 &[(Table::Sessions, &[Get, BatchGet, Put, Delete]), (Table::PushDevices, &[Get, Query, Update, Delete])]
             }
             Self::Restrictions => &[(Table::Restrictions, &[Get, Query, Put, Delete])],
+            Self::Passkeys => &[(Table::Passkeys, &[Get, Query, Put, Update, Delete])],
             Self::Codes => &[(Table::OneTimeCodes, &[Get, Put])],
             Self::Watermarks => &[
                 (Table::Chats, &[Get]),
@@ -289,6 +292,7 @@ mod tests {
               reports {BatchGet, Query, Put, Update, Delete}
               invitations {BatchGet, Query, Put, Delete}
               restrictions {Get, Query, Put, Delete}
+              passkeys {Get, Query, Put, Update, Delete}
               deletions {Get, Query, Put, Delete}
         "#]]
         .assert_eq(&said);
@@ -328,6 +332,8 @@ mod tests {
             invitations::an_accepted_invitation_makes_a_member_at_the_head,
             invitations::an_acceptance_without_a_head_row_makes_a_member,
             invitations::a_declined_invitation_is_not_repeated,
+            passkeys::a_use_moves_the_counter_forward,
+            passkeys::a_removed_passkey_signs_nobody_in,
             reports::a_report_is_resolved_once,
             reports::deleting_an_account_deletes_its_reports,
             last_seen::last_seen_only_moves_forward,

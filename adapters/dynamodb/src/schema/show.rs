@@ -68,6 +68,7 @@ fn holds(table: Table) -> &'static str {
         Table::Reports => "reports of users, for 90 days after they are resolved",
         Table::Invitations => "invitations of users to groups, for 30 days",
         Table::Restrictions => "suspensions and revoked tokens of users; changes of the last hour",
+        Table::Passkeys => "passkeys of users, and the owner of each credential id",
         Table::Deletions => "accounts with an unfinished deletion",
     }
 }
@@ -104,6 +105,7 @@ mod tests {
             reports           list, report_id             -                                             ttl   yes     reports of users, for 90 days after they are resolved
             invitations       list, place                 -                                             ttl   yes     invitations of users to groups, for 30 days
             restrictions      list, place                 -                                             ttl   yes     suspensions and revoked tokens of users; changes of the last hour
+            passkeys          list, place                 -                                             -     yes     passkeys of users, and the owner of each credential id
             deletions         shard, user_id              -                                             -     yes     accounts with an unfinished deletion
         "#]].assert_eq(&show());
     }

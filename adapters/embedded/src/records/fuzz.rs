@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use domain::{
     Body, Chat, ChatType, ClientMessageId, ConnectionId, ContentType, DeviceId, Event, EventBody, EventId,
-    GroupInvites, Invitation, Member, Message, MessageId, OneTimeCode, PendingCode, PresenceVisibility, PushDevice,
-    PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session, SessionId, SpentToken, Timestamp,
-    Ttl, User, UserId, Watermarks, WebPushSubscription,
+    GroupInvites, Invitation, Member, Message, MessageId, OneTimeCode, Passkey, PasskeyId, PendingCode,
+    PresenceVisibility, PushDevice, PushTarget, Report, ReportId, ReportReason, Resolution, Role, Sequence, Session,
+    SessionId, SpentToken, Timestamp, Ttl, User, UserId, Watermarks, WebPushSubscription,
 };
 use ports::{
     DeadLetter, DeadLetterId, Head, MessageDisposition, PendingDeletion, Position, Receipt, RequestKey, StoredResponse,
@@ -113,6 +113,19 @@ fn rows() -> Vec<Vec<u8>> {
             updated_at: at(2),
             last_seen_at: Some(at(1_000_000)),
             deleted_at: Some(at(2_000_000)),
+        }
+        .encode(),
+        Passkey {
+            passkey_id: PasskeyId::from_bytes([1; 16]),
+            user_id: user_id(),
+            credential_id: vec![7; 32].try_into().unwrap(),
+            public_key: vec![8; 77],
+            sign_count: 300,
+            is_backup_eligible: true,
+            is_backed_up: true,
+            name: "Phone".to_owned().try_into().unwrap(),
+            created_at: at(1),
+            last_used_at: Some(at(300)),
         }
         .encode(),
         PendingDeletion { user_id: user_id(), messages: MessageDisposition::Erase, begun_at: at(3) }.encode(),

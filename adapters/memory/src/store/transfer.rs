@@ -84,6 +84,7 @@ impl MemoryStoreState {
                 restrictions.map(moved).collect()
             }
             ExportKind::Invitation => self.invitations.values().copied().map(Moved::Invitation).collect(),
+            ExportKind::Passkey => self.passkeys.values().cloned().map(Moved::Passkey).collect(),
             ExportKind::Contact => {
                 let lists = self.contacts.iter();
                 let all = lists.flat_map(|(user_id, listed)| listed.iter().map(|contact_id| (*user_id, *contact_id)));
@@ -128,6 +129,7 @@ impl MemoryStoreState {
             ("blocks", self.blocks.values().all(|blocks| blocks.is_empty())),
             ("restrictions", self.restrictions.is_empty()),
             ("invitations", self.invitations.is_empty()),
+            ("passkeys", self.passkeys.is_empty()),
             ("sessions", self.sessions.is_empty()),
             ("push_devices", self.push_devices.is_empty()),
             ("chats", self.chats.is_empty()),
@@ -147,6 +149,7 @@ impl MemoryStoreState {
             Moved::Invitation(invitation) => {
                 self.invitations.insert((invitation.user_id, invitation.chat_id), invitation);
             }
+            Moved::Passkey(passkey) => drop(self.passkeys.insert(passkey.credential_id.clone(), passkey)),
             Moved::Contact { user_id, contact_id } => {
                 self.contacts.entry(user_id).or_default().insert(contact_id);
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::Quota;
 use ports::{
     Clock, Delivery, Ids, LimitKey, MemberCache, PeerRegistry, PresenceTransitions, ProcessRole, RandomIds,
-    RateLimiter, Revocation, RouteWriter, Routes, SystemClock, TicketStore,
+    RateLimiter, Revocation, RouteWriter, Routes, SpentChallenge, SystemClock, TicketStore,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tidings_redis::{
@@ -20,7 +20,7 @@ use crate::fixtures::{Delivered, EXPIRY, InboxListener, World, chat, gateway, pe
 /// The ACL that the crate documentation requires.
 const ACL: &str = "tidings on >open ~connection:* ~user_connections:* ~user_servers:* ~user_presence:* ~servers \
                    ~server_connections:* ~presence_due:* ~presence_claims:* ~peers:* ~chat_members:* ~ws_ticket:* \
-                   ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub +@connection +info";
+                   ~spent_challenge:* ~ratelimit:* &server:* -@all +@read +@write +@scripting +@pubsub +@connection +info";
 
 #[tokio::test]
 async fn a_password_opens_and_a_wrong_one_is_named_as_such() {
@@ -88,6 +88,9 @@ async fn everything_works(world: World) {
     assert_eq!(cache.members(chat_id).await.unwrap(), Some([route.user_id].into()));
     cache.invalidate(chat_id).await.unwrap();
     assert_eq!(RedisTickets::new(redis.clone()).take([1; 32], world.clock.now()).await.unwrap(), None);
+    let challenge =
+        SpentChallenge { digest: [1; 32], issued_at: world.clock.now(), expires_at: world.clock.now() + EXPIRY };
+    assert!(RedisTickets::new(redis.clone()).spend(challenge).await.unwrap());
     let quota = Quota::per(1, Duration::from_secs(60)).unwrap();
     assert!(RedisLimits::new(redis.clone()).take(LimitKey::Sync(route.user_id), quota).await.unwrap().allowed);
     let pushes = vec![push(vec![route.user_id], "hello")];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use contract::{RecipientPorts, Routing, Timed};
 use domain::Timestamp;
-use ports::{MemberCache, PeerRegistry, RateLimiter, RecipientLookup, StoreError, Ticket, TicketStore};
+use ports::{MemberCache, PeerRegistry, RateLimiter, RecipientLookup, SpentChallenge, StoreError, Ticket, TicketStore};
 use tidings_redis::{Redis, RedisLimits, RedisMemberCache, RedisPeers, RedisRecipients, RedisRoutes, RedisTickets};
 
 use crate::fixtures::{EXPIRY, World};
@@ -88,5 +88,9 @@ impl TicketStore for ServedTickets {
 
     async fn take(&self, digest: [u8; 32], now: Timestamp) -> Result<Option<Ticket>, StoreError> {
         self.tickets.take(digest, now).await
+    }
+
+    async fn spend(&self, challenge: SpentChallenge) -> Result<bool, StoreError> {
+        self.tickets.spend(challenge).await
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct Network {
 
 /// Tables with too few requests to change the estimate: those of sign-ups, sign-ins, contacts, reports, devices and
 /// failed deliveries.
-pub(super) const OTHER_TABLES: [&str; 12] = [
+pub(super) const OTHER_TABLES: [&str; 14] = [
     "user_keys",
     "expirations",
     "direct_chats",
@@ -93,7 +93,9 @@ pub(super) const OTHER_TABLES: [&str; 12] = [
     "contacts",
     "blocks",
     "reports",
+    "invitations",
     "restrictions",
+    "passkeys",
     "deletions",
 ];
 

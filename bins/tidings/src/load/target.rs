@@ -12,13 +12,16 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 /// All rate limits of a server, which a load disables.
-const LIMITS: [&str; 22] = [
+const LIMITS: [&str; 25] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
     "OTP_REQUEST_PER_COUNTRY",
     "OTP_REQUEST_TOTAL",
     "OTP_VERIFY",
     "OTP_VERIFY_PER_IP",
+    "PASSKEY_CHALLENGE_PER_IP",
+    "PASSKEY_VERIFY_PER_IP",
+    "PASSKEY_REGISTRATION",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",

@@ -23,6 +23,7 @@ mod fighting;
 mod gateways;
 mod histories;
 mod impersonation;
+mod passkeys;
 mod published;
 mod readiness;
 mod roles;

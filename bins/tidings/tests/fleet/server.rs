@@ -34,7 +34,7 @@ pub(crate) struct TestServer {
 pub(crate) const CONSUMER_GONE_AFTER: Duration = Duration::from_secs(11);
 
 /// Limits that the previous release does not have; it refuses settings for them.
-const NEW_LIMITS: [&str; 7] = [
+const NEW_LIMITS: [&str; 10] = [
     "TIDINGS_LIMITS__EXPORTS",
     "TIDINGS_LIMITS__LOOKUP_NUMBERS",
     "TIDINGS_LIMITS__OTP_VERIFY_PER_IP",
@@ -42,6 +42,9 @@ const NEW_LIMITS: [&str; 7] = [
     "TIDINGS_LIMITS__MEMBERS_ADDED",
     "TIDINGS_LIMITS__CHATS_PER_USER",
     "TIDINGS_LIMITS__MESSAGE_MIB",
+    "TIDINGS_LIMITS__PASSKEY_CHALLENGE_PER_IP",
+    "TIDINGS_LIMITS__PASSKEY_VERIFY_PER_IP",
+    "TIDINGS_LIMITS__PASSKEY_REGISTRATION",
 ];
 
 impl TestServer {

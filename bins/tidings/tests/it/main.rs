@@ -41,6 +41,7 @@ mod names;
 mod openapi;
 mod operating;
 mod operators;
+mod passkeys;
 mod presence;
 mod reports;
 mod rest;

@@ -31,13 +31,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
 
 /// All rate limits of the API.
-const LIMITS: [&str; 23] = [
+const LIMITS: [&str; 26] = [
     "OTP_REQUEST_PER_PHONE",
     "OTP_REQUEST_PER_IP",
     "OTP_REQUEST_PER_COUNTRY",
     "OTP_REQUEST_TOTAL",
     "OTP_VERIFY",
     "OTP_VERIFY_PER_IP",
+    "PASSKEY_CHALLENGE_PER_IP",
+    "PASSKEY_VERIFY_PER_IP",
+    "PASSKEY_REGISTRATION",
     "REFRESH",
     "REST_READ",
     "REST_WRITE",
@@ -58,7 +61,7 @@ const LIMITS: [&str; 23] = [
 ];
 
 /// The settings that the previous release does not have. It refuses settings that it does not know.
-const NEW_SETTINGS: [&str; 10] = [
+const NEW_SETTINGS: [&str; 13] = [
     "RPC__ASSERTION_SECRET_FILE",
     "RPC__UPGRADING",
     "OTP_REQUEST_PER_COUNTRY",
@@ -69,6 +72,9 @@ const NEW_SETTINGS: [&str; 10] = [
     "MEMBERS_ADDED",
     "CHATS_PER_USER",
     "MESSAGE_MIB",
+    "PASSKEY_CHALLENGE_PER_IP",
+    "PASSKEY_VERIFY_PER_IP",
+    "PASSKEY_REGISTRATION",
 ];
 
 /// A `tidings serve --dev` with its own data directory. It ends with the test, and its log is printed if the test

@@ -63,6 +63,113 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/auth/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The passkeys of the caller, oldest first.
+         * @description `last_used_at` is `null` before the first sign-in with it.
+         */
+        get: operations["passkeys"];
+        put?: never;
+        /**
+         * Registers a passkey, with which the caller can sign in without a code.
+         * @description A user has at most 20 passkeys. `CONFLICT` if it is registered already.
+         */
+        post: operations["add_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/passkeys/challenges": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins a sign-in with a passkey.
+         * @description The answer is for `PublicKeyCredential.parseRequestOptionsFromJSON`. It is the same for everybody, apart from the
+         *     challenge, and names no user. A server without passkeys refuses with `INVALID_OPERATION`.
+         */
+        post: operations["passkey_challenge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/passkeys/registrations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begins the registration of a passkey.
+         * @description The answer is for `PublicKeyCredential.parseCreationOptionsFromJSON`. The challenge in it is valid for 5 minutes. A server
+         *     without passkeys refuses with `INVALID_OPERATION`, and so does any server for users of an external identity provider.
+         */
+        post: operations["begin_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/passkeys/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Signs in with a passkey.
+         * @description The answer is that of `POST /auth/verify-otp` for a known user. Wrong, unknown, removed and repeated answers of
+         *     authenticators are refused alike, with `UNAUTHORIZED`. Refused sign-ins from one address are limited.
+         */
+        post: operations["sign_in_with_passkey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/passkeys/{passkey_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Removes a passkey of the caller.
+         * @description It signs nobody in from now on. Sessions that it opened stay; end them with `DELETE /sessions`.
+         */
+        delete: operations["remove_passkey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/auth/refresh": {
         parameters: {
             query?: never;
@@ -816,6 +923,13 @@ export interface components {
             role?: components["schemas"]["Role"];
             user_id: components["schemas"]["UserId"];
         };
+        /** @description Body of POST `/auth/passkeys`. */
+        AddPasskey: {
+            /** @description The `toJSON` of the new credential. */
+            credential: components["schemas"]["PasskeyRegistration"];
+            /** @description A name for the list of passkeys. */
+            name: string;
+        };
         /** @description The messages around a given one, oldest first. */
         Around: {
             has_more_after: boolean;
@@ -954,6 +1068,7 @@ export interface components {
                 invitations?: components["schemas"]["ExportedInvitation"][];
                 /** @description Always `true`: a document without this field is truncated. */
                 is_complete: boolean;
+                passkeys: components["schemas"]["PasskeySummary"][];
                 push_devices: components["schemas"]["ExportedDevice"][];
                 sessions: components["schemas"]["Session"][];
                 user: components["schemas"]["Me"];
@@ -1070,6 +1185,68 @@ export interface components {
             };
         };
         /** @description A success. */
+        Data_PasskeyCreationOptions: {
+            /** @description `PublicKeyCredentialCreationOptionsJSON`: for `navigator.credentials.create`. */
+            data: {
+                /** @description `none`. */
+                attestation: string;
+                authenticatorSelection: components["schemas"]["PasskeyAuthenticatorSelection"];
+                /** @description Base64url; valid once, for 5 minutes. */
+                challenge: string;
+                excludeCredentials: components["schemas"]["PasskeyDescriptor"][];
+                pubKeyCredParams: components["schemas"]["PasskeyAlgorithm"][];
+                rp: components["schemas"]["PasskeyRelyingParty"];
+                /**
+                 * Format: int64
+                 * @description In milliseconds.
+                 */
+                timeout: number;
+                user: components["schemas"]["PasskeyUserEntity"];
+            };
+        };
+        /** @description A success. */
+        Data_PasskeyRequestOptions: {
+            /** @description `PublicKeyCredentialRequestOptionsJSON`: for `navigator.credentials.get`. */
+            data: {
+                /** @description Empty: the user chooses one of their passkeys for the site. */
+                allowCredentials: components["schemas"]["PasskeyDescriptor"][];
+                /** @description Base64url; valid once, for 5 minutes. */
+                challenge: string;
+                rpId: string;
+                /**
+                 * Format: int64
+                 * @description In milliseconds.
+                 */
+                timeout: number;
+                /** @description `required`. */
+                userVerification: string;
+            };
+        };
+        /** @description A success. */
+        Data_PasskeySummary: {
+            /** @description A passkey of the caller. */
+            data: {
+                /** Format: date-time */
+                created_at: string;
+                /** @description Whether its provider has copied it to other devices. */
+                is_backed_up: boolean;
+                /**
+                 * Format: date-time
+                 * @description `null` before the first sign-in.
+                 */
+                last_used_at: string | null;
+                name: string;
+                passkey_id: components["schemas"]["PasskeyId"];
+            };
+        };
+        /** @description A success. */
+        Data_Passkeys: {
+            /** @description The passkeys of a user. */
+            data: {
+                passkeys: components["schemas"]["PasskeySummary"][];
+            };
+        };
+        /** @description A success. */
         Data_Presence: {
             /** @description One user's presence. */
             data: {
@@ -1141,6 +1318,8 @@ export interface components {
                 content_types: string[];
                 limits: components["schemas"]["ServiceLimits"];
                 name: string;
+                /** @description Whether users can register passkeys and sign in with them. */
+                passkeys: boolean;
                 /** Format: int32 */
                 protocol_version: number;
                 version: string;
@@ -1228,6 +1407,7 @@ export interface components {
             invitations?: components["schemas"]["ExportedInvitation"][];
             /** @description Always `true`: a document without this field is truncated. */
             is_complete: boolean;
+            passkeys: components["schemas"]["PasskeySummary"][];
             push_devices: components["schemas"]["ExportedDevice"][];
             sessions: components["schemas"]["Session"][];
             user: components["schemas"]["Me"];
@@ -1498,6 +1678,130 @@ export interface components {
             /** @description Opaque; `null` at the end of the list. */
             next_cursor: string | null;
         };
+        /** @description A signature algorithm that the service accepts. */
+        PasskeyAlgorithm: {
+            /**
+             * Format: int64
+             * @description The number of the algorithm in the COSE registry.
+             */
+            alg: number;
+            type: components["schemas"]["PublicKeyType"];
+        };
+        /** @description The part of the authenticator in a registration. */
+        PasskeyAttestation: {
+            /** @description Base64url. */
+            attestationObject: string;
+            /** @description Base64url. */
+            clientDataJSON: string;
+        };
+        /** @description `AuthenticationResponseJSON`, as far as the service uses it. Other members are allowed and ignored. */
+        PasskeyAuthentication: {
+            /** @description Base64url. */
+            id: string;
+            /** @description The same as `id`. */
+            rawId: string;
+            response: components["schemas"]["PasskeySignature"];
+            type: components["schemas"]["PublicKeyType"];
+        };
+        /** @description The requirements of the service for an authenticator. */
+        PasskeyAuthenticatorSelection: {
+            requireResidentKey: boolean;
+            /** @description `required`. */
+            residentKey: string;
+            /** @description `required`. */
+            userVerification: string;
+        };
+        /** @description `PublicKeyCredentialCreationOptionsJSON`: for `navigator.credentials.create`. */
+        PasskeyCreationOptions: {
+            /** @description `none`. */
+            attestation: string;
+            authenticatorSelection: components["schemas"]["PasskeyAuthenticatorSelection"];
+            /** @description Base64url; valid once, for 5 minutes. */
+            challenge: string;
+            excludeCredentials: components["schemas"]["PasskeyDescriptor"][];
+            pubKeyCredParams: components["schemas"]["PasskeyAlgorithm"][];
+            rp: components["schemas"]["PasskeyRelyingParty"];
+            /**
+             * Format: int64
+             * @description In milliseconds.
+             */
+            timeout: number;
+            user: components["schemas"]["PasskeyUserEntity"];
+        };
+        /** @description A credential by its id. */
+        PasskeyDescriptor: {
+            /** @description Base64url. */
+            id: string;
+            type: components["schemas"]["PublicKeyType"];
+        };
+        /** @description The id of a passkey. */
+        PasskeyId: string;
+        /** @description `RegistrationResponseJSON`, as far as the service uses it. Other members are allowed and ignored. */
+        PasskeyRegistration: {
+            /** @description Base64url. */
+            id: string;
+            /** @description The same as `id`. */
+            rawId: string;
+            response: components["schemas"]["PasskeyAttestation"];
+            type: components["schemas"]["PublicKeyType"];
+        };
+        /** @description The service as a relying party. */
+        PasskeyRelyingParty: {
+            id: string;
+            name: string;
+        };
+        /** @description `PublicKeyCredentialRequestOptionsJSON`: for `navigator.credentials.get`. */
+        PasskeyRequestOptions: {
+            /** @description Empty: the user chooses one of their passkeys for the site. */
+            allowCredentials: components["schemas"]["PasskeyDescriptor"][];
+            /** @description Base64url; valid once, for 5 minutes. */
+            challenge: string;
+            rpId: string;
+            /**
+             * Format: int64
+             * @description In milliseconds.
+             */
+            timeout: number;
+            /** @description `required`. */
+            userVerification: string;
+        };
+        /** @description The part of the authenticator in a sign-in. */
+        PasskeySignature: {
+            /** @description Base64url. */
+            authenticatorData: string;
+            /** @description Base64url. */
+            clientDataJSON: string;
+            /** @description Base64url. */
+            signature: string;
+            /** @description Base64url. A passkey has one; without it the sign-in is refused. */
+            userHandle?: string | null;
+        };
+        /** @description A passkey of the caller. */
+        PasskeySummary: {
+            /** Format: date-time */
+            created_at: string;
+            /** @description Whether its provider has copied it to other devices. */
+            is_backed_up: boolean;
+            /**
+             * Format: date-time
+             * @description `null` before the first sign-in.
+             */
+            last_used_at: string | null;
+            name: string;
+            passkey_id: components["schemas"]["PasskeyId"];
+        };
+        /** @description The user, as authenticators store and show them. */
+        PasskeyUserEntity: {
+            displayName: string;
+            /** @description Base64url. */
+            id: string;
+            /** @description The phone number, or else the display name. */
+            name: string;
+        };
+        /** @description The passkeys of a user. */
+        Passkeys: {
+            passkeys: components["schemas"]["PasskeySummary"][];
+        };
         /** @description One user's presence. */
         Presence: {
             /** Format: date-time */
@@ -1523,6 +1827,11 @@ export interface components {
          * @enum {string}
          */
         PresenceVisibility: "everyone" | "contacts_only" | "nobody";
+        /**
+         * @description The only type of credentials.
+         * @enum {string}
+         */
+        PublicKeyType: "public-key";
         /** @description The keys of a browser's subscription, in base64url. */
         PushKeys: {
             /** @description The secret that the browser shares with this service, 16 bytes. */
@@ -1628,6 +1937,8 @@ export interface components {
             content_types: string[];
             limits: components["schemas"]["ServiceLimits"];
             name: string;
+            /** @description Whether users can register passkeys and sign in with them. */
+            passkeys: boolean;
             /** Format: int32 */
             protocol_version: number;
             version: string;
@@ -1670,6 +1981,16 @@ export interface components {
         /** @description The sessions of a user. */
         Sessions: {
             sessions: components["schemas"]["Session"][];
+        };
+        /** @description Body of POST `/auth/passkeys/sessions`. */
+        SignInWithPasskey: {
+            /** @description The `toJSON` of the credential. */
+            credential: components["schemas"]["PasskeyAuthentication"];
+            /**
+             * Format: uuid
+             * @description The device that signs in.
+             */
+            device_id: string;
         };
         /** @description A successful sign-in. */
         SignedIn: {
@@ -1740,6 +2061,16 @@ export interface components {
     responses: {
         /** @description `CHAT_FULL`: The group has reached its member limit. `INVALID_OPERATION`: The operation does not apply to this resource or its state. */
         ChatFullOrInvalidOperation: {
+            headers: {
+                "X-Request-ID": components["headers"]["X-Request-ID"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Failure"];
+            };
+        };
+        /** @description `CONFLICT`: The request conflicts with the current state. */
+        Conflict: {
             headers: {
                 "X-Request-ID": components["headers"]["X-Request-ID"];
                 [name: string]: unknown;
@@ -2016,6 +2347,194 @@ export interface operations {
             };
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    passkeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_Passkeys"];
+                };
+            };
+            400: components["responses"]["InvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    add_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AddPasskey"];
+            };
+        };
+        responses: {
+            /** @description The passkey is registered */
+            201: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_PasskeySummary"];
+                };
+            };
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["MessageTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    passkey_challenge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_PasskeyRequestOptions"];
+                };
+            };
+            400: components["responses"]["InvalidOperation"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    begin_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success */
+            200: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_PasskeyCreationOptions"];
+                };
+            };
+            400: components["responses"]["InvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    sign_in_with_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInWithPasskey"];
+            };
+        };
+        responses: {
+            /** @description The owner of the passkey is signed in */
+            200: {
+                headers: {
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Data_SignedIn"];
+                };
+            };
+            400: components["responses"]["ValidationErrorOrInvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            413: components["responses"]["MessageTooLarge"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    remove_passkey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The passkey.
+                 * @example pk_01K9D3F6QHZ4M8RT2VX5PASS01
+                 */
+                passkey_id: components["schemas"]["PasskeyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The passkey is removed */
+            204: {
+                headers: {
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "X-Request-ID": components["headers"]["X-Request-ID"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidOperation"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["ServiceUnavailable"];

@@ -36,7 +36,7 @@ test("the package holds what is compiled, its words and its licence", () => {
 test("the package can be imported, and nothing else comes with it", () => {
   const script = 'import * as sdk from "@tidings/client"; console.log(Object.keys(sdk).sort().join(" "))';
   const names = run(app, process.execPath, "--input-type=module", "--eval", script).trim();
-  assert.equal(names, "Api ApiError Client SendError indexedDbStorage memoryStorage");
+  assert.equal(names, "Api ApiError Client SendError indexedDbStorage memoryStorage supportsPasskeys");
   assert.deepEqual(
     JSON.parse(run(app, "npm", "ls", "--json", "--all")).dependencies["@tidings/client"].dependencies,
     undefined,

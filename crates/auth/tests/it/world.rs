@@ -58,6 +58,7 @@ impl World {
             user_reader: store.clone(),
             sessions: store.clone(),
             restrictions: store.clone(),
+            passkeys: store.clone(),
             codes: store.clone(),
             tickets: Arc::new(MemoryTickets::new(clock.clone())),
             limits: Arc::new(MemoryLimits::new(clock.clone())),

@@ -24,8 +24,8 @@ impl Accounts {
     /// Streams all data of a user as one JSON document, `rest::Export` in its envelope. A document that ends early is not
     /// valid JSON, so a partial export cannot be taken for a complete one.
     ///
-    /// The data is the profile, sessions, devices, pending invitations, contacts, chat memberships, and the messages that the user sent.
-    /// Messages that others sent are excluded.
+    /// The data is the profile, sessions, passkeys, devices, pending invitations, contacts, chat memberships, and the
+    /// messages that the user sent. Messages that others sent are excluded.
     pub fn export(self: Arc<Self>, user: User) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
         let export =
             AccountExport { accounts: self, user_id: user.user_id, stage: ExportStage::Profile(Box::new(user)) };
@@ -79,15 +79,13 @@ impl AccountExport {
         let devices: Vec<_> = devices.iter().map(rest::ExportedDevice::from).collect();
         let invitations = self.accounts.invitations.invitations(self.user_id, now).await?;
         let invitations: Vec<_> = invitations.iter().map(rest::ExportedInvitation::from).collect();
-        let (user, exported_at) = (rest::Me::from(user), now);
-        Ok(format!(
-            r#"{{"data":{{"exported_at":{},"user":{},"sessions":{},"push_devices":{},"invitations":{},"contacts":["#,
-            json(&exported_at),
-            json(&user),
-            json(&sessions),
-            json(&devices),
-            json(&invitations)
-        ))
+        let passkeys = self.accounts.passkeys.passkeys(self.user_id).await?;
+        let passkeys: Vec<_> = passkeys.iter().map(rest::PasskeySummary::from).collect();
+        let (user, exported_at) = (json(&rest::Me::from(user)), json(&now));
+        let [sessions, passkeys] = [json(&sessions), json(&passkeys)];
+        let [devices, invitations] = [json(&devices), json(&invitations)];
+        let own = format!(r#""user":{user},"sessions":{sessions},"passkeys":{passkeys},"push_devices":{devices}"#);
+        Ok(format!(r#"{{"data":{{"exported_at":{exported_at},{own},"invitations":{invitations},"contacts":["#))
     }
 
     async fn contacts(&self, after: Option<UserId>) -> Result<(String, ExportStage), StoreError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 use auth::AuthError;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use domain::limits::PASSKEYS_MAX;
 use domain::{ChatRefusal, IngestError, RateDecision, Sequence};
 use metrics::counter;
 use ports::{StoreError, error_chain};
@@ -116,15 +117,21 @@ impl From<ChatRefusal> for RestError {
 impl From<AuthError> for RestError {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::InvalidToken(_) | AuthError::TokenRevoked | AuthError::WrongCode => {
-                Self::new(ErrorCode::Unauthorized, error)
-            }
+            AuthError::InvalidToken(_)
+            | AuthError::TokenRevoked
+            | AuthError::WrongCode
+            | AuthError::PasskeyRefused(_) => Self::new(ErrorCode::Unauthorized, error),
             AuthError::Suspended => IngestError::Suspended.into(),
             AuthError::Locked { retry_after } => Self::rate_limited("otp_verify", retry_after, None),
             AuthError::RateLimited { limit, decision } => {
                 Self::rate_limited(limit, decision.retry_after, Some(decision))
             }
-            AuthError::PhoneSignInOff => Self::new(ErrorCode::InvalidOperation, error),
+            AuthError::PhoneSignInOff | AuthError::PasskeysOff | AuthError::PasskeyWithoutSession => {
+                Self::new(ErrorCode::InvalidOperation, error)
+            }
+            AuthError::PasskeyNotRegistered(refusal) => Self::field("credential", refusal),
+            AuthError::PasskeyTaken => Self::new(ErrorCode::Conflict, error),
+            AuthError::TooManyPasskeys => Self::maximum("passkeys", PASSKEYS_MAX, error),
             AuthError::InvalidPhoneNumber | AuthError::PhoneNumberRefused => Self::field("phone_number", error),
             AuthError::NotDelivered => Self::retry(ErrorCode::ServiceUnavailable, error, STORE_RETRY_AFTER),
             AuthError::Unavailable(store) => store.into(),

@@ -3,6 +3,7 @@
 //! A test plays it on a real server, so the examples match its behaviour.
 
 mod conversation;
+mod passkeys;
 mod people;
 mod safety;
 
@@ -52,8 +53,8 @@ impl OperationExamples {
 
 /// Adds the examples to the document.
 pub(super) fn add_to(document: &mut Value) {
-    let told: Vec<_> =
-        people::examples().into_iter().chain(conversation::examples()).chain(safety::examples()).collect();
+    let parts = [people::examples(), passkeys::examples(), conversation::examples(), safety::examples()];
+    let told: Vec<_> = parts.into_iter().flatten().collect();
     let Some(paths) = document["paths"].as_object_mut() else { return };
     for operation in paths.values_mut().filter_map(Value::as_object_mut).flat_map(|item| item.values_mut()) {
         if let Some(told) = told.iter().find(|told| operation["operationId"] == told.operation_id) {

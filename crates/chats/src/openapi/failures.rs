@@ -51,6 +51,10 @@ fn own_codes(operation_id: &str) -> &'static [ErrorCode] {
     match operation_id {
         "request_otp" => &[RateLimited, InvalidOperation],
         "verify_otp" => &[Unauthorized, Forbidden, RateLimited, InvalidOperation],
+        "passkey_challenge" => &[RateLimited, InvalidOperation],
+        "sign_in_with_passkey" => &[Unauthorized, Forbidden, RateLimited, InvalidOperation],
+        "passkeys" | "begin_passkey" | "remove_passkey" => &[InvalidOperation],
+        "add_passkey" => &[Conflict, InvalidOperation],
         "refresh" => &[Unauthorized, Forbidden, RateLimited],
         "create_chat" => &[ChatFull, InvalidOperation],
         "me" | "delete_me" | "export_me" => &[NotFound],

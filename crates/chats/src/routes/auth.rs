@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use auth::{Tokens, VerifyOtp};
+use auth::{SignedIn, Tokens, VerifyOtp};
 use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use domain::DisplayName;
@@ -63,13 +63,7 @@ pub(crate) async fn verify_otp(
     };
     let signed_in = api.auth.verify_otp(verify).await?;
     let status = if signed_in.is_new_user { StatusCode::CREATED } else { StatusCode::OK };
-    let data = rest::SignedIn {
-        user: (&signed_in.user).into(),
-        session: rest::Session::new(&signed_in.session, Some(signed_in.session.session_id)),
-        tokens: tokens(&signed_in.tokens),
-        is_new_user: signed_in.is_new_user,
-    };
-    Ok((status, Json(Data { data })))
+    Ok((status, Json(Data { data: signed_in_body(&signed_in) })))
 }
 
 /// Exchanges a refresh token for a new pair of tokens.
@@ -110,6 +104,16 @@ pub(crate) async fn ws_ticket(
     let issued = api.auth.issue_ticket(&caller).await?;
     let data = rest::WsTicket { ticket: issued.ticket.expose().into(), expires_at: issued.expires_at };
     Ok(Json(Data { data }))
+}
+
+/// The body of a successful sign-in.
+pub(super) fn signed_in_body(signed_in: &SignedIn) -> rest::SignedIn {
+    rest::SignedIn {
+        user: (&signed_in.user).into(),
+        session: rest::Session::new(&signed_in.session, Some(signed_in.session.session_id)),
+        tokens: tokens(&signed_in.tokens),
+        is_new_user: signed_in.is_new_user,
+    }
 }
 
 fn tokens(tokens: &Tokens) -> rest::Tokens {

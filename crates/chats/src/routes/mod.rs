@@ -11,6 +11,7 @@ pub(crate) mod inbox;
 pub(crate) mod invitations;
 pub(crate) mod members;
 pub(crate) mod messages;
+pub(crate) mod passkeys;
 pub(crate) mod presence;
 mod quotas;
 pub(crate) mod receipts;

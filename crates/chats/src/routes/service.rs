@@ -12,11 +12,11 @@ use crate::http::Json;
 /// token is needed.
 #[utoipa::path(get, path = "/", tag = "service", responses((status = 200, body = Data<rest::Service>)))]
 pub(crate) async fn service(State(api): RouteState) -> Json<Data<rest::Service>> {
-    Json(Data { data: describe(api.web_push_public_key.clone()) })
+    Json(Data { data: describe(api.web_push_public_key.clone(), api.auth.relying_party().is_ok()) })
 }
 
-/// The description of the service, with its Web Push key if Web Push is on.
-pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
+/// The description of the service, with its Web Push key if Web Push is on, and whether passkeys are.
+pub(crate) fn describe(web_push_public_key: Option<String>, passkeys: bool) -> rest::Service {
     let content_types = [ContentType::Text, ContentType::Markdown, ContentType::Json, ContentType::Encrypted];
     rest::Service {
         name: "tidings".to_owned(),
@@ -25,6 +25,7 @@ pub(crate) fn describe(web_push_public_key: Option<String>) -> rest::Service {
         websocket_path: "/v1/ws".to_owned(),
         content_types: content_types.map(|content_type| content_type.as_str().to_owned()).to_vec(),
         web_push_public_key,
+        passkeys,
         limits: rest::ServiceLimits {
             content_bytes_max: limits::CONTENT_BYTES_MAX,
             metadata_bytes_max: limits::METADATA_BYTES_MAX,

@@ -38,7 +38,7 @@ async fn every_documented_route_exists_and_asks_for_a_token_where_the_document_s
             routes += 1;
         }
     }
-    assert_eq!(routes, 46);
+    assert_eq!(routes, 52);
 }
 
 #[test]

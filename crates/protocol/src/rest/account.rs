@@ -2,7 +2,7 @@ use domain::{ChatId, ChatType, DeviceId, Invitation, PushDevice, PushTarget, Rol
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Me, PushProvider, Session};
+use super::{Me, PasskeySummary, PushProvider, Session};
 use crate::frame::MessageBody;
 use crate::schema;
 
@@ -38,6 +38,7 @@ pub struct Export<'a> {
     pub exported_at: Timestamp,
     pub user: Me,
     pub sessions: Vec<Session>,
+    pub passkeys: Vec<PasskeySummary>,
     pub push_devices: Vec<ExportedDevice>,
     /// The pending invitations of the user to groups.
     // A server of an earlier version does not send them.

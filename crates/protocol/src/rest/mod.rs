@@ -10,6 +10,7 @@ mod chats;
 mod devices;
 mod invitations;
 mod messages;
+mod passkeys;
 mod reports;
 mod sensitive;
 mod service;
@@ -29,6 +30,11 @@ pub use devices::{PushKeys, PushProvider, PushRegistration};
 pub use invitations::{Invitation, Invitations};
 pub use messages::{
     Around, History, MarkRead, MarkedRead, MemberWatermarks, Message, MessageStatus, Receipts, SendMessage,
+};
+pub use passkeys::{
+    AddPasskey, PasskeyAlgorithm, PasskeyAttestation, PasskeyAuthentication, PasskeyAuthenticatorSelection,
+    PasskeyCreationOptions, PasskeyDescriptor, PasskeyRegistration, PasskeyRelyingParty, PasskeyRequestOptions,
+    PasskeySignature, PasskeySummary, PasskeyUserEntity, Passkeys, PublicKeyType, SignInWithPasskey,
 };
 pub use reports::{FileReport, Reported};
 pub use sensitive::Sensitive;

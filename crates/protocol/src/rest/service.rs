@@ -15,6 +15,10 @@ pub struct Service {
     /// The key with which browsers subscribe to Web Push (`applicationServerKey`); `null` if Web Push is off.
     #[schema(required = true)]
     pub web_push_public_key: Option<String>,
+    /// Whether users can register passkeys and sign in with them.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub passkeys: bool,
     pub limits: ServiceLimits,
 }
 

@@ -389,6 +389,34 @@ mod tests {
             ]],
         );
         refused(
+            from_file("[auth.passkeys]\norigins = \"https://chat.example.com\""),
+            expect!["`auth.passkeys` is not usable: set `rp_id` too, the domain that passkeys are bound to"],
+        );
+        refused(
+            from_file("[auth.passkeys]\nrp_id = \"chat.example.com\""),
+            expect!["`auth.passkeys` is not usable: `origins` has 0 entries, allowed are 1 to 20"],
+        );
+        refused(
+            from_file("[auth.passkeys]\nrp_id = \"https://chat.example.com\"\norigins = \"https://chat.example.com\""),
+            expect![
+                "`auth.passkeys` is not usable: `rp_id` is `https://chat.example.com`; it has to be a domain in lower case, such as `chat.example.com`, without scheme and port"
+            ],
+        );
+        refused(
+            from_file(
+                "[auth.passkeys]\nrp_id = \"example.com\"\norigins = \"https://example.com, http://chat.example.com\"",
+            ),
+            expect![
+                "`auth.passkeys` is not usable: `origins` has `http://chat.example.com`; an origin has to begin with `https://`, except for the host `localhost`"
+            ],
+        );
+        refused(
+            from_file("[auth.passkeys]\nrp_id = \"chat.example.com\"\norigins = \"https://example.com\""),
+            expect![
+                "`auth.passkeys` is not usable: `origins` has `https://example.com`, whose host is neither `chat.example.com` nor below it"
+            ],
+        );
+        refused(
             from_environment("TIDINGS_WEBHOOK__URL", "https://app.example/hook"),
             expect!["`webhook.secret_file` is not usable: calls of `webhook.url` are signed with it"],
         );

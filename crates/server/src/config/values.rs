@@ -1,11 +1,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use auth::RelyingParty;
 use domain::{Quota, Ttl};
 use ports::ProcessRole;
 
 use super::{
-    AuthSettings, Config, ConfigError, ExternalAuthSettings, LimitSettings, OtpSenderKind, PhoneSettings, StoreEngine,
+    AuthSettings, Config, ConfigError, ExternalAuthSettings, LimitSettings, OtpSenderKind, PasskeySettings,
+    PhoneSettings, StoreEngine,
 };
 use crate::forwarded::TrustedProxies;
 use crate::listener::ListenerBounds;
@@ -85,6 +87,7 @@ impl Config {
             _ => {}
         }
         self.auth.phone.prefixes()?;
+        self.relying_party()?;
         let external = &self.auth.external;
         let ExternalAuthSettings { jwks_file, jwks_url, issuer, audience, .. } = external;
         if !jwks_file.is_empty() && !jwks_url.is_empty() {
@@ -250,6 +253,32 @@ impl Config {
     /// The origins of `allowed_origins`.
     pub(crate) fn origins(&self) -> impl Iterator<Item = &str> {
         listed(&self.allowed_origins)
+    }
+
+    /// The relying party of passkeys; `None` if they are off. With `--dev` and no settings it is that of the own listener.
+    pub(crate) fn relying_party(&self) -> Result<Option<RelyingParty>, ConfigError> {
+        let invalid = |message: String| ConfigError::Invalid { key: "auth.passkeys".into(), message };
+        let PasskeySettings { rp_id, rp_name, origins } = &self.auth.passkeys;
+        let (rp_id, origins) = match (rp_id.is_empty(), self.dev) {
+            (false, _) => (rp_id.clone(), listed(origins).map(str::to_owned).collect()),
+            (true, _) if !origins.is_empty() => {
+                return Err(invalid("set `rp_id` too, the domain that passkeys are bound to".to_owned()));
+            }
+            (true, true) => ("localhost".to_owned(), vec![self.local_origin()]),
+            (true, false) => return Ok(None),
+        };
+        let party = RelyingParty::new(rp_id, rp_name.clone(), origins);
+        party.map(Some).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// The origin of pages of the own listener, as a browser on this machine names it.
+    fn local_origin(&self) -> String {
+        match (self.tls.cert_file.is_empty(), self.listen.port()) {
+            (true, 80) => "http://localhost".to_owned(),
+            (true, port) => format!("http://localhost:{port}"),
+            (false, 443) => "https://localhost".to_owned(),
+            (false, port) => format!("https://localhost:{port}"),
+        }
     }
 
     /// The host names of `admin.allowed_hosts`.
@@ -418,6 +447,9 @@ impl LimitSettings {
             otp_request_total: Quota::per(self.otp_request_total, QUARTER),
             otp_verify_per_phone: auth::Limits::wrong_codes(self.otp_verify),
             otp_verify_per_ip: Quota::per(self.otp_verify_per_ip, QUARTER),
+            passkey_challenge_per_ip: Quota::per(self.passkey_challenge_per_ip, QUARTER),
+            passkey_verify_per_ip: Quota::per(self.passkey_verify_per_ip, QUARTER),
+            passkey_registration: Quota::per(self.passkey_registration, QUARTER),
             refresh: Quota::per(self.refresh, MINUTE),
         }
     }
@@ -428,6 +460,7 @@ impl AuthSettings {
         &self,
         limits: &LimitSettings,
         fixed_code: Option<String>,
+        passkeys: Option<RelyingParty>,
     ) -> Result<auth::Config, ConfigError> {
         Ok(auth::Config {
             access_ttl: Duration::from_secs(self.access_token_ttl_seconds),
@@ -440,6 +473,7 @@ impl AuthSettings {
             prefixes: self.phone.prefixes()?,
             fixed_code,
             group_invites: self.group_invites_default,
+            passkeys,
             external: self.external.config()?,
         })
     }

@@ -1,5 +1,5 @@
 /** A section of the settings. */
-export type SettingsSection = "profile" | "privacy" | "notifications" | "devices" | "appearance";
+export type SettingsSection = "profile" | "privacy" | "notifications" | "devices" | "passkeys" | "appearance";
 
 /** A location in the application. It is the fragment of the address, so that back and reload work. */
 export type Route =
@@ -7,7 +7,14 @@ export type Route =
   | { readonly at: "chat"; readonly chatId: string; readonly panel: "messages" | "details" }
   | { readonly at: "settings"; readonly section: SettingsSection | undefined };
 
-const SECTIONS: readonly SettingsSection[] = ["profile", "privacy", "notifications", "devices", "appearance"];
+const SECTIONS: readonly SettingsSection[] = [
+  "profile",
+  "privacy",
+  "notifications",
+  "devices",
+  "passkeys",
+  "appearance",
+];
 
 /** Parses an address; an unknown one leads to the inbox. */
 export function parseRoute(hash: string): Route {

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use authenticator::{KeyKind, SoftwarePasskey, client_data};
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -28,13 +29,15 @@ const fn members(status: &'static str) -> Answers {
 }
 
 /// The table: a route, its request body, and the expected responses. `{user_id}` is a plain member of the chat,
-/// `{session_id}` a session of that member, `{device_id}` their device: none belongs to the caller.
+/// `{session_id}` a session of that member, `{device_id}` their device, `{passkey_id}` their passkey: none belongs to the
+/// caller.
 fn table(stage: &AuthorizationStage) -> Vec<(&'static str, Value, Answers)> {
     let none = Value::Null;
     let (device_id, someone) = (stage.target.device_id, json!({ "user_ids": [stage.target.user_id] }));
     let message = json!({ "client_message_id": Uuid::new_v4(), "content": "hi" });
     let newcomer = json!({ "user_id": stage.device(TestCaller::Outsider).user_id });
     let group = json!({ "type": "group", "name": "Mine", "member_ids": [] });
+    let passkey = SoftwarePasskey::new(KeyKind::EdDsa, "localhost", &[1; 16]);
     let push = json!({
         "provider": "webpush",
         "endpoint": "https://push.example/x",
@@ -57,6 +60,20 @@ fn table(stage: &AuthorizationStage) -> Vec<(&'static str, Value, Answers)> {
             json!({ "refresh_token": stage.target.refresh_token, "device_id": Uuid::new_v4() }),
             Open("401 UNAUTHORIZED"),
         ),
+        ("POST /api/v1/auth/passkeys/challenges", none.clone(), Open("200")),
+        (
+            "POST /api/v1/auth/passkeys/sessions",
+            json!({ "device_id": device_id, "credential": passkey.assertion(&client_data("webauthn.get", "", "")) }),
+            Open("401 UNAUTHORIZED"),
+        ),
+        ("POST /api/v1/auth/passkeys/registrations", none.clone(), SignedIn("200")),
+        (
+            "POST /api/v1/auth/passkeys",
+            json!({ "name": "Mine", "credential": passkey.registration(&client_data("webauthn.create", "", "")) }),
+            SignedIn("400 VALIDATION_ERROR"),
+        ),
+        ("GET /api/v1/auth/passkeys", none.clone(), SignedIn("200")),
+        ("DELETE /api/v1/auth/passkeys/{passkey_id}", none.clone(), SignedIn(NOT_FOUND)),
         ("POST /api/v1/auth/ws-ticket", none.clone(), SignedIn("200")),
         ("GET /api/v1/users/me", none.clone(), SignedIn("200")),
         ("PATCH /api/v1/users/me", json!({ "display_name": "Me" }), SignedIn("200")),
@@ -126,6 +143,7 @@ fn path(stage: &AuthorizationStage, scene: &AuthorizationGroup, template: &str) 
         .replace("{message_id}", &scene.message_id)
         .replace("{user_id}", &stage.target.user_id)
         .replace("{session_id}", &stage.target.session_id)
+        .replace("{passkey_id}", &stage.target_passkey)
         .replace("{device_id}", &stage.target.device_id.to_string())
         .replace("{sequence}", "1")
 }

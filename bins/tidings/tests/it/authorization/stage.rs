@@ -1,5 +1,6 @@
 use std::fs;
 
+use authenticator::{KeyKind, SoftwarePasskey};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -38,6 +39,8 @@ pub(super) struct AuthorizationStage {
     pub(super) owner: TestDevice,
     /// A plain member, the target of the calls.
     pub(super) target: TestDevice,
+    /// A passkey of the target.
+    pub(super) target_passkey: String,
 }
 
 /// A group of all of them, with one message.
@@ -58,7 +61,12 @@ impl AuthorizationStage {
         assert_eq!(revoked.post("/auth/logout", json!({})).await.status, 204);
         let names = ["Olga", "Eve", "Max", "Ada", "Tim"];
         let [outsider, ex_member, member, admin, target] = server.sign_up_all(names).await;
-        Self { _server: server, expired, revoked, outsider, ex_member, member, admin, owner, target }
+        let options = target.post("/auth/passkeys/registrations", json!({})).await.data(200);
+        let origin = format!("http://localhost:{}", server.address().port());
+        let (_, credential) = SoftwarePasskey::create(KeyKind::EdDsa, &options, &origin);
+        let added = target.post("/auth/passkeys", json!({ "name": "Tim's", "credential": credential })).await.data(201);
+        let target_passkey = added["passkey_id"].as_str().unwrap().to_owned();
+        Self { _server: server, expired, revoked, outsider, ex_member, member, admin, owner, target, target_passkey }
     }
 
     pub(super) async fn scene(&self) -> AuthorizationGroup {

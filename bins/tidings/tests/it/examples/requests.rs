@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use authenticator::{KeyKind, SoftwarePasskey, encode};
+use domain::UserId;
 use protocol::story;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -39,6 +41,37 @@ impl RequestExamples {
         let url = format!("{}/api/v1/users/me", self.server.base_url());
         let request = reqwest::Client::new().patch(url).bearer_auth(self.adas_token());
         RestResponse::of(request.json(&json!({ "group_invites": setting }))).await.data(200);
+    }
+
+    /// Executes the examples of passkeys, with the real responses of an authenticator.
+    async fn passkeys(&mut self) {
+        let ada: UserId = self.scene.text(&json!(story::ada())).parse().unwrap();
+        let options = self.example("begin_passkey", "200", "example")["data"].clone();
+        self.scene.cast(&options["user"]["id"], encode(&ada.to_bytes()));
+        self.ada("begin_passkey", "example").await;
+        let origin = format!("http://localhost:{}", self.server.address().port());
+        let real = self.scene.body(&options);
+        let (passkey, credential) = SoftwarePasskey::create(KeyKind::Es256, &real, &origin);
+        self.cast_credential("add_passkey", &credential);
+        self.ada("add_passkey", "example").await;
+        self.ada("passkeys", "example").await;
+        self.ada("passkey_challenge", "example").await;
+        let options = self.example("passkey_challenge", "200", "example")["data"].clone();
+        let credential = passkey.get(&self.scene.body(&options), &origin);
+        self.cast_credential("sign_in_with_passkey", &credential);
+        self.ada("sign_in_with_passkey", "example").await;
+        self.ada("remove_passkey", "example").await;
+    }
+
+    /// Maps the parts of a documented credential to real ones.
+    fn cast_credential(&mut self, operation_id: &str, real: &Value) {
+        let (_, _, operation) = self.operation(operation_id);
+        let example = &operation["requestBody"]["content"]["application/json"]["examples"]["example"]["value"];
+        let documented = &example["credential"];
+        self.scene.cast(&documented["id"], real["id"].as_str().unwrap());
+        for (part, value) in documented["response"].as_object().unwrap() {
+            self.scene.cast(value, real["response"][part].as_str().unwrap());
+        }
     }
 
     /// Sends the documented request, and asserts the documented response.
@@ -212,6 +245,7 @@ async fn every_request_of_the_document_is_answered_as_the_document_shows() {
     }
     play.server.sign_in(story::ADA_PHONE, "").await;
     play.ada("revoke_sessions", "example").await;
+    play.passkeys().await;
     play.ada("logout", "example").await;
     let at_last = play.server.sign_in(story::ADA_PHONE, "").await;
     play.play("delete_me", "example", &at_last.access_token).await;

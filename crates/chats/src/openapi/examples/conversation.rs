@@ -146,6 +146,7 @@ fn account() -> Vec<OperationExamples> {
         exported_at: story::now(),
         user: ada(PresenceVisibility::Everyone),
         sessions: vec![Session { is_current: false, ..session() }, laptop()],
+        passkeys: vec![],
         push_devices: vec![],
         invitations: vec![],
         contacts: vec![],

@@ -34,7 +34,7 @@ fn service() -> Vec<OperationExamples> {
     });
     let web_push_public_key = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
     vec![
-        OperationExamples::of("service").answered(Data { data: describe(Some(web_push_public_key.to_owned())) }),
+        OperationExamples::of("service").answered(Data { data: describe(Some(web_push_public_key.to_owned()), true) }),
         OperationExamples::of("jwks").answered(json!({ "keys": [key] })),
     ]
 }
@@ -55,7 +55,7 @@ fn signing_in() -> Vec<OperationExamples> {
     let on_laptop = VerifyOtp { device_id: story::other_device(), display_name: None, ..verify.clone() };
     let signed_in_on_laptop = SignedIn {
         session: Session { is_current: true, ..laptop() },
-        tokens: Tokens { access_token: LAPTOP_TOKENS[0].into(), refresh_token: LAPTOP_TOKENS[1].into(), ..tokens() },
+        tokens: laptop_tokens(),
         is_new_user: false,
         ..signed_in.clone()
     };
@@ -186,6 +186,10 @@ pub(super) fn session() -> Session {
 
 pub(super) fn laptop() -> Session {
     Session { session_id: story::other_session(), device_id: story::other_device(), is_current: false, ..session() }
+}
+
+pub(super) fn laptop_tokens() -> Tokens {
+    Tokens { access_token: LAPTOP_TOKENS[0].into(), refresh_token: LAPTOP_TOKENS[1].into(), ..tokens() }
 }
 
 fn tokens() -> Tokens {

@@ -6,7 +6,7 @@ mod read;
 use std::collections::BTreeMap;
 
 use domain::{
-    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, GroupInvites, MessageId, Metadata,
+    Chat, ChatId, ChatType, ClientMessageId, ContentType, DeviceId, GroupInvites, MessageId, Metadata, PasskeyId,
     PresenceVisibility, PushTarget, Restrictions, Role, Sequence, Session, SessionId, SpentToken, Timestamp, UserId,
 };
 use ports::{Head, LastMessage, Moved, UserKey};
@@ -30,6 +30,7 @@ pub(super) enum ExportLine {
     Block(ExportBlockRow),
     Restriction(ExportRestrictionRow),
     Invitation(ExportInvitationRow),
+    Passkey(ExportPasskeyRow),
     Checksum(ExportChecksumRow),
     Trailer(ExportTrailerRow),
 }
@@ -268,6 +269,22 @@ pub(super) struct ExportInvitationRow {
     declined_at: Option<Timestamp>,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportPasskeyRow {
+    passkey_id: PasskeyId,
+    user_id: UserId,
+    credential_id: String,
+    public_key: String,
+    sign_count: u32,
+    is_backup_eligible: bool,
+    is_backed_up: bool,
+    name: String,
+    created_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<Timestamp>,
+}
+
 impl From<&Moved> for ExportLine {
     fn from(moved: &Moved) -> Self {
         match moved {
@@ -293,6 +310,18 @@ impl From<&Moved> for ExportLine {
                 invited_by: invitation.invited_by,
                 created_at: invitation.created_at,
                 declined_at: invitation.declined_at,
+            }),
+            Moved::Passkey(passkey) => Self::Passkey(ExportPasskeyRow {
+                passkey_id: passkey.passkey_id,
+                user_id: passkey.user_id,
+                credential_id: hex(passkey.credential_id.as_bytes()),
+                public_key: hex(&passkey.public_key),
+                sign_count: passkey.sign_count,
+                is_backup_eligible: passkey.is_backup_eligible,
+                is_backed_up: passkey.is_backed_up,
+                name: passkey.name.as_str().to_owned(),
+                created_at: passkey.created_at,
+                last_used_at: passkey.last_used_at,
             }),
             Moved::Contact { user_id, contact_id } => {
                 Self::Contact(ExportContactRow { user_id: *user_id, contact_id: *contact_id })

@@ -13,6 +13,7 @@ const SECTIONS: readonly (readonly [SettingsSection, IconName, string])[] = [
   ["privacy", "eye", "Privacy"],
   ["notifications", "bell", "Notifications"],
   ["devices", "device", "Devices"],
+  ["passkeys", "key", "Passkeys"],
   ["appearance", "contrast", "Appearance"],
 ];
 

@@ -6,6 +6,7 @@ import { IconButton } from "../../ui/button.js";
 import { Appearance } from "./appearance.js";
 import { Devices } from "./devices.js";
 import { Notifications } from "./notifications.js";
+import { Passkeys } from "./passkeys.js";
 import { Privacy } from "./privacy.js";
 import { Profile } from "./profile.js";
 
@@ -14,6 +15,7 @@ const TITLES: Record<Section, string> = {
   privacy: "Privacy",
   notifications: "Notifications",
   devices: "Devices",
+  passkeys: "Passkeys",
   appearance: "Appearance",
 };
 
@@ -35,6 +37,7 @@ export function SettingsSection({ section, me }: { section: Section; me: Me }) {
         {section === "privacy" && <Privacy me={me} />}
         {section === "notifications" && <Notifications />}
         {section === "devices" && <Devices />}
+        {section === "passkeys" && <Passkeys />}
         {section === "appearance" && <Appearance />}
       </div>
     </main>

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { client, inWords } from "../../sdk.js";
 import { Button } from "../../ui/button.js";
 import { Field } from "../../ui/field.js";
+import { Passkey } from "./passkey.js";
 
 /** Asks for the phone number and requests a code. */
 export function Phone(props: { initial: string; why: string | undefined; onAsked: (phoneNumber: string) => void }) {
@@ -44,6 +45,7 @@ export function Phone(props: { initial: string; why: string | undefined; onAsked
       <Button kind="primary" type="submit" disabled={isBusy || text.trim() === ""}>
         {isBusy ? "One moment…" : "Continue"}
       </Button>
+      <Passkey />
     </form>
   );
 }

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use domain::{
     Body, Chat, ChatId, ChatType, ClientMessageId, ContentType, DeniedToken, DeviceId, DirectPair, GroupInvites,
-    Invitation, Member, Message, MessageId, PresenceVisibility, PushDevice, PushTarget, Restrictions, Role, Sequence,
-    Session, SessionId, SpentToken, Suspension, Ttl, User, UserId, Watermarks, WebPushSubscription,
+    Invitation, Member, Message, MessageId, Passkey, PasskeyId, PresenceVisibility, PushDevice, PushTarget,
+    Restrictions, Role, Sequence, Session, SessionId, SpentToken, Suspension, Ttl, User, UserId, Watermarks,
+    WebPushSubscription,
 };
 use expect_test::{Expect, expect, expect_file};
 use ports::{ExportedSend, Head, LastMessage, Receipt, UserKey};
@@ -48,6 +49,18 @@ fn rows() -> Vec<Moved> {
         expires_at: at(9),
         current: [7; 32],
         spent: Some(SpentToken { digest: [8; 32], spent_at: at(1), forgiven: true }),
+    };
+    let passkey = Passkey {
+        passkey_id: PasskeyId::from_bytes([13; 16]),
+        user_id: ann,
+        credential_id: vec![14; 5].try_into().unwrap(),
+        public_key: vec![15; 6],
+        sign_count: 0,
+        is_backup_eligible: true,
+        is_backed_up: false,
+        name: text("Phone"),
+        created_at: at(2),
+        last_used_at: None,
     };
     let subscription = WebPushSubscription::new("https://push.example/1".to_owned(), &[4; 65], &[9; 16]).unwrap();
     let device = |target| Moved::PushDevice(PushDevice { user_id: ann, device_id, target, registered_at: at(3) });
@@ -120,6 +133,8 @@ fn rows() -> Vec<Moved> {
         },
         Moved::Invitation(invitation),
         Moved::Invitation(Invitation { declined_at: Some(at(3)), ..invitation }),
+        Moved::Passkey(Passkey { sign_count: 7, last_used_at: Some(at(4)), ..passkey.clone() }),
+        Moved::Passkey(passkey),
     ]
 }
 
@@ -174,7 +189,7 @@ fn lines_have_the_documented_format() {
     let counts = counts.replace(r#""message""#, "\n\"message\"");
     expect![[r#"
         {"kind":"trailer","row":{"rows":{"block":1,"chat":3,"contact":1,"invitation":2,"member":2,
-        "message":2,"pair":1,"push_device":2,"restriction":2,"send":1,"session":2,"user":3,"user_key":2},""#]]
+        "message":2,"pair":1,"passkey":2,"push_device":2,"restriction":2,"send":1,"session":2,"user":3,"user_key":2},""#]]
     .assert_eq(&counts);
 }
 
@@ -287,6 +302,19 @@ fn rows_are_checked_as_strictly_as_requests() {
         expect!["`user_01040G2081040G2081040G2081` has invited themselves"],
     );
     check(ExportKind::Restriction, "\"spam\"", "\"\"", expect!["`suspension.reason`: name is empty"]);
+    check(
+        ExportKind::Passkey,
+        "0e0e",
+        "0e0",
+        expect!["`credential_id` is not 1 to 1023 bytes in lower-case hexadecimal digits"],
+    );
+    check(
+        ExportKind::Passkey,
+        "0f0f0f0f0f0f",
+        "",
+        expect!["`public_key` is not 1 to 1024 bytes in lower-case hexadecimal digits"],
+    );
+    check(ExportKind::Passkey, "\"Phone\"", "\" \"", expect!["`name`: name is empty"]);
     check(ExportKind::Session, "0707", "07", expect!["`current` is not 32 bytes in lower-case hexadecimal digits"]);
     check(
         ExportKind::PushDevice,

@@ -2,19 +2,19 @@
 //! rules of names that are newer than the file may be.
 
 use anyhow::{Context, bail, ensure};
-use domain::limits::{DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX};
+use domain::limits::{CREDENTIAL_ID_BYTES_MAX, DENIED_TOKENS_MAX, GROUP_MEMBERS_MAX, PASSKEY_KEY_BYTES_MAX};
 use domain::{
-    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Invitation, Member, Message, PushDevice,
-    PushTarget, Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User, Watermarks,
-    WebPushSubscription,
+    Body, Chat, ChatName, ChatType, DeniedToken, DirectPair, DisplayName, Invitation, Member, Message, Passkey,
+    PushDevice, PushTarget, Restrictions, Sequence, Session, SpentToken, Suspension, SuspensionReason, Ttl, User,
+    Watermarks, WebPushSubscription,
 };
 use ports::{ExportedSend, Head, LastMessage, Moved, Receipt, UserKey};
 
 use super::{
     ExportBlockRow, ExportChatRow, ExportContactRow, ExportDeniedTokenRow, ExportInvitationRow, ExportLastMessageRow,
-    ExportLine, ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPushDeviceRow, ExportRestrictionRow,
-    ExportSendRow, ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow, ExportUserKeyRow,
-    ExportUserRow,
+    ExportLine, ExportMemberRow, ExportMessageRow, ExportPairRow, ExportPasskeyRow, ExportPushDeviceRow,
+    ExportRestrictionRow, ExportSendRow, ExportSessionRow, ExportSpentRow, ExportSuspensionRow, ExportTargetRow,
+    ExportUserKeyRow, ExportUserRow,
 };
 
 /// Most bytes in the subject of an external identity provider's token.
@@ -30,6 +30,7 @@ impl ExportLine {
             Self::Block(row) => row.moved(),
             Self::Restriction(row) => row.moved(),
             Self::Invitation(row) => row.moved(),
+            Self::Passkey(row) => row.moved(),
             Self::Session(row) => row.moved(),
             Self::PushDevice(row) => row.moved(),
             Self::Chat(row) => row.moved(),
@@ -155,6 +156,24 @@ impl ExportPushDeviceRow {
     }
 }
 
+impl ExportPasskeyRow {
+    fn moved(self) -> anyhow::Result<Moved> {
+        let credential_id = unhex_bounded("credential_id", &self.credential_id, CREDENTIAL_ID_BYTES_MAX)?;
+        Ok(Moved::Passkey(Passkey {
+            passkey_id: self.passkey_id,
+            user_id: self.user_id,
+            credential_id: credential_id.try_into()?,
+            public_key: unhex_bounded("public_key", &self.public_key, PASSKEY_KEY_BYTES_MAX)?,
+            sign_count: self.sign_count,
+            is_backup_eligible: self.is_backup_eligible,
+            is_backed_up: self.is_backed_up,
+            name: DisplayName::from_stored(self.name).context("`name`")?,
+            created_at: self.created_at,
+            last_used_at: self.last_used_at,
+        }))
+    }
+}
+
 impl ExportChatRow {
     fn moved(self) -> anyhow::Result<Moved> {
         let has_name = self.name.is_some();
@@ -240,4 +259,13 @@ fn unhex<const N: usize>(field: &str, text: &str) -> anyhow::Result<[u8; N]> {
     let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
     let bytes = bytes.filter(|_| is_hex && text.len() == 2 * N).and_then(|bytes| bytes.try_into().ok());
     bytes.with_context(|| format!("`{field}` is not {N} bytes in lower-case hexadecimal digits"))
+}
+
+/// Bytes of any length up to `len_max`.
+fn unhex_bounded(field: &str, text: &str, len_max: usize) -> anyhow::Result<Vec<u8>> {
+    let digits = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) && text.len().is_multiple_of(2);
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(digits).collect();
+    let bytes = bytes.filter(|bytes| is_hex && (1..=len_max).contains(&bytes.len()));
+    bytes.with_context(|| format!("`{field}` is not 1 to {len_max} bytes in lower-case hexadecimal digits"))
 }

@@ -179,19 +179,24 @@ mod tests {
 
     use super::*;
 
-    type Engine = Arc<Mutex<EngineHealth>>;
+    type SharedHealth = Arc<Mutex<EngineHealth>>;
 
-    fn engine() -> Engine {
+    fn engine() -> SharedHealth {
         Arc::new(Mutex::new(EngineHealth::Ok))
     }
 
-    fn fail(engine: &Engine) {
+    fn fail(engine: &SharedHealth) {
         let since = Timestamp::from_millis(0);
         *engine.lock().unwrap() = EngineHealth::Failing { since, reason: "no space".to_owned() };
     }
 
     /// A process with these roles that depends on one engine and has `left` open requests.
-    fn process(name: &'static str, roles: &[ProcessRole], engine: &Engine, left: &Arc<AtomicUsize>) -> HealthState {
+    fn process(
+        name: &'static str,
+        roles: &[ProcessRole],
+        engine: &SharedHealth,
+        left: &Arc<AtomicUsize>,
+    ) -> HealthState {
         let (engine, left) = (engine.clone(), left.clone());
         let left: RemainingWork = ("requests", Arc::new(move || left.load(Ordering::Relaxed)));
         HealthState {

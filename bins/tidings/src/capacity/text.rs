@@ -259,7 +259,7 @@ mod tests {
               notices                    14.0K           700         0 B    $7.74K
               outbox                         0            32         0 B     $10.5
               Rarely used, and left out: user_keys, expirations, direct_chats, one_time_codes, push_devices, dead_letters
-                requests, contacts, blocks, reports, restrictions, deletions
+                requests, contacts, blocks, reports, invitations, restrictions, passkeys, deletions
 
               read                                          units/s            a month decision
               messages that a device has missed                 566  strong      $62.0   +$31.0  G6: sync returns every visible message

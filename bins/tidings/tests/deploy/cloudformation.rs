@@ -5,7 +5,7 @@ use expect_test::expect_file;
 use serde_json::Value;
 
 use crate::container::image_environment;
-use crate::shipped::{ContainerRoot, ShippedProcess, Tables, secret};
+use crate::shipped::{ContainerRoot, DeployedTables, ShippedProcess, secret};
 use crate::stack::Stack;
 use crate::{root, said};
 
@@ -71,7 +71,7 @@ fn words(list: &Value) -> Vec<String> {
 }
 
 /// Runs the containers of a task in their order: the one that writes the files of secrets, then the service.
-fn start_task(stack: &Stack, role: &str, tables: &Tables) -> (ContainerRoot, ShippedProcess) {
+fn start_task(stack: &Stack, role: &str, tables: &DeployedTables) -> (ContainerRoot, ShippedProcess) {
     let task = stack.of_role(role, "Task");
     let containers = task["Properties"]["ContainerDefinitions"].as_array().unwrap();
     let container = |name: &str| containers.iter().find(|container| container["Name"] == name).unwrap();
@@ -93,7 +93,7 @@ fn start_task(stack: &Stack, role: &str, tables: &Tables) -> (ContainerRoot, Shi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_of_every_role_start_with_all_parameters_and_can_be_scraped() {
-    let tables = Tables::start().await;
+    let tables = DeployedTables::start().await;
     let stack = Stack::of(&[&PARAMETERS[..], &MORE[..]].concat());
     assert_eq!(stack.violated_rules(), [""; 0]);
     assert!(stack.has("Monitoring"), "Prometheus is let in");
@@ -105,7 +105,7 @@ async fn tasks_of_every_role_start_with_all_parameters_and_can_be_scraped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_limits_codes_for_each_client_of_the_load_balancer() {
-    let tables = Tables::start().await;
+    let tables = DeployedTables::start().await;
     let stack = Stack::of(&[&PARAMETERS[..], &[("OtpSender", "log")]].concat());
     assert!(!stack.has("Monitoring"), "nobody is let in");
     let (_files, process) = start_task(&stack, "Api", &tables);

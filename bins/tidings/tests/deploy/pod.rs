@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::ServerChild;
 use crate::chart::{fleet_config, rendered, rendered_with};
-use crate::shipped::{ContainerRoot, ShippedProcess, Tables, secret, write_secret};
+use crate::shipped::{ContainerRoot, DeployedTables, ShippedProcess, secret, write_secret};
 
 /// The variables that Kubernetes sets in every pod for each Service of the namespace, unless `enableServiceLinks` is
 /// false.
@@ -171,7 +171,7 @@ async fn code_service() -> (String, Arc<AtomicUsize>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_limit_codes_for_each_client_of_the_ingress_and_deliver_them() {
-    let tables = Tables::start().await;
+    let tables = DeployedTables::start().await;
     let (url, calls) = code_service().await;
     let config = fleet_config()
         .replace("b-1.example:9096,b-2.example:9096,b-3.example:9096", "127.0.0.1:1")

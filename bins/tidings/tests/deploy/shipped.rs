@@ -124,11 +124,11 @@ impl ShippedProcess {
 }
 
 /// A DynamoDB with the tables of a fleet, and the variables by which the platform gives a process access to it.
-pub(crate) struct Tables {
+pub(crate) struct DeployedTables {
     dynamo: engines::Dynamo,
 }
 
-impl Tables {
+impl DeployedTables {
     pub(crate) async fn start() -> Self {
         let tables = Self { dynamo: engines::Dynamo::start().await };
         let apply = Command::new(env!("CARGO_BIN_EXE_tidings"))

@@ -23,12 +23,12 @@ pub(crate) struct Balancer {
 }
 
 struct Backends {
-    gateways: Vec<Target>,
-    api: Vec<Target>,
+    gateways: Vec<BalancerTarget>,
+    api: Vec<BalancerTarget>,
     turn: AtomicUsize,
 }
 
-struct Target {
+struct BalancerTarget {
     address: SocketAddr,
     check: HealthCheck,
 }
@@ -38,7 +38,7 @@ impl Balancer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let groups = TargetGroups::read();
-        let target = |address: SocketAddr| Target {
+        let target = |address: SocketAddr| BalancerTarget {
             address,
             check: groups.check(address.to_string(), &format!("http://{address}")),
         };
@@ -70,7 +70,7 @@ impl Backends {
     /// Connects to the backend of a request. Skips targets that are down and have not failed their checks yet.
     async fn connect(&self, start: &[u8]) -> io::Result<TcpStream> {
         let group = if start.starts_with(HANDSHAKE) { &self.gateways } else { &self.api };
-        let mut targets: Vec<&Target> = group.iter().filter(|target| !target.check.is_failed()).collect();
+        let mut targets: Vec<&BalancerTarget> = group.iter().filter(|target| !target.check.is_failed()).collect();
         if targets.is_empty() {
             targets = group.iter().collect();
         }

@@ -34,7 +34,7 @@ pub(crate) enum CheckAction {
 }
 
 /// Asks a process once.
-type Question = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
+type HealthQuestion = Box<dyn Fn() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
 
 /// A check that is being made. It begins with the verdict that the process is healthy, and ends when it is dropped.
 pub(crate) struct HealthCheck {
@@ -53,7 +53,7 @@ struct CheckVerdict {
 }
 
 impl HealthCheck {
-    fn start(name: String, action: CheckAction, settings: CheckSettings, ask: Question) -> Self {
+    fn start(name: String, action: CheckAction, settings: CheckSettings, ask: HealthQuestion) -> Self {
         let verdict = Arc::new(CheckVerdict::default());
         let theirs = verdict.clone();
         let asking = tokio::spawn(async move {
@@ -114,7 +114,7 @@ fn count(value: &Value) -> usize {
 }
 
 /// A check over HTTP: ready if the answer is 200.
-fn get(url: String) -> Question {
+fn get(url: String) -> HealthQuestion {
     let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
     Box::new(move || {
         let request = http.get(&url).send();
@@ -188,7 +188,7 @@ fn container_check(role: ProcessRole, number: usize, process: &Process) -> Healt
     };
     let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
     let admin_listen = process.admin_url().trim_start_matches("http://").to_owned();
-    let ask: Question = Box::new(move || {
+    let ask: HealthQuestion = Box::new(move || {
         let mut command = tokio::process::Command::new(this_release());
         command.args(&arguments).env("TIDINGS_ADMIN__LISTEN", &admin_listen);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

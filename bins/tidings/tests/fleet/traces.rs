@@ -1,10 +1,10 @@
-use crate::collector::{Collector, SpanStep};
+use crate::collector::{SpanStep, TestCollector};
 use crate::server::TestServer;
 use crate::traced::{connect_traced, span_id, trace_id};
 
 #[tokio::test]
 async fn a_send_is_one_trace_through_all_processes() {
-    let collector = Collector::start().await;
+    let collector = TestCollector::start().await;
     let server = TestServer::start_with(&[
         ("TIDINGS_TELEMETRY__OTLP_ENDPOINT", &collector.url()),
         ("TIDINGS_TELEMETRY__TRACE_RATIO", "0"),

@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 
 use crate::server::PATIENCE;
 
-pub(crate) struct Collector {
+pub(crate) struct TestCollector {
     address: SocketAddr,
     seen: SharedTelemetry,
     serving: AbortHandle,
@@ -49,7 +49,7 @@ pub(crate) struct SpanStep {
     pub(crate) name: String,
 }
 
-impl Collector {
+impl TestCollector {
     pub(crate) async fn start() -> Self {
         Self::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
@@ -126,7 +126,7 @@ pub(crate) fn has_failed(span: &Span) -> bool {
     span.status.as_ref().is_some_and(|status| status.code == i32::from(StatusCode::Error))
 }
 
-impl Drop for Collector {
+impl Drop for TestCollector {
     fn drop(&mut self) {
         self.serving.abort();
     }

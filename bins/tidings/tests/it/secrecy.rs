@@ -3,14 +3,15 @@
 
 use serde_json::json;
 
-use crate::collector::Collector;
+use crate::collector::TestCollector;
 use crate::receiver::WebhookReceiver;
 use crate::server::TestServer;
 use crate::webhook::{SECRET, secret_file};
 
 #[tokio::test]
 async fn no_secret_of_a_body_a_header_or_a_file_is_logged_or_traced_at_the_loudest_level() {
-    let (collector, mut receiver, secret) = (Collector::start().await, WebhookReceiver::start().await, secret_file());
+    let (collector, mut receiver, secret) =
+        (TestCollector::start().await, WebhookReceiver::start().await, secret_file());
     let headers = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(headers.path(), "x-key: of the collector").unwrap();
     let (url, file) = (receiver.url(), secret.path().to_str().unwrap());

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use crate::collector::{Collector, SpanStep, attribute, has_failed};
+use crate::collector::{SpanStep, TestCollector, attribute, has_failed};
 use crate::server::{BUSY, TestServer, TestSocket};
 use crate::traced::{SPAN, TRACE, connect_traced, span_id, trace_id, traceparent};
 
 #[tokio::test]
 async fn a_send_is_one_trace_from_its_frame_to_the_sockets_of_the_others() {
-    let collector = Collector::start().await;
+    let collector = TestCollector::start().await;
     let headers = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(headers.path(), "x-key: for the collector").unwrap();
     let mut server = TestServer::start_with(&[
@@ -54,7 +54,7 @@ async fn a_send_is_one_trace_from_its_frame_to_the_sockets_of_the_others() {
 
 #[tokio::test]
 async fn failures_are_exported_even_if_their_trace_is_not_sampled() {
-    let collector = Collector::start().await;
+    let collector = TestCollector::start().await;
     let mut server = TestServer::start_with(&[
         ("TIDINGS_TELEMETRY__OTLP_ENDPOINT", &collector.url()),
         ("TIDINGS_TELEMETRY__TRACE_RATIO", "0"),
@@ -95,7 +95,7 @@ async fn a_collector_outage_has_no_effect_and_is_reported_afterwards() {
         assert_eq!(anns.send_message(&chat_id, "hush").await["sequence"], n);
         assert_eq!(bobs.next_of("message").await["payload"]["sequence"], n);
     }
-    let collector = Collector::start_on(socket.listen(128).unwrap());
+    let collector = TestCollector::start_on(socket.listen(128).unwrap());
     let commits = || collector.spans().iter().filter(|(_, span)| span.name == "commit").count();
     server.until(async || commits() == 50).await;
     let (status, took) = server.stop().await;
@@ -107,7 +107,7 @@ async fn a_collector_outage_has_no_effect_and_is_reported_afterwards() {
 
 #[tokio::test]
 async fn a_line_of_the_log_names_the_trace_and_the_request_that_it_is_of() {
-    let collector = Collector::start().await;
+    let collector = TestCollector::start().await;
     let server = TestServer::start_with(&[
         ("TIDINGS_TELEMETRY__OTLP_ENDPOINT", &collector.url()),
         ("TIDINGS_TELEMETRY__TRACE_RATIO", "0"),

@@ -83,6 +83,7 @@ test("a user who wants to be asked is invited, and joins or declines", async () 
     { page: cleo.page, name: "Cleo" },
   ]) {
     await page.getByRole("button", { name: `Settings of ${name}` }).click();
+    await page.getByRole("link", { name: "Privacy" }).click();
     const choices = page.getByRole("group", { name: "Who can add you to groups" });
     await choices.getByRole("radio", { name: "Contacts" }).check();
     await page.evaluate(() => (location.hash = "#/"));
